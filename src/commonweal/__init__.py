@@ -1,0 +1,1 @@
+"""commonweal: the incentive layer of cross-silo federated learning."""
