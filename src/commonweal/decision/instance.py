@@ -1,0 +1,89 @@
+"""One choice to be made: which loss-makers go.
+
+With l = −profit > 0 the loss and q > 0 the contribution of each candidate, X the contribution that stays and
+T all contribution there is, the round's objective is, up to a constant,
+
+    Σ_E l − μ·T / X(E),        X(E) = kept + Σ_{candidates that stay} q,
+
+because Q(E)/X = T/X − 1. Candidates with q = 0 always go and never come here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import compress
+
+import numpy as np
+
+from commonweal.decision.exact import BoolArray, FloatArray, IntArray, common_integers, exact_sum
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instance:
+    """Candidates with positive loss and positive contribution, and what is settled around them."""
+
+    losses: FloatArray
+    contributions: FloatArray
+    kept: FloatArray  # contributions that stay whatever is decided
+    gone: FloatArray = field(default_factory=lambda: np.zeros(0))  # contributions that are lost whatever is
+
+    @property
+    def size(self) -> int:
+        return len(self.losses)
+
+    @cached_property
+    def kept_sum(self) -> float:
+        return float(self.kept.sum())
+
+    @cached_property
+    def total(self) -> float:
+        """T, all contribution."""
+        return float(self.kept_sum + self.contributions.sum() + self.gone.sum())
+
+    @cached_property
+    def ratios(self) -> FloatArray:
+        """Loss per unit of contribution: who has the largest goes first."""
+        with np.errstate(over="ignore"):
+            return self.losses / self.contributions
+
+    @cached_property
+    def by_ratio(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Order of falling ratio, and in it the ratios and the running sums of contribution."""
+        order = np.argsort(-self.ratios, kind="stable")
+        return order, self.ratios[order], np.cumsum(self.contributions[order])
+
+    def part(self, candidates: IntArray, goes: BoolArray) -> Instance:
+        """The choice among the given candidates, with all others settled as in `goes`."""
+        settled = np.ones(self.size, np.bool_)
+        settled[candidates] = False
+        return Instance(
+            losses=self.losses[candidates],
+            contributions=self.contributions[candidates],
+            kept=np.array([self.kept_sum + (self.contributions * (settled & ~goes)).sum()]),
+            gone=np.array([self.gone.sum() + (self.contributions * (settled & goes)).sum()]),
+        )
+
+    # Exact figures, made only when floats cannot tell two sets apart.
+
+    @cached_property
+    def integers(self) -> tuple[list[int], Fraction, list[int], int, int]:
+        """Losses as integers with their unit; contributions, their kept sum and T as integers of any one unit."""
+        losses, loss_unit = common_integers(self.losses.tolist())
+        contributions, unit = common_integers(self.contributions.tolist())
+        kept, gone = exact_sum(self.kept) / unit, exact_sum(self.gone) / unit
+        scale = kept.denominator * gone.denominator
+        contributions = [k * scale for k in contributions]
+        kept_sum = int(kept * scale)
+        return losses, loss_unit, contributions, kept_sum, kept_sum + sum(contributions) + int(gone * scale)
+
+    def exact_line(self, goes: BoolArray) -> tuple[Fraction, Fraction | None]:
+        """(Σ_E l, Q(E)/X(E)) as rationals; the ratio is None where X(E) = 0: a set that only μ = 0 allows.
+
+        The objective of the set is a line in μ: intercept the first, slope minus the second.
+        """
+        losses, loss_unit, contributions, kept, total = self.integers
+        x = kept + sum(compress(contributions, (~goes).tolist()))
+        intercept = sum(compress(losses, goes.tolist())) * loss_unit
+        return intercept, Fraction(total - x, x) if x else None

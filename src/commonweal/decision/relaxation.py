@@ -1,0 +1,112 @@
+"""The continuous relaxation of the choice, and the price it puts on contribution.
+
+If a candidate could go in part, the best would be to let candidates go in order of falling ratio l/q until
+the ratio no longer exceeds the marginal penalty μT/X². The ratio where that happens is the price λ.
+
+For any price λ > 0, and X* = √(μT/λ), every set E satisfies the identity
+
+    (bound at λ) − value(E)  =  Σ_{n on the wrong side of λ} |l − λq|  +  λ (X(E) − X*)² / X(E),
+
+where a candidate is on the wrong side if it goes with l < λq or stays with l > λq. Both terms are
+non-negative, so the right-hand side is what the set falls short of the bound: no large numbers are
+subtracted, and a candidate with |l − λq| above the best known shortfall must be on its right side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from commonweal.decision.exact import BoolArray, FloatArray, IntArray
+from commonweal.decision.instance import Instance
+
+# Up to this many candidates the whole order is sorted (and kept for the next μ); beyond, only around the price.
+SORT_LIMIT = 4096
+_SAMPLE_COUNT = 1024
+# Relative error of a pairwise sum of up to 2^40 doubles and the few operations after it, with room to spare.
+_ROUNDING = 2.0**-46
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxation:
+    """The price, and the side it sorts each candidate onto."""
+
+    price: float  # λ, in units of utility per unit of contribution
+    x_best: float  # X*, the contribution that would best be retained at that price
+    goes: BoolArray  # l > λq
+    greedy: BoolArray  # the first so many by ratio: as `goes`, but of those at the price itself only some
+    break_candidate: int  # the one that the relaxation would let go in part
+    wrong_side: FloatArray  # |l − λq|: what it costs to put the candidate on the other side
+
+    def open_candidates(self, instance: Instance, shortfall: float) -> IntArray:
+        """Those whose side is not settled by a known set that falls short of the bound by `shortfall`."""
+        return np.flatnonzero(self.wrong_side - _ROUNDING * instance.losses <= shortfall)
+
+    def shortfall(self, instance: Instance, goes: BoolArray) -> float:
+        """What the set falls short of the bound, by the identity above; rounded up, never down."""
+        x = instance.kept_sum + float(instance.contributions[~goes].sum())
+        if x <= 0:
+            return np.inf
+        distance = abs(x - self.x_best) + _ROUNDING * (x + self.x_best)
+        flipped = goes != self.goes
+        moved = self.wrong_side[flipped].sum() + _ROUNDING * instance.losses[flipped].sum()
+        return float(moved + self.price * distance * distance / x) * (1 + _ROUNDING)
+
+
+def relax(instance: Instance, mu: float) -> Relaxation:
+    """Solve the relaxation at a finite μ > 0."""
+    mu_total = mu * instance.total
+    if instance.size <= SORT_LIMIT:
+        order, ratios, gone = instance.by_ratio
+        gone_before = 0.0
+        greedy = np.zeros(instance.size, np.bool_)
+    else:
+        greedy, near = _around_the_price(instance, mu_total)
+        order = near[np.argsort(-instance.ratios[near], kind="stable")]
+        ratios = instance.ratios[order]
+        gone = np.cumsum(instance.contributions[order])
+        gone_before = float(instance.contributions[greedy].sum())
+    x_all = instance.kept_sum + float(instance.contributions.sum()) - gone_before
+    with np.errstate(divide="ignore", over="ignore"):
+        # The first j candidates go in full while X after the j-th still exceeds its own X*.
+        last_full = int(np.searchsorted(gone + np.sqrt(mu_total / ratios), x_all))
+    if instance.kept_sum == 0:
+        last_full = min(last_full, instance.size - 1)  # somebody with a contribution must stay
+    greedy[order[:last_full]] = True
+    x_greedy = instance.kept_sum + float((instance.contributions * ~greedy).sum())
+    break_ratio = float(ratios[last_full]) if last_full < len(ratios) else 0.0
+    # Either the break candidate would go in part, at its own ratio, or the greedy set is at rest as it is.
+    price = max(break_ratio, mu_total / x_greedy / x_greedy)
+    wrong_side = instance.losses - price * instance.contributions
+    goes = wrong_side > 0
+    np.abs(wrong_side, out=wrong_side)
+    return Relaxation(
+        price=price,
+        x_best=float(np.sqrt(mu_total / price)),
+        goes=goes,
+        greedy=greedy,
+        break_candidate=int(order[min(last_full, len(order) - 1)]),
+        wrong_side=wrong_side,
+    )
+
+
+def _around_the_price(instance: Instance, mu_total: float) -> tuple[BoolArray, IntArray]:
+    """Who surely goes because of a ratio above the price, and the candidates near the price.
+
+    A sorted sample brackets the price; sums over the whole array halve the bracket. Time is linear.
+    """
+    ratios, contributions = instance.ratios, instance.contributions
+    sample = np.sort(ratios[:: max(1, len(ratios) // _SAMPLE_COUNT)])
+    x_all = instance.kept_sum + float(contributions.sum())
+    low, high = -1, len(sample)  # the price is at least sample[low] and at most sample[high]
+    while high - low > 1:
+        middle = (low + high) // 2
+        x = x_all - float((contributions * (ratios > sample[middle])).sum())
+        if x > 0 and sample[middle] * x * x >= mu_total:
+            high = middle
+        else:
+            low = middle
+    near = ratios >= (sample[low] if low >= 0 else -np.inf)
+    above = ratios > (sample[high] if high < len(sample) else np.inf)
+    return above, np.flatnonzero(near & ~above)

@@ -1,0 +1,147 @@
+"""The exact solver: relax, fix what is certain, search the rest, settle near-ties in exact arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import compress
+from operator import not_
+
+import numpy as np
+
+from commonweal.decision.exact import BoolArray, IntArray
+from commonweal.decision.instance import Instance
+from commonweal.decision.relaxation import relax
+from commonweal.decision.search import search
+
+EXACT_TIE_LIMIT = 25  # candidates up to which the tie rule is promised
+NODE_LIMIT = 2**23  # states the search may make before it answers with the gap it has proven
+_CORE_LIMIT = 64  # open candidates searched to the end; where more are open, the closest to the price are tried first
+_LOOK_NODE_LIMIT = 2**17
+_GOOD_ENOUGH = 1e-12  # of the sum of losses: where more than _CORE_LIMIT are open, or the search grows large
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """Who goes, and what is proven about it."""
+
+    goes: BoolArray
+    proven_gap: float  # no set is better by more than this, in units of the objective; 0 = proven best
+    node_count: int = 0
+    limit_reached: bool = False
+
+
+def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LIMIT) -> Solution:
+    """The candidates to let go at a finite μ > 0.
+
+    Up to EXACT_TIE_LIMIT candidates the answer is the one of `reference.best_eliminated`, ties included.
+    Beyond, it is within the proven gap, which is 0 unless there are so many sets of nearly the same value that
+    the search stops at 1e-12 of the sum of losses, or at the node limit.
+    """
+    promise_ties = instance.size <= EXACT_TIE_LIMIT
+    good_enough = -1.0 if promise_ties else _GOOD_ENOUGH * float(instance.losses.sum())
+    goes = np.zeros(instance.size, np.bool_)
+    undecided = np.arange(instance.size)
+    part = instance
+    node_count = 0
+    while True:
+        part_goes, shortfall, core, looked = _relax_and_look(part, float(mu), good_enough)
+        goes[undecided] = part_goes
+        node_count += looked
+        if len(core) == 0:
+            return Solution(goes=goes, proven_gap=0.0, node_count=node_count)
+        if len(core) > _CORE_LIMIT and shortfall <= good_enough:
+            return Solution(goes=goes, proven_gap=shortfall, node_count=node_count)
+        core = undecided[core]
+        part = instance.part(core, goes)
+        result = search(
+            part.losses,
+            part.contributions,
+            part.kept_sum,
+            float(mu) * part.total,
+            node_limit=node_limit - node_count,
+            good_enough=good_enough,
+            all_ties=promise_ties,
+            stop_when_certain=len(core) > _CORE_LIMIT,
+        )
+        node_count += result.node_count
+        if len(result.undecided) == 0:
+            return Solution(
+                goes=_best_of(instance, mu, goes, core, result.survivors),
+                proven_gap=result.shortfall,
+                node_count=node_count,
+                limit_reached=result.limit_reached,
+            )
+        goes[core] = result.survivors[0]
+        undecided = core[result.undecided]
+        part = instance.part(undecided, goes)
+
+
+def _relax_and_look(
+    instance: Instance, mu: float, good_enough: float
+) -> tuple[BoolArray, float, IntArray, int]:
+    """A good set, what it falls short of the bound, the candidates that leaves open, and the states it took."""
+    relaxation = relax(instance, mu)
+    goes = relaxation.greedy
+    shortfall = relaxation.shortfall(instance, goes)
+    core = relaxation.open_candidates(instance, shortfall)
+    node_count = 0
+    while len(core) > _CORE_LIMIT and shortfall > good_enough:
+        closest = core[np.argpartition(relaxation.wrong_side[core], _CORE_LIMIT)[:_CORE_LIMIT]]
+        part = instance.part(closest, goes)
+        look = search(
+            part.losses,
+            part.contributions,
+            part.kept_sum,
+            mu * part.total,
+            node_limit=_LOOK_NODE_LIMIT,
+            good_enough=good_enough,
+            all_ties=False,
+        )
+        node_count += look.node_count
+        found = goes.copy()
+        found[closest] = look.survivors[0]
+        found_shortfall = relaxation.shortfall(instance, found)
+        if found_shortfall >= shortfall / 2:
+            break
+        goes, shortfall = found, found_shortfall
+        core = relaxation.open_candidates(instance, shortfall)
+    return goes, shortfall, core, node_count
+
+
+def _best_of(
+    instance: Instance, mu: float | Fraction, goes: BoolArray, core: IntArray, rows: BoolArray
+) -> BoolArray:
+    """The set with the largest exact objective; of equals the one by the tie rule.
+
+    Σ_E l − μT/X is compared by cross-multiplied integers: the near-ties may be thousands, and fractions are slow.
+    """
+    sets = np.repeat(goes[np.newaxis], len(rows), axis=0)
+    sets[:, core] = rows
+    if len(sets) == 1:
+        return sets[0]
+    losses, loss_unit, contributions, kept, total = instance.integers
+    price = Fraction(mu) * total / loss_unit  # μT in the integers' units
+    # All sets agree outside the core: those losses drop out, those contributions are kept.
+    core_losses = [losses[i] for i in core.tolist()]
+    core_contributions = [contributions[i] for i in core.tolist()]
+    settled = ~goes
+    settled[core] = False
+    kept += sum(compress(contributions, settled.tolist()))
+
+    best, best_lost, best_x = 0, 0, 0
+    for row, chosen in enumerate(rows.tolist()):
+        lost = sum(compress(core_losses, chosen))
+        x = kept + sum(compress(core_contributions, map(not_, chosen)))
+        if best_x:
+            ahead = (lost - best_lost) * x * best_x * price.denominator - price.numerator * (best_x - x)
+            if ahead < 0 or (ahead == 0 and not _wins_tie(sets[row], sets[best])):
+                continue
+        best, best_lost, best_x = row, lost, x
+    return sets[best]
+
+
+def _wins_tie(goes: BoolArray, other: BoolArray) -> bool:
+    """The larger retained set wins, then the one that retains the earlier client where the two first differ."""
+    goes_count, other_count = int(goes.sum()), int(other.sum())
+    return goes_count < other_count or (goes_count == other_count and bool(other[np.argmax(goes != other)]))

@@ -1,0 +1,83 @@
+"""A coalition's value, asked for once: the user's function with a memory, a count and a limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from commonweal.errors import CommonwealError, InputError
+
+CoalitionValue = Callable[[frozenset[str]], float]
+"""v(S): the value of the model made of the clients in S, in units of accuracy (or of any other measure)."""
+
+Members = NDArray[np.float64]
+"""One coalition a row, one client a column: 1.0 where the client is in, else 0.0."""
+
+
+class EvaluationLimitReached(CommonwealError):  # noqa: N818 - an event that estimators wait for, not a fault
+    """One more coalition would exceed the limit; nothing was evaluated."""
+
+
+class Game:
+    """The clients and their `coalition_value`, each coalition evaluated at most once.
+
+    `coalition_value` is called with a frozenset of client names. A Game is itself such a function, so one game
+    may serve several measures, which then share its memory.
+    """
+
+    def __init__(
+        self, clients: Sequence[str], coalition_value: CoalitionValue, *, evaluation_limit: int | None = None
+    ) -> None:
+        if evaluation_limit is not None and evaluation_limit < 0:
+            raise InputError(f"evaluation limit must be >= 0, got {evaluation_limit}; give None for no limit")
+        self.clients = checked_clients(clients)
+        self.evaluation_limit = evaluation_limit
+        self._coalition_value = coalition_value
+        self._known: dict[frozenset[str], float] = {}
+        self._everyone = frozenset(self.clients)
+
+    @property
+    def evaluation_count(self) -> int:
+        """How many distinct coalitions have been evaluated."""
+        return len(self._known)
+
+    def __call__(self, coalition: frozenset[str]) -> float:
+        """v(coalition), from memory when it is known."""
+        known = self._known.get(coalition)
+        if known is not None:
+            return known
+        if not coalition <= self._everyone:
+            strangers = sorted(coalition - self._everyone)
+            raise InputError(f"a coalition consists of the game's clients, got {strangers}; add them as clients")
+        if self.evaluation_limit is not None and self.evaluation_count >= self.evaluation_limit:
+            raise EvaluationLimitReached(f"the limit of {self.evaluation_limit} evaluations is reached")
+        value = float(self._coalition_value(coalition))
+        if not math.isfinite(value):
+            named = [client for client in self.clients if client in coalition]
+            raise InputError(
+                f"coalition_value must return a finite number, got {value} for coalition {named}; "
+                "repair the function or leave the client out"
+            )
+        self._known[coalition] = value
+        return value
+
+    def values(self, members: Members) -> NDArray[np.float64]:
+        """v of each row of `members`."""
+        coalitions = ([self.clients[i] for i in np.flatnonzero(row)] for row in members)
+        return np.array([self(frozenset(coalition)) for coalition in coalitions])
+
+
+def checked_clients(clients: Sequence[str]) -> tuple[str, ...]:
+    """The clients as a tuple: at least one, no name twice."""
+    if isinstance(clients, str):
+        raise InputError(f"clients must be a sequence of names, got the single text {clients!r}; wrap it in a list")
+    names = tuple(clients)
+    if not names:
+        raise InputError("a game needs at least one client, got none; name the active clients")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"client names must be distinct, got {twice} more than once; rename them")
+    return names

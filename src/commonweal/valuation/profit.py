@@ -1,0 +1,108 @@
+"""What a round was worth to a client and what it cost: utility, cost, profit.
+
+Each function takes single figures or arrays of equal shape (one entry a client) and works element by element.
+All amounts are in the client's unit of account; accuracy may be any measure of precision, in its own unit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from commonweal.errors import InputError
+
+Floats = NDArray[np.float64]
+
+ZERO_PROFIT_RATIO = 1e-12
+"""A profit smaller in size than this times the larger of utility and cost is rounding error, and counts as 0."""
+
+
+@overload
+def utility(unit_value: float, accuracy: float, previous_accuracy: float) -> float: ...
+@overload
+def utility(unit_value: float | Floats, accuracy: Floats, previous_accuracy: float | Floats) -> Floats: ...
+def utility(
+    unit_value: float | Floats, accuracy: float | Floats, previous_accuracy: float | Floats
+) -> float | Floats:
+    """u (ε_t − ε_{t−1}): worth of the gain in accuracy, at `unit_value` for a gain of 1."""
+    value = _figures("unit value", unit_value, minimum=0.0)
+    gain = _figures("accuracy", accuracy) - _figures("previous accuracy", previous_accuracy)
+    return _result("utility", value * gain)
+
+
+@overload
+def cost(
+    *,
+    cost_per_sample: float,
+    cost_per_step: float,
+    cost_per_round: float,
+    sample_count: int,
+    step_count: int,
+) -> float: ...
+@overload
+def cost(
+    *,
+    cost_per_sample: float | Floats,
+    cost_per_step: float | Floats,
+    cost_per_round: float | Floats,
+    sample_count: NDArray[Any],
+    step_count: int | NDArray[Any],
+) -> Floats: ...
+def cost(
+    *,
+    cost_per_sample: float | Floats,
+    cost_per_step: float | Floats,
+    cost_per_round: float | Floats,
+    sample_count: int | NDArray[Any],
+    step_count: int | NDArray[Any],
+) -> float | Floats:
+    """c_data · samples + c_train · steps + c_comm: cost of one round; a step is one mini-batch of training."""
+    data = _figures("cost per sample", cost_per_sample, minimum=0.0) * _figures(
+        "sample count", sample_count, minimum=0.0
+    )
+    training = _figures("cost per step", cost_per_step, minimum=0.0) * _figures(
+        "step count", step_count, minimum=0.0
+    )
+    return _result("cost", data + training + _figures("cost per round", cost_per_round, minimum=0.0))
+
+
+@overload
+def profit(utility: float, cost: float) -> float: ...
+@overload
+def profit(utility: Floats, cost: Floats) -> Floats: ...
+def profit(utility: float | Floats, cost: float | Floats) -> float | Floats:
+    """utility − cost, before transfers; exactly 0.0 where the difference is only rounding error.
+
+    The difference counts as 0 when |utility − cost| < 1e-12 · max(|utility|, |cost|): a client whose
+    utility equals its cost must not lose its place over −1e-17.
+    """
+    gained = _figures("utility", utility)
+    spent = _figures("cost", cost, minimum=0.0)
+    difference = gained - spent
+    is_rounding = np.abs(difference) < ZERO_PROFIT_RATIO * np.maximum(np.abs(gained), spent)
+    return _result("profit", np.where(is_rounding, 0.0, difference))
+
+
+def _figures(name: str, given: float | NDArray[Any], minimum: float = -np.inf) -> Floats:
+    figures = np.asarray(given, dtype=np.float64)
+    is_bad = ~np.isfinite(figures) | (figures < minimum)
+    if is_bad.any():
+        rule = "finite" if minimum == -np.inf else f"finite and >= {minimum:g}"
+        raise InputError(f"{name} must be {rule}, got {_first(figures, is_bad)}; correct the figure")
+    return figures
+
+
+def _result(name: str, figures: Floats) -> float | Floats:
+    is_bad = ~np.isfinite(figures)
+    if is_bad.any():
+        raise InputError(f"{name} must be finite, got {_first(figures, is_bad)}; use a larger unit of account")
+    return float(figures) if figures.ndim == 0 else figures
+
+
+def _first(figures: Floats, is_bad: NDArray[np.bool_]) -> str:
+    if figures.ndim == 0:
+        return repr(float(figures))
+    index = int(np.flatnonzero(is_bad)[0])
+    return f"{float(figures.flat[index])!r} at index {index}"
