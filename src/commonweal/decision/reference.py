@@ -7,28 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import combinations
 
-Number = Fraction | float
+from commonweal.decision.objective import Number, penalty
 
 
-def penalty(eliminated: Number, retained: Number, mu: Number) -> Number:
-    """μ · Q(E) / Q(retained); +∞ where nothing of value is left to divide by, 0 where nothing is lost.
-
-    A retained set whose contributions sum to zero is never bought with μ > 0, whatever the sign of Q(E):
-    the ratio has no meaning there.
-    """
-    if mu == 0 or eliminated == 0:
-        return 0
-    if retained == 0:
-        return math.inf
-    return mu * eliminated / retained
-
-
-def objective(
-    profits: Sequence[Number], contributions: Sequence[Number], eliminated: Sequence[int], mu: Number
-) -> Number:
+def score(profits: Sequence[Number], contributions: Sequence[Number], eliminated: Sequence[int], mu: Number) -> Number:
     """f(E) = Σ profit of the retained − μ · Q(E) / Q(retained)."""
     gone = set(eliminated)
     retained = [n for n in range(len(profits)) if n not in gone]
@@ -47,14 +31,14 @@ def best_eliminated(
     differ. Retained sets are tried in just that order, so the first best one is it.
     """
     if mu == math.inf:
-        return (), objective(profits, contributions, (), 0)
+        return (), score(profits, contributions, (), 0)
     candidates = [n for n, profit in enumerate(profits) if profit < 0]
     best: tuple[int, ...] = ()
-    best_objective = objective(profits, contributions, best, mu)
+    best_objective = score(profits, contributions, best, mu)
     for retained_count in range(len(candidates) - 1, -1, -1):
         for retained in combinations(candidates, retained_count):
             eliminated = tuple(n for n in candidates if n not in retained)
-            score = objective(profits, contributions, eliminated, mu)
-            if score > best_objective:
-                best, best_objective = eliminated, score
+            eliminated_score = score(profits, contributions, eliminated, mu)
+            if eliminated_score > best_objective:
+                best, best_objective = eliminated, eliminated_score
     return best, best_objective

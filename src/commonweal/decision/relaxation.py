@@ -36,7 +36,6 @@ class Relaxation:
     x_best: float  # X*, the contribution that would best be retained at that price
     goes: BoolArray  # l > λq
     greedy: BoolArray  # the first so many by ratio: as `goes`, but of those at the price itself only some
-    break_candidate: int  # the one that the relaxation would let go in part
     wrong_side: FloatArray  # |l − λq|: what it costs to put the candidate on the other side
 
     def open_candidates(self, instance: Instance, shortfall: float) -> IntArray:
@@ -86,7 +85,6 @@ def relax(instance: Instance, mu: float) -> Relaxation:
         x_best=float(np.sqrt(mu_total / price)),
         goes=goes,
         greedy=greedy,
-        break_candidate=int(order[min(last_full, len(order) - 1)]),
         wrong_side=wrong_side,
     )
 

@@ -94,8 +94,8 @@ def search(
     """Find the sets that may maximise Σ_E l − μT/X(E), X(E) = kept + Σ_{stay} q.
 
     With `all_ties` every set that may be the best survives; without, one of equals does.
-    Stops at `node_limit` states, or, once it has grown large, when no set can be better than the best found by more than
-    `good_enough`, or, if `stop_when_certain`, at a single state: the caller may then relax what is left anew.
+    Stops at `node_limit` states, or, once it has grown large, when no set can be better than the best found by more
+    than `good_enough`, or, if `stop_when_certain`, at a single state: the caller may then relax what is left anew.
     """
     groups = Groups.gather(losses, contributions)
     still_open = np.argsort(-groups.ratios, kind="stable")

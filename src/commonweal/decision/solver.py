@@ -44,7 +44,7 @@ def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LI
     undecided = np.arange(instance.size)
     part = instance
     node_count = 0
-    while True:
+    while len(undecided):
         part_goes, shortfall, core, looked = _relax_and_look(part, float(mu), good_enough)
         goes[undecided] = part_goes
         node_count += looked
@@ -75,11 +75,10 @@ def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LI
         goes[core] = result.survivors[0]
         undecided = core[result.undecided]
         part = instance.part(undecided, goes)
+    return Solution(goes=goes, proven_gap=0.0, node_count=node_count)
 
 
-def _relax_and_look(
-    instance: Instance, mu: float, good_enough: float
-) -> tuple[BoolArray, float, IntArray, int]:
+def _relax_and_look(instance: Instance, mu: float, good_enough: float) -> tuple[BoolArray, float, IntArray, int]:
     """A good set, what it falls short of the bound, the candidates that leaves open, and the states it took."""
     relaxation = relax(instance, mu)
     goes = relaxation.greedy
@@ -109,17 +108,15 @@ def _relax_and_look(
     return goes, shortfall, core, node_count
 
 
-def _best_of(
-    instance: Instance, mu: float | Fraction, goes: BoolArray, core: IntArray, rows: BoolArray
-) -> BoolArray:
+def _best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: IntArray, rows: BoolArray) -> BoolArray:
     """The set with the largest exact objective; of equals the one by the tie rule.
 
     Σ_E l − μT/X is compared by cross-multiplied integers: the near-ties may be thousands, and fractions are slow.
     """
-    sets = np.repeat(goes[np.newaxis], len(rows), axis=0)
+    sets: BoolArray = np.repeat(goes[np.newaxis], len(rows), axis=0)
     sets[:, core] = rows
     if len(sets) == 1:
-        return sets[0]
+        return sets.reshape(-1)
     losses, loss_unit, contributions, kept, total = instance.integers
     price = Fraction(mu) * total / loss_unit  # μT in the integers' units
     # All sets agree outside the core: those losses drop out, those contributions are kept.
@@ -138,7 +135,7 @@ def _best_of(
             if ahead < 0 or (ahead == 0 and not _wins_tie(sets[row], sets[best])):
                 continue
         best, best_lost, best_x = row, lost, x
-    return sets[best]
+    return sets[best : best + 1].reshape(-1)
 
 
 def _wins_tie(goes: BoolArray, other: BoolArray) -> bool:

@@ -1,0 +1,91 @@
+"""Why a client stays or leaves, in figures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from commonweal.decision.decide import make_problem
+from commonweal.decision.mu_path import MuPath
+from commonweal.decision.objective import objective
+from commonweal.decision.problem import choose
+from commonweal.decision.validation import check_figures
+from commonweal.errors import InputError
+from commonweal.records import Decision, MuRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What became of one client, and what the best decision with the opposite fate would have scored."""
+
+    client: str
+    stays: bool
+    profit: float
+    may_go: bool  # a loss-maker in a round without grace, at a finite μ
+    runner_up_retained: tuple[str, ...] | None  # the best set with the opposite fate; None if there is no choice
+    runner_up_objective: float | None
+    gain: float | None  # objective − runner-up's: what this fate gains over the opposite one
+    ranges: tuple[MuRange, ...] | None  # the μ at which the client stays; None if not asked for
+
+    @property
+    def sentence(self) -> str:
+        """The fate in one sentence."""
+        stays_at = "" if self.ranges is None else f" It stays for mu {describe(self.ranges)}."
+        if not self.may_go:
+            reason = "it makes no loss" if self.profit >= 0 else "nobody may be eliminated in this round"
+            return f"{self.client} stays: {reason}.{stays_at}"
+        if self.gain is None or self.runner_up_retained is None:
+            return f"{self.client} {'stays' if self.stays else 'leaves'}: there is no other way.{stays_at}"
+        doing = "keeping it" if self.stays else "letting it go"
+        opposite = "without it" if self.stays else "with it"
+        others = ", ".join(self.runner_up_retained) or "nobody"
+        return (
+            f"{self.client} {'stays' if self.stays else 'leaves'}: {doing} gains {self.gain:.6g}; the best set "
+            f"{opposite} ({others}) scores {self.runner_up_objective:.6g}.{stays_at}"
+        )
+
+
+def describe(ranges: tuple[MuRange, ...]) -> str:
+    """Ranges of μ in words."""
+    return " or ".join(str(range_) for range_ in ranges) or "never"
+
+
+def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate:
+    """Explain one client's fate; with the round's μ path also the ranges of μ in which it stays."""
+    clients = decision.figures.clients
+    if client not in decision.figures.profits:
+        raise InputError(f"only a client of the round can be explained, got {client!r}; choose one of its clients")
+    profit = decision.figures.profits[client]
+    stays = client not in decision.eliminated
+    may_go = profit < 0 and not decision.grace and decision.mu < math.inf
+    runner_up: tuple[str, ...] | None = None
+    runner_up_objective: float | None = None
+    if may_go:
+        profits, _, _ = check_figures(decision.figures)
+        used = np.array([decision.used_contributions[c] for c in clients])
+        position = clients.index(client)
+        problem = make_problem(
+            profits,
+            used,
+            decision.rules.contribution_rule,
+            stays=None if stays else position,
+            goes=position if stays else None,
+        )
+        retained = choose(problem, len(clients), decision.mu).retained
+        retained[position] = not stays
+        score = objective(profits, used, retained, decision.mu)
+        if score > -math.inf:
+            runner_up = tuple(c for c, kept in zip(clients, retained.tolist(), strict=True) if kept)
+            runner_up_objective = score
+    return Fate(
+        client=client,
+        stays=stays,
+        profit=profit,
+        may_go=may_go,
+        runner_up_retained=runner_up,
+        runner_up_objective=runner_up_objective,
+        gain=None if runner_up_objective is None else decision.objective - runner_up_objective,
+        ranges=None if path is None else path.stays(client),
+    )

@@ -1,0 +1,126 @@
+"""The μ path of a round in the words of its clients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from commonweal.decision.envelope import Envelope
+from commonweal.decision.exact import BoolArray
+from commonweal.decision.validation import check_mu
+from commonweal.errors import IncompletePathError, InputError
+from commonweal.records import Decision, MuRange
+
+
+class MuPath:
+    """Which set is retained at which μ: `breakpoints`, `at(mu)`, `stays(client)`, `pieces()`."""
+
+    def __init__(
+        self, *, clients: tuple[str, ...], envelope: Envelope, decision_at: Callable[[float], Decision]
+    ) -> None:
+        self.clients = clients
+        self._envelope = envelope
+        self._decision_at = decision_at
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:
+        """Where the retained set changes: the doubles nearest to the exact rationals."""
+        return tuple(float(b) for b in self._envelope.breakpoints)
+
+    @property
+    def exact_breakpoints(self) -> tuple[Fraction, ...]:
+        return self._envelope.breakpoints
+
+    @property
+    def complete(self) -> bool:
+        """False if the limit on breakpoints was reached: then nothing is known beyond the last of them."""
+        return self._envelope.complete
+
+    @property
+    def solve_count(self) -> int:
+        return self._envelope.solve_count
+
+    @property
+    def proven_gap(self) -> float:
+        """The largest gap of any solve; 0 means that the whole path is proven."""
+        return self._envelope.proven_gap
+
+    def at(self, mu: float) -> Decision:
+        """The decision at μ; solved afresh where the path was cut off."""
+        return self._decision_at(check_mu(mu))
+
+    def stays(self, client: str) -> tuple[MuRange, ...]:
+        """The ranges of μ in which the client is retained, in rising order."""
+        if client not in self._index:
+            raise InputError(f"the path knows the clients of its round, got {client!r}; choose one of them")
+        self._require_complete()
+        position = self._index[client]
+        ranges: list[MuRange] = []
+        for piece, retained in self._pieces():
+            if not retained[position]:
+                continue
+            before = ranges[-1] if ranges else None
+            if (
+                before is not None
+                and before.exact_upper == piece.exact_lower
+                and (before.includes_upper or piece.includes_lower)
+            ):
+                ranges[-1] = MuRange.between(
+                    before.exact_lower,
+                    piece.exact_upper,
+                    includes_lower=before.includes_lower,
+                    includes_upper=piece.includes_upper,
+                )
+            else:
+                ranges.append(piece)
+        return tuple(ranges)
+
+    def pieces(self) -> tuple[tuple[MuRange, tuple[str, ...]], ...]:
+        """Each range of μ with the clients retained in it, from 0 to infinity."""
+        self._require_complete()
+        return tuple(
+            (piece, tuple(c for c, stays in zip(self.clients, retained.tolist(), strict=True) if stays))
+            for piece, retained in self._pieces()
+        )
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {client: position for position, client in enumerate(self.clients)}
+
+    def _require_complete(self) -> None:
+        if not self.complete:
+            raise IncompletePathError(
+                "ranges of mu are given from a complete path only, this one stops after "
+                f"{len(self.breakpoints)} breakpoints at mu = {self.breakpoints[-1] if self.breakpoints else 0:g}; "
+                "raise the limit"
+            )
+
+    def _pieces(self) -> Iterator[tuple[MuRange, BoolArray]]:
+        """The μ axis in order: open or half-open pieces, points where a third set wins a tie, and infinity."""
+        envelope = self._envelope
+        lower: Fraction = Fraction(0)
+        includes_lower = True
+        for index, (upper, at) in enumerate(zip(envelope.breakpoints, envelope.at, strict=True)):
+            left, right = envelope.between[index], envelope.between[index + 1]
+            left_wins = np.array_equal(at, left)
+            if lower < upper or left_wins:
+                yield (
+                    MuRange.between(lower, upper, includes_lower=includes_lower, includes_upper=left_wins),
+                    left,
+                )
+            includes_lower = not left_wins and np.array_equal(at, right)
+            if not left_wins and not includes_lower:
+                yield MuRange.between(upper, upper, includes_lower=True, includes_upper=True), at
+            lower = upper
+        yield (
+            MuRange.between(lower, math.inf, includes_lower=includes_lower, includes_upper=False),
+            envelope.between[-1],
+        )
+        yield (
+            MuRange.between(math.inf, math.inf, includes_lower=True, includes_upper=True),
+            np.ones(len(self.clients), np.bool_),
+        )

@@ -1,0 +1,39 @@
+"""What the mechanism promises of a decision, as checks that anyone can run.
+
+Budget balance, proportionality and feasibility hold by construction (proportionality not under another loss rule or
+a liability cap). Individual rationality does not: it is measured in every round, as `Decision.irrational`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from commonweal.records import Decision
+
+
+def imbalance(decision: Decision) -> float:
+    """Σ transfers: money that appeared (+) or vanished (−). Promise: zero."""
+    return math.fsum(decision.transfers.values())
+
+
+def disproportion(decision: Decision) -> float:
+    """max |payoff − share · B|. Promise: zero, unless a loss rule or a cap was asked for."""
+    return max(
+        (abs(payoff - decision.shares[client] * decision.budget) for client, payoff in decision.payoffs.items()),
+        default=0.0,
+    )
+
+
+def infeasible(decision: Decision) -> tuple[str, ...]:
+    """Clients that a feasible decision could not treat so: lost, doubled, or eliminated without a loss."""
+    times_placed = Counter(decision.retained + decision.eliminated)
+    may_go = set(decision.candidates) if not decision.grace else set()
+    wrongly_gone = set(decision.eliminated) - may_go
+    clients = dict.fromkeys(decision.figures.clients + tuple(times_placed))
+    return tuple(c for c in clients if c not in decision.figures.profits or times_placed[c] != 1 or c in wrongly_gone)
+
+
+def shares_outside(decision: Decision) -> dict[str, float]:
+    """Shares that are not within 0..1: possible under the raw contribution rule alone."""
+    return {client: share for client, share in decision.shares.items() if not -1e-12 <= share <= 1 + 1e-12}

@@ -1,0 +1,123 @@
+"""The paper's letter: contributions as they come, negative ones too, by looking at every set.
+
+Ratios then have any sign, the penalty is no longer convex and no bound prunes; so the number of candidates is
+limited. Floats pick the sets that may be the best, exact rationals compare those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from commonweal.decision.exact import BoolArray, FloatArray, IntArray, exact_sum
+from commonweal.decision.problem import Choice, Line
+from commonweal.errors import InputError
+
+RAW_CANDIDATE_LIMIT = 20
+_ROUNDING = 2.0**-44  # of the sum of sizes: far above the error of adding a few dozen doubles
+
+
+class RawProblem:
+    """All 2^m sets of candidates; bit i of a set's number = candidate i goes."""
+
+    def __init__(
+        self, profits: FloatArray, contributions: FloatArray, *, stays: int | None = None, goes: int | None = None
+    ) -> None:
+        """`stays`, `goes`: a client whose fate is given, to ask what the best set would be then."""
+        may_go = profits < 0
+        for given in (stays, goes):
+            if given is not None:
+                may_go[given] = False
+        self.candidates: IntArray = np.flatnonzero(may_go)
+        if len(self.candidates) > RAW_CANDIDATE_LIMIT:
+            raise InputError(
+                f"the raw contribution rule looks at every set and takes at most {RAW_CANDIDATE_LIMIT} "
+                f"loss-making clients, got {len(self.candidates)}; use the contribution rule 'clip'"
+            )
+        self._profits, self._contributions = profits, contributions
+        self._always = np.ones(len(profits), np.bool_)
+        self._always[self.candidates] = False
+        if goes is not None:
+            self._always[goes] = False
+        lost, taken = np.zeros(1), np.zeros(1)
+        for candidate in self.candidates:
+            lost = np.concatenate((lost, lost - profits[candidate]))
+            taken = np.concatenate((taken, taken + contributions[candidate]))
+        gone = float(contributions[goes]) if goes is not None else 0.0
+        self._lost = lost
+        self._gone = gone + taken
+        self._kept = float(contributions.sum()) - gone - taken
+        self._blur = _ROUNDING * float(np.abs(contributions).sum())
+        self._loss_blur = _ROUNDING * float(lost[-1])
+
+    def _set(self, number: int) -> BoolArray:
+        retained = self._always.copy()
+        for bit, candidate in enumerate(self.candidates.tolist()):
+            retained[candidate] = not number >> bit & 1
+        return retained
+
+    def _figures(self, number: int) -> tuple[Fraction, Fraction | None]:
+        """Exact loss saved and exact Q(E)/Q(retained); None where that has no meaning."""
+        retained = self._set(number)
+        gone, kept = exact_sum(self._contributions[~retained]), exact_sum(self._contributions[retained])
+        saved = -exact_sum(self._profits[~retained])
+        if gone == 0:
+            return saved, Fraction(0)
+        return saved, gone / kept if kept else None
+
+    def _ratios(self) -> tuple[FloatArray, FloatArray]:
+        """Q(E)/Q(retained) and its error; the error is infinite where Q(retained) may be zero."""
+        certain = np.abs(self._kept) > 4 * self._blur
+        kept = np.where(certain, self._kept, 1.0)
+        ratios = self._gone / kept
+        errors = 2 * self._blur * (1 + np.abs(ratios)) / np.abs(kept)
+        return np.where(certain, ratios, 0.0), np.where(certain, errors, np.inf)
+
+    def _best(
+        self, scores: FloatArray, errors: FloatArray, exact_score: Callable[[Fraction, Fraction], Any]
+    ) -> BoolArray:
+        """The set with the largest exact score, by the tie rule; floats only say who may be it."""
+        with np.errstate(invalid="ignore"):
+            surely = np.where(np.isfinite(errors), scores - errors, -np.inf).max()
+            may_win = np.flatnonzero(~(scores + errors < surely))
+        best: tuple[Any, int, list[bool]] | None = None
+        for number in may_win.tolist():
+            saved, ratio = self._figures(number)
+            if ratio is None:
+                continue
+            retained = self._set(number)
+            rank = (exact_score(saved, ratio), int(retained.sum()), retained.tolist())
+            if best is None or rank > best:
+                best = rank
+        assert best is not None, "the set in which everybody stays always has a score"
+        return np.array(best[2])
+
+    def solve(self, mu: float | Fraction) -> Choice:
+        ratios, errors = self._ratios()
+        scores = self._lost - float(mu) * ratios
+        errors = float(mu) * errors + self._loss_blur + _ROUNDING * np.abs(float(mu) * ratios)
+        exact_mu = Fraction(mu)
+        retained = self._best(scores, errors, lambda saved, ratio: saved - exact_mu * ratio)
+        return Choice(retained=retained, node_count=len(scores))
+
+    def line(self, retained: BoolArray) -> Line:
+        number = sum(1 << bit for bit, candidate in enumerate(self.candidates) if not retained[candidate])
+        saved, ratio = self._figures(number)
+        assert ratio is not None, "a set without a ratio has no line"
+        return Line(saved, ratio)
+
+    def just_above_zero(self) -> BoolArray:
+        by_loss = np.argsort(-self._lost, kind="stable")
+        for number in by_loss.tolist():
+            if self._figures(number)[1] is not None:
+                break
+        near = self._lost >= self._lost[number] - 4 * self._loss_blur
+        scores = np.where(near, 0.0, -1.0)
+        return self._best(scores, np.zeros(len(scores)), lambda saved, ratio: (saved, -ratio))
+
+    def for_large_mu(self) -> BoolArray:
+        ratios, errors = self._ratios()
+        return self._best(-ratios, errors, lambda saved, ratio: (-ratio, saved))

@@ -1,0 +1,69 @@
+"""Who pays whom: payoffs follow contribution, and the money sums to zero.
+
+    share(n)    = q(n) / Q(retained), equal shares where Q(retained) = 0
+    payoff(n)   = share(n) · B,       B = Σ profit of the retained
+    transfer(n) = payoff(n) − profit(n)
+
+Where B < 0 the loss rule says by what the loss is divided instead. A liability cap bounds what one client pays;
+what it does not pay is taken from the receivers in proportion.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from commonweal.decision.exact import FloatArray
+from commonweal.records import LossRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """Shares, payoffs and transfers of the retained clients, in their order."""
+
+    budget: float
+    shares: FloatArray
+    payoffs: FloatArray
+    transfers: FloatArray
+
+
+def proportions(weights: FloatArray) -> FloatArray:
+    """weights / Σ weights; equal parts where they sum to zero."""
+    total = math.fsum(weights.tolist())
+    return weights / total if total != 0 else np.full(len(weights), 1.0 / max(len(weights), 1))
+
+
+def divide(
+    profits: FloatArray,
+    contributions: FloatArray,
+    *,
+    loss_rule: LossRule = "contribution",
+    costs: FloatArray | None = None,
+    liability_cap: float | None = None,
+) -> Division:
+    """Divide the retained clients' budget among them; `costs` are needed by the loss rule "cost"."""
+    budget = math.fsum(profits.tolist())
+    shares = proportions(contributions)
+    parts = shares
+    if budget < 0 and loss_rule == "equal":
+        parts = proportions(np.zeros(len(profits)))
+    elif budget < 0 and loss_rule == "cost":
+        assert costs is not None, "the loss rule 'cost' needs costs"
+        parts = proportions(costs)
+    transfers = parts * budget - profits
+    if liability_cap is not None:
+        transfers = capped(transfers, liability_cap)
+    return Division(budget=budget, shares=shares, payoffs=profits + transfers, transfers=transfers)
+
+
+def capped(transfers: FloatArray, liability_cap: float) -> FloatArray:
+    """No transfer below −cap; the receivers forgo what is thereby not paid, in proportion to what they receive."""
+    paid = np.maximum(transfers, -liability_cap)
+    unpaid = math.fsum((paid - transfers).tolist())
+    if unpaid == 0:
+        return transfers
+    receiving = transfers > 0
+    received = math.fsum(transfers[receiving].tolist())
+    return np.where(receiving, transfers * (1 - unpaid / received), paid)

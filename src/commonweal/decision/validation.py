@@ -1,0 +1,102 @@
+"""What may enter a decision. Each refusal gives the rule, the evidence and the way out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import get_args
+
+import numpy as np
+
+from commonweal.decision.exact import BoolArray, FloatArray
+from commonweal.errors import InputError
+from commonweal.records import ContributionRule, Figures, LossRule, Rules
+
+# Beyond these sizes products of three figures leave the range of doubles; no real figure comes near.
+SMALLEST, LARGEST = 1e-50, 1e50
+
+
+def admissible(values: FloatArray) -> BoolArray:
+    """True where a figure is zero or of a size that the solver's arithmetic holds."""
+    sizes: FloatArray = np.abs(values)
+    good: BoolArray = (sizes == 0) | ((sizes >= SMALLEST) & (sizes <= LARGEST))
+    return good
+
+
+def figure_array(name: str, values: FloatArray, clients: tuple[str, ...] | None = None) -> FloatArray:
+    """The values as float64, refused unless each is finite and of a sensible size."""
+    bad = np.flatnonzero(~admissible(values))
+    if len(bad):
+        where = f"client {clients[bad[0]]!r}" if clients else f"position {bad[0]}"
+        raise InputError(
+            f"{name} must be a finite number, 0 or between {SMALLEST:g} and {LARGEST:g} in size, "
+            f"got {float(values[bad[0]])!r} for {where}; correct or leave out that client"
+        )
+    return values
+
+
+def _column(name: str, figures: Mapping[str, float], clients: tuple[str, ...]) -> FloatArray:
+    try:
+        values = np.array([figures[client] for client in clients], dtype=np.float64)
+    except (TypeError, ValueError):
+        odd = next(c for c in clients if not isinstance(figures[c], int | float | np.number))
+        raise InputError(f"{name} must be a number, got {figures[odd]!r} for client {odd!r}; give a number") from None
+    return figure_array(name, values, clients)
+
+
+def check_figures(figures: Figures) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Profits, contributions and costs as arrays in the order of the profits."""
+    clients = figures.clients
+    if not clients:
+        raise InputError("a decision needs at least one client, got none; give a profit for each client")
+    for name, other in (("contributions", figures.contributions), ("costs", figures.costs)):
+        if other is not None and other.keys() != figures.profits.keys():
+            odd = next(iter(set(other).symmetric_difference(clients)))
+            lacking = name if odd in figures.profits else "profits"
+            raise InputError(
+                f"profits and {name} must name the same clients, got no entry for {odd!r} in {lacking}; add or drop it"
+            )
+    costs = None
+    if figures.costs is not None:
+        costs = _column("cost", figures.costs, clients)
+        if (costs < 0).any():
+            odd = clients[int(np.argmax(costs < 0))]
+            raise InputError(
+                f"cost must be >= 0, got {figures.costs[odd]!r} for client {odd!r}; a gain belongs into the profit"
+            )
+    return (
+        _column("profit", figures.profits, clients),
+        _column("contribution", figures.contributions, clients),
+        costs,
+    )
+
+
+def check_mu(mu: float) -> float:
+    """μ as a float in [0, ∞]."""
+    if isinstance(mu, bool) or not isinstance(mu, int | float | np.number) or math.isnan(mu) or mu < 0:
+        raise InputError(
+            f"mu must be a number >= 0 or infinity, got {mu!r}; 0 is the least lenient, inf keeps everybody"
+        )
+    if not (mu == 0 or mu == math.inf or SMALLEST <= mu <= LARGEST):
+        raise InputError(
+            f"mu must be 0, inf or between {SMALLEST:g} and {LARGEST:g}, got {mu!r}; take 0 for less and inf for more"
+        )
+    return float(mu)
+
+
+def check_rules(rules: Rules, *, has_costs: bool) -> None:
+    check_mu(rules.mu)
+    check_name("contribution_rule", rules.contribution_rule, get_args(ContributionRule))
+    check_name("loss_rule", rules.loss_rule, get_args(LossRule))
+    if rules.loss_rule == "cost" and not has_costs:
+        raise InputError(
+            "the loss rule 'cost' divides a loss by cost, got no costs; give costs or use another loss rule"
+        )
+    cap = rules.liability_cap
+    if cap is not None and not (isinstance(cap, int | float | np.number) and 0 <= cap < math.inf):
+        raise InputError(f"liability_cap must be a finite number >= 0, got {cap!r}; leave it out for no cap")
+
+
+def check_name(what: str, name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise InputError(f"{what} must be one of {', '.join(known)}, got {name!r}; choose one of those")

@@ -1,0 +1,76 @@
+"""Rounds whose figures were measured elsewhere, decided one after another.
+
+The conductor of a federation without its learning: it keeps who is active, ignores what eliminated clients send, and
+notes who is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from commonweal.decision.decide import decide_figures
+from commonweal.errors import InputError
+from commonweal.records import Figures, History, RoundRecord, Rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """The decided history, and what of the figures was not used."""
+
+    history: History
+    ignored: dict[int, tuple[str, ...]]  # by round: clients that had been eliminated before
+    ended_after: int | None  # the round after which fewer than two clients were left, if rounds follow it
+
+
+def replay(
+    rounds: Sequence[tuple[int, Figures]],
+    rules: Rules,
+    *,
+    grace_rounds: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Replay:
+    """Decide the rounds in order; in the first `grace_rounds` of them nobody is eliminated.
+
+    All clients of the rounds are members from the start: one without figures in a round is absent from it and may
+    return. The federation ends when eliminations leave fewer than two clients.
+    """
+    if not isinstance(grace_rounds, int) or isinstance(grace_rounds, bool) or grace_rounds < 0:
+        raise InputError(f"grace_rounds must be a whole number >= 0, got {grace_rounds!r}; 0 means no grace")
+    active = dict.fromkeys(client for _, figures in rounds for client in figures.profits)
+    clients = tuple(active)
+    records: list[RoundRecord] = []
+    ignored: dict[int, tuple[str, ...]] = {}
+    ended_after: int | None = None
+    for position, (round_number, figures) in enumerate(rounds):
+        if len(active) < min(2, len(clients)):
+            ended_after = records[-1].round_number
+            break
+        late = tuple(client for client in figures.profits if client not in active)
+        if late:
+            ignored[round_number] = late
+            figures = _without(figures, frozenset(late))
+        if figures.profits:
+            decision = decide_figures(figures, rules, grace=position < grace_rounds)
+            absent = (
+                tuple(client for client in active if client not in figures.profits)
+                if len(figures.profits) < len(active)
+                else ()
+            )
+            records.append(RoundRecord(round_number=round_number, decision=decision, absent=absent))
+            for client in decision.eliminated:
+                del active[client]
+        if progress is not None:
+            progress(position + 1)
+    return Replay(history=History(clients=clients, rounds=tuple(records)), ignored=ignored, ended_after=ended_after)
+
+
+def _without(figures: Figures, clients: frozenset[str]) -> Figures:
+    def drop(values: dict[str, float]) -> dict[str, float]:
+        return {client: value for client, value in values.items() if client not in clients}
+
+    return Figures(
+        profits=drop(dict(figures.profits)),
+        contributions=drop(dict(figures.contributions)),
+        costs=None if figures.costs is None else drop(dict(figures.costs)),
+    )

@@ -1,0 +1,143 @@
+"""What a history of rounds amounts to: welfare, fairness, durations and rationality.
+
+With A(t) the clients retained after round t and q(n,t) the contributions as the decisions used them:
+
+    TSW(t')  = Σ_{t≤t'} B(t)
+    TSFI(t') = Σ_{t≤t'} Q(A(t), t) / Σ_{t≤t'} Q(everybody, t)
+
+`tsfi` is that formula; `tsfi_final_set` counts the final set A(t') in the numerator of every round. Contributions of
+clients that have left are not measured: each counts in the denominator with the share it had, when it left, beside
+those who were then retained (or with 0, if asked). A denominator of 0 gives 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Literal
+
+from commonweal.errors import InputError
+from commonweal.records import History
+
+Departed = Literal["share", "zero"]
+
+
+def tsw(history: History, *, round_count: int | None = None) -> tuple[float, ...]:
+    """Total social welfare after each round, in units of utility; held at its last value up to `round_count`."""
+    sums: list[float] = []
+    for record in history.rounds:
+        sums.append((sums[-1] if sums else 0.0) + record.decision.budget)
+    return _held(sums, round_count)
+
+
+def tsfi(history: History, *, departed: Departed = "share", round_count: int | None = None) -> tuple[float, ...]:
+    """Total selection fairness index after each round, as the paper prints it."""
+    return _tsfi(history, departed, round_count, final_set=False)
+
+
+def tsfi_final_set(
+    history: History, *, departed: Departed = "share", round_count: int | None = None
+) -> tuple[float, ...]:
+    """Total selection fairness index after each round, as the paper's worked example computes it."""
+    return _tsfi(history, departed, round_count, final_set=True)
+
+
+def durations(history: History) -> dict[str, int]:
+    """Rounds in which each client took part: up to its elimination or the federation's end, less its absences."""
+    taken_part = Counter(client for record in history.rounds for client in record.decision.figures.profits)
+    return {client: taken_part[client] for client in history.clients}
+
+
+def total_payoffs(history: History) -> dict[str, float]:
+    """Σ payoff of each client over the rounds in which it was retained."""
+    totals = dict.fromkeys(history.clients, 0.0)
+    for record in history.rounds:
+        for client, payoff in record.decision.payoffs.items():
+            totals[client] += payoff
+    return totals
+
+
+def total_contributions(history: History) -> dict[str, float]:
+    """Σ contribution, as used, of each client over the rounds in which it was retained."""
+    totals = dict.fromkeys(history.clients, 0.0)
+    for record in history.rounds:
+        for client in record.decision.retained:
+            totals[client] += record.decision.used_contributions[client]
+    return totals
+
+
+def jain(values: Sequence[float]) -> float | None:
+    """Jain's index (Σx)² / (N Σx²): 1 if all are equal, 1/N if one has all. None if a value is negative or none is set."""
+    if not values or min(values) < 0:
+        return None
+    squares = math.fsum(x * x for x in values)
+    return math.fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+def gini(values: Sequence[float]) -> float | None:
+    """Gini coefficient Σ|x−y| / (2 N Σx): 0 if all are equal, towards 1 if one has all. None as for `jain`."""
+    if not values or min(values) < 0:
+        return None
+    total = math.fsum(values)
+    if total == 0:
+        return 0.0
+    ranked = math.fsum((2 * rank - len(values) - 1) * x for rank, x in enumerate(sorted(values), start=1))
+    return ranked / (len(values) * total)
+
+
+def payoff_contribution_correlation(history: History) -> float | None:
+    """Pearson correlation over clients of total payoff with total contribution; None where one of them is constant."""
+    payoffs, contributions = total_payoffs(history), total_contributions(history)
+    xs, ys = list(payoffs.values()), [contributions[client] for client in payoffs]
+    if len(xs) < 2:
+        return None
+    x_mean, y_mean = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)
+    x_spread = math.sqrt(math.fsum((x - x_mean) ** 2 for x in xs))
+    y_spread = math.sqrt(math.fsum((y - y_mean) ** 2 for y in ys))
+    if x_spread == 0 or y_spread == 0:
+        return None
+    together = math.fsum((x - x_mean) * (y - y_mean) for x, y in zip(xs, ys, strict=True))
+    return max(-1.0, min(1.0, together / (x_spread * y_spread)))
+
+
+def irrational_rounds(history: History) -> dict[int, dict[str, float]]:
+    """Rounds in which individual rationality failed: by round, for whom and by how much."""
+    violations = {record.round_number: record.decision.irrational for record in history.rounds}
+    return {round_number: by_client for round_number, by_client in violations.items() if by_client}
+
+
+def _tsfi(history: History, departed: Departed, round_count: int | None, *, final_set: bool) -> tuple[float, ...]:
+    if departed not in ("share", "zero"):
+        raise InputError(f"departed must be 'share' or 'zero', got {departed!r}; choose one of those")
+    so_far: dict[str, float] = defaultdict(float)  # contribution of each client up to now
+    retained_sum = 0.0
+    everybody_sum = 0.0
+    # Contribution of those who left, as a linear function of what is still measured: scale · Q + offset.
+    scale, offset = 1.0, 0.0
+    values: list[float] = []
+    for record in history.rounds:
+        used = record.decision.used_contributions
+        retained = math.fsum(used[client] for client in record.decision.retained)
+        gone = math.fsum(used[client] for client in record.decision.eliminated)
+        retained_sum += retained
+        everybody_sum += scale * math.fsum(used.values()) + offset
+        for client, contribution in used.items():
+            so_far[client] += contribution
+        if departed == "share" and record.decision.eliminated:
+            if retained != 0:
+                scale *= 1 + gone / retained
+            else:  # nothing was left to have a share of: carry the contribution itself
+                offset += scale * gone
+        for client in record.decision.eliminated:
+            del so_far[client]
+        numerator = math.fsum(so_far.values()) if final_set else retained_sum
+        values.append(numerator / everybody_sum if everybody_sum else 1.0)
+    return _held(values, round_count)
+
+
+def _held(values: list[float], round_count: int | None) -> tuple[float, ...]:
+    """The values, the last one repeated up to `round_count`: a federation that ended early keeps what it reached."""
+    if round_count is not None and values:
+        values = values + values[-1:] * (round_count - len(values))
+    return tuple(values)
