@@ -68,7 +68,7 @@ def total_contributions(history: History) -> dict[str, float]:
 
 
 def jain(values: Sequence[float]) -> float | None:
-    """Jain's index (Σx)² / (N Σx²): 1 if all are equal, 1/N if one has all. None if a value is negative or none is set."""
+    """Jain's index (Σx)² / (N Σx²): 1 if all are equal, 1/N if one has all. None if one is negative."""
     if not values or min(values) < 0:
         return None
     squares = math.fsum(x * x for x in values)

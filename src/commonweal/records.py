@@ -144,3 +144,14 @@ class History:
 
     clients: tuple[str, ...]
     rounds: tuple[RoundRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionMap:
+    """Who stays at which μ in one round, for drawing."""
+
+    title: str
+    clients: tuple[str, ...]
+    pieces: tuple[tuple[MuRange, tuple[str, ...]], ...]  # ranges of μ from 0 to infinity, with the retained
+    breakpoints: tuple[float, ...]
+    mu: float | None  # the μ that was decided at

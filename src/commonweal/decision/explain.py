@@ -40,7 +40,8 @@ class Fate:
             return f"{self.client} {'stays' if self.stays else 'leaves'}: there is no other way.{stays_at}"
         doing = "keeping it" if self.stays else "letting it go"
         opposite = "without it" if self.stays else "with it"
-        others = ", ".join(self.runner_up_retained) or "nobody"
+        names = self.runner_up_retained
+        others = (", ".join(names) or "nobody") if len(names) <= 6 else f"{len(names)} clients"
         return (
             f"{self.client} {'stays' if self.stays else 'leaves'}: {doing} gains {self.gain:.6g}; the best set "
             f"{opposite} ({others}) scores {self.runner_up_objective:.6g}.{stays_at}"

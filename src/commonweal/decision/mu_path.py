@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +17,8 @@ from commonweal.decision.exact import BoolArray
 from commonweal.decision.validation import check_mu
 from commonweal.errors import IncompletePathError, InputError
 from commonweal.records import Decision, MuRange
+
+_T = TypeVar("_T")
 
 
 class MuPath:
@@ -59,32 +64,16 @@ class MuPath:
             raise InputError(f"the path knows the clients of its round, got {client!r}; choose one of them")
         self._require_complete()
         position = self._index[client]
-        ranges: list[MuRange] = []
-        for piece, retained in self._pieces():
-            if not retained[position]:
-                continue
-            before = ranges[-1] if ranges else None
-            if (
-                before is not None
-                and before.exact_upper == piece.exact_lower
-                and (before.includes_upper or piece.includes_lower)
-            ):
-                ranges[-1] = MuRange.between(
-                    before.exact_lower,
-                    piece.exact_upper,
-                    includes_lower=before.includes_lower,
-                    includes_upper=piece.includes_upper,
-                )
-            else:
-                ranges.append(piece)
-        return tuple(ranges)
+        return tuple(range_ for range_, stays in _joined((p, bool(r[position])) for p, r in self._pieces()) if stays)
 
     def pieces(self) -> tuple[tuple[MuRange, tuple[str, ...]], ...]:
         """Each range of μ with the clients retained in it, from 0 to infinity."""
         self._require_complete()
         return tuple(
-            (piece, tuple(c for c, stays in zip(self.clients, retained.tolist(), strict=True) if stays))
-            for piece, retained in self._pieces()
+            _joined(
+                (piece, tuple(c for c, stays in zip(self.clients, retained.tolist(), strict=True) if stays))
+                for piece, retained in self._pieces()
+            )
         )
 
     @cached_property
@@ -123,4 +112,19 @@ class MuPath:
         yield (
             MuRange.between(math.inf, math.inf, includes_lower=True, includes_upper=True),
             np.ones(len(self.clients), np.bool_),
+        )
+
+
+def _joined(pieces: Iterable[tuple[MuRange, _T]]) -> Iterator[tuple[MuRange, _T]]:
+    """Neighbouring pieces of the same kind made one."""
+    for kind, run in groupby(pieces, key=itemgetter(1)):
+        ranges = [range_ for range_, _ in run]
+        yield (
+            MuRange.between(
+                ranges[0].exact_lower,
+                ranges[-1].exact_upper,
+                includes_lower=ranges[0].includes_lower,
+                includes_upper=ranges[-1].includes_upper,
+            ),
+            kind,
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.errors import CommonwealError, InputError
+from commonweal.errors import InputError
 
 CoalitionValue = Callable[[frozenset[str]], float]
 """v(S): the value of the model made of the clients in S, in units of accuracy (or of any other measure)."""
@@ -17,15 +17,11 @@ Members = NDArray[np.float64]
 """One coalition a row, one client a column: 1.0 where the client is in, else 0.0."""
 
 
-class EvaluationLimitReached(CommonwealError):  # noqa: N818 - an event that estimators wait for, not a fault
-    """One more coalition would exceed the limit; nothing was evaluated."""
-
-
 class Game:
     """The clients and their `coalition_value`, each coalition evaluated at most once.
 
-    `coalition_value` is called with a frozenset of client names. A Game is itself such a function, so one game
-    may serve several measures, which then share its memory.
+    `coalition_value` is called with a frozenset of client names. A Game is itself such a function, so one
+    game may serve several measures, which then share its memory.
     """
 
     def __init__(
@@ -44,6 +40,11 @@ class Game:
         """How many distinct coalitions have been evaluated."""
         return len(self._known)
 
+    def is_affordable(self, coalition: frozenset[str]) -> bool:
+        """Whether v(coalition) is known or may still be evaluated."""
+        limit = self.evaluation_limit
+        return limit is None or self.evaluation_count < limit or coalition in self._known
+
     def __call__(self, coalition: frozenset[str]) -> float:
         """v(coalition), from memory when it is known."""
         known = self._known.get(coalition)
@@ -52,8 +53,10 @@ class Game:
         if not coalition <= self._everyone:
             strangers = sorted(coalition - self._everyone)
             raise InputError(f"a coalition consists of the game's clients, got {strangers}; add them as clients")
-        if self.evaluation_limit is not None and self.evaluation_count >= self.evaluation_limit:
-            raise EvaluationLimitReached(f"the limit of {self.evaluation_limit} evaluations is reached")
+        if not self.is_affordable(coalition):
+            raise InputError(
+                f"at most {self.evaluation_limit} coalitions may be evaluated, got one more; raise the evaluation limit"
+            )
         value = float(self._coalition_value(coalition))
         if not math.isfinite(value):
             named = [client for client in self.clients if client in coalition]

@@ -12,9 +12,9 @@ from commonweal.errors import InputError
 class Contributions:
     """What each client contributed in a round, how surely, and at what price.
 
-    `values` and `standard_errors` are in the unit of the coalition value (samples for quantity), in the order
-    in which the clients were given. A standard error is 0.0 where the measure was computed in full and infinite
-    where too few evaluations were made to tell. `evaluation_count` counts the distinct coalitions evaluated.
+    `values` and `standard_errors` are in the unit of the coalition value (samples for quantity), in the
+    order in which the clients were given. A standard error is 0.0 where the measure was computed in full and
+    infinite where too few evaluations were made to tell. `evaluation_count` counts distinct coalitions.
     """
 
     measure: str
@@ -33,8 +33,8 @@ class Contributions:
                 raise InputError(f"a contribution must be finite, got {value} for client {client!r}; mend its source")
             if not self.standard_errors[client] >= 0.0:
                 raise InputError(
-                    f"a standard error must be >= 0, got {self.standard_errors[client]} for client {client!r}; "
-                    "give inf where it is unknown"
+                    f"a standard error must be >= 0, got {self.standard_errors[client]} "
+                    f"for client {client!r}; give inf where it is unknown"
                 )
         if self.evaluation_count < 0:
             raise InputError(f"evaluation count must be >= 0, got {self.evaluation_count}; count the evaluations")

@@ -16,16 +16,14 @@ from commonweal.errors import InputError
 Floats = NDArray[np.float64]
 
 ZERO_PROFIT_RATIO = 1e-12
-"""A profit smaller in size than this times the larger of utility and cost is rounding error, and counts as 0."""
+"""A profit smaller in size than this times the larger of utility and cost is rounding, and counts as 0."""
 
 
 @overload
 def utility(unit_value: float, accuracy: float, previous_accuracy: float) -> float: ...
 @overload
 def utility(unit_value: float | Floats, accuracy: Floats, previous_accuracy: float | Floats) -> Floats: ...
-def utility(
-    unit_value: float | Floats, accuracy: float | Floats, previous_accuracy: float | Floats
-) -> float | Floats:
+def utility(unit_value: float | Floats, accuracy: float | Floats, previous_accuracy: float | Floats) -> float | Floats:
     """u (ε_t − ε_{t−1}): worth of the gain in accuracy, at `unit_value` for a gain of 1."""
     value = _figures("unit value", unit_value, minimum=0.0)
     gain = _figures("accuracy", accuracy) - _figures("previous accuracy", previous_accuracy)
@@ -58,13 +56,11 @@ def cost(
     sample_count: int | NDArray[Any],
     step_count: int | NDArray[Any],
 ) -> float | Floats:
-    """c_data · samples + c_train · steps + c_comm: cost of one round; a step is one mini-batch of training."""
+    """c_data · samples + c_train · steps + c_comm: cost of one round; a step is one mini-batch."""
     data = _figures("cost per sample", cost_per_sample, minimum=0.0) * _figures(
         "sample count", sample_count, minimum=0.0
     )
-    training = _figures("cost per step", cost_per_step, minimum=0.0) * _figures(
-        "step count", step_count, minimum=0.0
-    )
+    training = _figures("cost per step", cost_per_step, minimum=0.0) * _figures("step count", step_count, minimum=0.0)
     return _result("cost", data + training + _figures("cost per round", cost_per_round, minimum=0.0))
 
 

@@ -1,0 +1,186 @@
+"""`commonweal decide`: figures of one round or many in, decisions out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from commonweal.cli import figures_file, json_view, text_view
+from commonweal.cli.example import EXAMPLE_CSV, EXAMPLE_MU
+from commonweal.cli.outcome import Outcome, find_outcome
+from commonweal.decision.envelope import PATH_LIMIT
+from commonweal.decision.validation import check_mu
+from commonweal.errors import InputError
+from commonweal.records import Rules
+from commonweal.report import decision_map
+
+
+class ContributionRuleOption(StrEnum):
+    clip = "clip"
+    raw = "raw"
+
+
+class LossRuleOption(StrEnum):
+    contribution = "contribution"
+    equal = "equal"
+    cost = "cost"
+
+
+def decide_command(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            help="CSV or JSON with client, contribution, and profit or both utility and cost; round if there are "
+            "many; - reads standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    mu: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MU",
+            help="Leniency: the weight of lost contribution. 0 = least lenient, inf = nobody is ever eliminated.",
+            show_default=False,
+        ),
+    ] = None,
+    example: Annotated[bool, typer.Option("--example", help="Decide the paper's worked example, mu 0.05.")] = False,
+    mu_path: Annotated[
+        bool, typer.Option("--mu-path", help="Show the decision for every mu; then --mu may be left out.")
+    ] = False,
+    contribution_rule: Annotated[
+        ContributionRuleOption,
+        typer.Option(help="clip: negative contributions count as 0. raw: as they come, at most 20 loss-makers."),
+    ] = ContributionRuleOption.clip,
+    loss_rule: Annotated[
+        LossRuleOption, typer.Option(help="By what a negative budget is divided; cost needs a cost column.")
+    ] = LossRuleOption.contribution,
+    liability_cap: Annotated[
+        str | None,
+        typer.Option(metavar="AMOUNT", help="The most a client can be made to pay in a round.", show_default=False),
+    ] = None,
+    grace_rounds: Annotated[
+        int, typer.Option(metavar="G", help="Rounds at the start in which nobody is eliminated.")
+    ] = 0,
+    path_limit: Annotated[
+        int, typer.Option(metavar="N", help="Breakpoints after which a mu path is given up.")
+    ] = PATH_LIMIT,
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document instead of tables.")] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the decision map over mu: .png, .svg or .pdf.", show_default=False),
+    ] = None,
+) -> None:
+    """Decide who stays and who pays whom, from figures of any federated learning stack.
+
+    Example: commonweal decide round.csv --mu 0.05
+    """
+    rules = Rules(
+        mu=_mu(mu, example=example, path_only=mu_path),
+        contribution_rule=contribution_rule.value,
+        loss_rule=loss_rule.value,
+        liability_cap=None if liability_cap is None else _number("--liability-cap", liability_cap),
+    )
+    if plot is not None:
+        decision_map.check_format(plot)
+    if path_limit < 1:
+        raise InputError(f"--path-limit must be at least 1, got {path_limit}; leave it out for {PATH_LIMIT}")
+    rounds = _rounds(file, example=example)
+    if mu is None and not example and len(rounds) > 1:
+        raise InputError(
+            f"a file of many rounds needs --mu, because who takes part depends on who left before, got none for "
+            f"{len(rounds)} rounds; add --mu"
+        )
+    with _progress(len(rounds)) as (on_round, on_breakpoint):
+        outcome = find_outcome(
+            rounds,
+            rules,
+            grace_rounds=grace_rounds,
+            paths_wanted=mu_path or plot is not None,
+            path_limit=path_limit,
+            on_round=on_round,
+            on_breakpoint=on_breakpoint,
+        )
+    if as_json:
+        typer.echo(json_view.to_json(outcome, with_pieces=mu_path))
+    else:
+        console = Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 120)
+        if example:
+            console.print("[dim]The paper's worked example, as a file:[/]")
+            console.print(EXAMPLE_CSV, style="dim")
+        text_view.show(outcome, console, with_pieces=mu_path)
+    if plot is not None:
+        _plot(outcome, plot, mu_given=mu is not None or example)
+
+
+def _mu(mu: str | None, *, example: bool, path_only: bool) -> float:
+    if mu is not None:
+        return check_mu(_number("--mu", mu))
+    if example:
+        return EXAMPLE_MU
+    if path_only:
+        return 0.0
+    raise InputError("a decision needs its leniency, got no --mu; give e.g. --mu 0.05, or --mu-path for every mu")
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        if "_" in text:
+            raise ValueError
+        return float(text)
+    except ValueError:
+        raise InputError(f"{option} must be a number, got {text!r}; write it like 0.05") from None
+
+
+def _rounds(file: str | None, *, example: bool) -> figures_file.Rounds:
+    if example and file is not None:
+        raise InputError(f"--example brings its own figures, got the file {file!r} too; drop one of them")
+    if example:
+        return figures_file.parse_figures(EXAMPLE_CSV, "the example")
+    if file is None:
+        raise InputError(
+            "a decision needs figures, got no FILE; name a CSV or JSON file, - for standard input, or try --example"
+        )
+    return figures_file.read_figures(file)
+
+
+@contextmanager
+def _progress(round_count: int) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
+    """A bar on the error stream, if that is a terminal: rounds, and breakpoints of the μ path under way."""
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        deciding = progress.add_task("rounds", total=round_count)
+        following = progress.add_task("breakpoints of the mu path", total=None)
+        yield (
+            lambda done: progress.update(deciding, completed=done),
+            lambda found: progress.update(following, completed=found),
+        )
+
+
+def _plot(outcome: Outcome, path: Path, *, mu_given: bool) -> None:
+    maps = [view.map(outcome.rules.mu if mu_given else None) for view in outcome.rounds]
+    complete = [m for m in maps if m is not None]
+    if not complete:
+        raise InputError(
+            "a decision map is drawn from a complete mu path, got none within the limit; raise --path-limit"
+        )
+    interesting = [m for m in complete if m.breakpoints] or complete[:1]
+    drawn = decision_map.draw(interesting, path)
+    left_out = f" (the first {drawn} of {len(interesting)})" if drawn < len(interesting) else ""
+    # On the error stream, so that --json stays one document.
+    print(f"decision map{'s' * (drawn > 1)}: {path}{left_out}", file=sys.stderr)

@@ -1,0 +1,298 @@
+"""Figures of rounds from a CSV or JSON file, with every fault found named by its place.
+
+Columns (CSV) or keys (a JSON array of objects): `client`, `contribution`, and either `profit` or both `utility` and
+`cost`; `cost` may also stand beside `profit`, for the loss rule "cost"; `round` if there is more than one.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from commonweal.decision.exact import FloatArray
+from commonweal.decision.validation import LARGEST, SMALLEST, admissible
+from commonweal.errors import InputError
+from commonweal.records import Figures
+from commonweal.valuation.profit import profit as profit_of
+
+COLUMNS = ("round", "client", "contribution", "profit", "utility", "cost")
+_FAULTS_SHOWN = 10
+_FIELD_LIMIT = 10_000_000  # characters in one CSV field
+
+Rounds = list[tuple[int, Figures]]
+
+
+@dataclass(slots=True)
+class _Table:
+    """Columns of raw values, and how to name the place of a row."""
+
+    name: str
+    columns: dict[str, list[Any]]
+    place: Callable[[int], str]
+    numbers_as_text: bool
+    faults: list[str] = field(default_factory=list)
+    fault_count: int = 0
+
+    def fault(self, row: int, rule: str, evidence: Any, way_out: str) -> None:
+        self.fault_count += 1
+        if len(self.faults) < _FAULTS_SHOWN:
+            client = self.columns["client"][row] if row < len(self.columns.get("client", ())) else ""
+            whose = f" for client {client!r}" if isinstance(client, str) and client else ""
+            self.faults.append(f"{rule}, got {evidence}{whose} ({self.place(row)} of {self.name}); {way_out}")
+
+    def raise_faults(self) -> None:
+        if self.fault_count == 1:
+            raise InputError(self.faults[0])
+        if self.fault_count > 1:
+            more = self.fault_count - len(self.faults)
+            tail = [f"... and {more} more"] if more else []
+            raise InputError("\n  ".join([f"{self.name} has {self.fault_count} faults:", *self.faults, *tail]))
+
+
+def read_figures(source: str) -> Rounds:
+    """Rounds in order, from the path of a file or `-` for standard input."""
+    name = "standard input" if source == "-" else source
+    return parse_figures(_text(source, name), name)
+
+
+def parse_figures(text: str, name: str) -> Rounds:
+    """Rounds in order, from the text of a file; `name` is for messages."""
+    if not text.strip():
+        raise InputError(
+            f"the file must hold at least one client, got an empty one ({name}); "
+            "see `commonweal decide --example` for what belongs into it"
+        )
+    table = _json_table(text, name) if text.lstrip()[0] in "[{" else _csv_table(text, name)
+    table.raise_faults()
+    return _rounds(table)
+
+
+def _text(source: str, name: str) -> str:
+    try:
+        content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except OSError as error:
+        raise InputError(f"the file must be readable, got {error.strerror} for {name}; check the path") from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        text = "\0"
+        position = error.start
+    else:
+        position = text.find("\0")
+    if "\0" in text:
+        raise InputError(
+            f"the file must be text in UTF-8, got byte {content[position]:#04x} at position {position} of {name}; "
+            "export the figures as CSV or JSON"
+        )
+    return text
+
+
+def _csv_table(text: str, name: str) -> _Table:
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    csv.field_size_limit(_FIELD_LIMIT)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    try:
+        for values in reader:
+            if values:
+                rows.append(values)
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        raise InputError(
+            f"the file must be CSV with commas and balanced quotes, got {error} (line {reader.line_num} of {name}); "
+            "export it again"
+        ) from None
+    header = [column.strip() for column in rows[0]]
+    _check_columns(header, name, "column")
+    body = rows[1:]
+    table = _Table(name=name, columns={}, place=lambda row: f"line {lines[row + 1]}", numbers_as_text=True)
+    width = len(header)
+    for row, values in enumerate(body):
+        if len(values) != width:
+            table.fault(
+                row,
+                f"a row must have one value for each of the {width} columns",
+                f"{len(values)} ({','.join(values)!r})",
+                "add what is missing; numbers are written with a point, not a comma",
+            )
+    if not table.fault_count:
+        table.columns = {column: [values[position] for values in body] for position, column in enumerate(header)}
+    return table
+
+
+def _json_table(text: str, name: str) -> _Table:
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the file must be valid JSON, got {error} in {name}; export it again") from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError(
+            f"a JSON file must be an array of objects, one for each client and round, got something else in {name}; "
+            'write [{"client": "ann", "profit": 0.1, "contribution": 0.5}, ...]'
+        )
+    table = _Table(name=name, columns={}, place=lambda row: f"entry {row + 1}", numbers_as_text=False)
+    if rows:
+        header = list(rows[0])
+        _check_columns(header, name, "key")
+        for row, entry in enumerate(rows):
+            if entry.keys() != rows[0].keys():
+                odd = next(iter(entry.keys() ^ rows[0].keys()))
+                table.fault(
+                    row,
+                    "all entries must have the same keys",
+                    f"{'an extra' if odd in entry else 'no'} {odd!r}",
+                    "add or drop it",
+                )
+        if not table.fault_count:
+            table.columns = {key: [entry[key] for entry in rows] for key in header}
+    return table
+
+
+def _check_columns(header: list[str], name: str, what: str) -> None:
+    for column in header:
+        if column not in COLUMNS:
+            hint = "; separate the columns by commas" if any(mark in column for mark in ";\t") else ""
+            raise InputError(
+                f"a {what} must be one of {', '.join(COLUMNS)}, got {column!r} in {name}; rename or drop it{hint}"
+            )
+        if header.count(column) > 1:
+            raise InputError(f"each {what} must occur once, got {column!r} twice in {name}; drop one")
+    if "profit" in header and "utility" in header:
+        raise InputError(
+            f"either profit or utility and cost must be given, got both profit and utility in {name}; drop one of them"
+        )
+    needed = ["client", "contribution"]
+    needed += ["profit"] if "profit" in header or not {"utility", "cost"} & set(header) else ["utility", "cost"]
+    for column in needed:
+        if column not in header:
+            raise InputError(
+                f"the {what}s client, contribution and profit (or utility and cost) must be there, "
+                f"got no {column!r} in {name}; add it"
+            )
+
+
+def _rounds(table: _Table) -> Rounds:
+    if not table.columns.get("client"):
+        raise InputError(
+            f"the file must hold at least one client, got only a header in {table.name}; add a row for each client"
+        )
+    clients = _clients(table)
+    numbers = _round_numbers(table)
+    contributions = _numbers(table, "contribution")
+    costs = _numbers(table, "cost", minimum=0.0) if "cost" in table.columns else None
+    given = _numbers(table, "profit" if "profit" in table.columns else "utility")
+    table.raise_faults()
+    _check_unique(table, clients, numbers)
+    table.raise_faults()
+    if "utility" in table.columns:
+        assert costs is not None
+        given = profit_of(given, costs)
+    bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(clients)]
+    profit_list, contribution_list = given.tolist(), contributions.tolist()
+    cost_list = None if costs is None else costs.tolist()
+    rounds: Rounds = []
+    for start, end in pairwise(bounds):
+        names = clients[start:end]
+        rounds.append(
+            (
+                int(numbers[start]),
+                Figures(
+                    profits=dict(zip(names, profit_list[start:end], strict=True)),
+                    contributions=dict(zip(names, contribution_list[start:end], strict=True)),
+                    costs=None if cost_list is None else dict(zip(names, cost_list[start:end], strict=True)),
+                ),
+            )
+        )
+    return rounds
+
+
+def _clients(table: _Table) -> list[str]:
+    names: list[str] = []
+    for row, value in enumerate(table.columns["client"]):
+        name = value.strip() if isinstance(value, str) else ""
+        if not name or not name.isprintable():
+            table.fault(row, "client must be a name of printable characters", repr(value), "name the client")
+        names.append(name)
+    return names
+
+
+def _round_numbers(table: _Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    if "round" not in table.columns:
+        return np.ones(len(table.columns["client"]), dtype=np.int64)
+    numbers: list[int] = []
+    for row, value in enumerate(table.columns["round"]):
+        number = _whole(value)
+        if number is None:
+            table.fault(row, "round must be a whole number from 0 to 10^9", repr(value), "number the rounds 1, 2, ...")
+            number = numbers[-1] if numbers else 0
+        elif numbers and number < numbers[-1]:
+            table.fault(
+                row, "rounds must come in order", f"round {number} after round {numbers[-1]}", "sort the rows by round"
+            )
+            number = numbers[-1]
+        numbers.append(number)
+    return np.array(numbers, dtype=np.int64)
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, str):
+        text = value.strip()
+        number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
+    else:
+        number = value if isinstance(value, int) and not isinstance(value, bool) else -1
+    return number if 0 <= number <= 10**9 else None
+
+
+def _numbers(table: _Table, column: str, minimum: float | None = None) -> FloatArray:
+    values = table.columns[column]
+    numbers = np.array(list(_floats(table, column, values)), dtype=np.float64)
+    allowed = admissible(numbers)
+    for row in np.flatnonzero(~allowed).tolist():
+        table.fault(
+            row,
+            f"{column} must be a finite number, 0 or between {SMALLEST:g} and {LARGEST:g} in size",
+            repr(values[row]),
+            "correct it or leave the row out",
+        )
+    if minimum is not None:
+        for row in np.flatnonzero(allowed & (numbers < minimum)).tolist():
+            table.fault(
+                row, f"{column} must be >= {minimum:g}", repr(values[row]), "a gain belongs into utility or profit"
+            )
+    return numbers
+
+
+def _floats(table: _Table, column: str, values: list[Any]) -> Iterator[float]:
+    for row, value in enumerate(values):
+        try:
+            if isinstance(value, str):
+                if "_" in value or not table.numbers_as_text:  # float() takes 1_000 for a thousand
+                    raise ValueError
+            elif isinstance(value, bool) or not isinstance(value, int | float):
+                raise TypeError
+            yield float(value)
+        except (TypeError, ValueError, OverflowError):
+            table.fault(row, f"{column} must be a number", repr(value), "write it like -0.05 or 1e-3")
+            yield 0.0
+
+
+def _check_unique(table: _Table, clients: list[str], numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+    seen: dict[tuple[int, str], int] = {}
+    for row, key in enumerate(zip(numbers.tolist(), clients, strict=True)):
+        first = seen.setdefault(key, row)
+        if first != row:
+            table.fault(
+                row,
+                "a client must occur once in a round",
+                f"it a second time in round {key[0]} (first in {table.place(first)})",
+                "drop one of the two",
+            )

@@ -1,0 +1,121 @@
+"""The outcome as JSON: complete, stable, documented in docs/reference/decide-json.md."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib.metadata import version
+from typing import Any
+
+from commonweal.cli.outcome import Outcome, RoundView
+from commonweal.records import MuRange
+
+SCHEMA = "commonweal.decide/1"
+
+
+def to_json(outcome: Outcome, *, with_pieces: bool) -> str:
+    """One JSON document; infinity is the string "inf". `with_pieces`: the whole μ path of each round too."""
+    rules, totals = outcome.rules, outcome.totals
+    document = {
+        "schema": SCHEMA,
+        "version": version("commonweal"),
+        "rules": {
+            "mu": _number(rules.mu),
+            "contribution_rule": rules.contribution_rule,
+            "loss_rule": rules.loss_rule,
+            "liability_cap": rules.liability_cap,
+            "grace_rounds": outcome.grace_rounds,
+        },
+        "clients": list(outcome.replay.history.clients),
+        "rounds": [_round(view, with_pieces) for view in outcome.rounds],
+        "ignored": [{"round": number, "clients": list(clients)} for number, clients in outcome.replay.ignored.items()],
+        "ended_after": outcome.replay.ended_after,
+        "totals": {
+            "tsw": list(totals.tsw),
+            "tsfi": list(totals.tsfi),
+            "tsfi_final_set": list(totals.tsfi_final_set),
+            "durations": totals.durations,
+            "payoffs": totals.payoffs,
+            "contributions": totals.contributions,
+            "jain": totals.jain,
+            "gini": totals.gini,
+            "payoff_contribution_correlation": totals.correlation,
+            "irrational_rounds": [
+                {"round": number, "violations": by_client} for number, by_client in totals.irrational_rounds.items()
+            ],
+        },
+        "notes": list(outcome.notes),
+        "warnings": list(outcome.warnings),
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _round(view: RoundView, with_pieces: bool) -> dict[str, Any]:
+    decision = view.record.decision
+    below = decision.irrational
+    document: dict[str, Any] = {
+        "round": view.number,
+        "objective": decision.objective,
+        "budget": decision.budget,
+        "retained": list(decision.retained),
+        "eliminated": list(decision.eliminated),
+        "absent": list(view.record.absent),
+        "grace": decision.grace,
+        "proven_gap": decision.proven_gap,
+        "node_limit_reached": decision.limit_reached,
+        "individual_rationality": {"held": not below, "violations": below},
+        "breakpoints": list(view.path.breakpoints) if view.path is not None and view.path.complete else None,
+        "clients": [_client(view, client) for client in decision.figures.clients],
+    }
+    if with_pieces:
+        document["mu_path"] = (
+            [{**_range(piece), "retained": list(retained)} for piece, retained in view.path.pieces()]
+            if view.path is not None and view.path.complete
+            else None
+        )
+    return document
+
+
+def _client(view: RoundView, client: str) -> dict[str, Any]:
+    decision = view.record.decision
+    fate = view.fates.get(client)
+    costs = decision.figures.costs
+    return {
+        "client": client,
+        "profit": decision.figures.profits[client],
+        "cost": None if costs is None else costs[client],
+        "contribution": decision.figures.contributions[client],
+        "used_contribution": decision.used_contributions[client],
+        "candidate": decision.figures.profits[client] < 0,
+        "retained": client in decision.payoffs,
+        "share": decision.shares.get(client),
+        "payoff": decision.payoffs.get(client),
+        "transfer": decision.transfers.get(client),
+        "stays_for_mu": (
+            [_range(range_) for range_ in view.path.stays(client)]
+            if view.path is not None and view.path.complete
+            else None
+        ),
+        "runner_up": (
+            None
+            if fate is None or fate.gain is None or fate.runner_up_retained is None
+            else {
+                "objective": fate.runner_up_objective,
+                "retained": list(fate.runner_up_retained),
+                "gain": fate.gain,
+            }
+        ),
+    }
+
+
+def _range(range_: MuRange) -> dict[str, Any]:
+    return {
+        "lower": _number(range_.lower),
+        "upper": _number(range_.upper),
+        "includes_lower": range_.includes_lower,
+        "includes_upper": range_.includes_upper,
+    }
+
+
+def _number(value: float) -> float | str:
+    return "inf" if math.isinf(value) else value

@@ -1,0 +1,174 @@
+"""The outcome as tables and sentences for a person."""
+
+from __future__ import annotations
+
+import math
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from commonweal.cli.outcome import Outcome, RoundView
+from commonweal.decision.explain import describe
+
+_CLIENTS_SHOWN = 40
+_ROUNDS_SHOWN = 6
+_SENTENCES_SHOWN = 12
+_SUMMARY_SHOWN = 30
+
+
+def show(outcome: Outcome, console: Console, *, with_pieces: bool) -> None:
+    """Rounds in full while they are few (else those in which somebody leaves), then totals, notes and warnings."""
+    mu = outcome.rules.mu
+    rounds = outcome.rounds
+    shown = rounds
+    if len(rounds) > _ROUNDS_SHOWN:
+        leaving = [view for view in rounds if view.record.decision.eliminated]
+        shown = tuple(leaving[:_ROUNDS_SHOWN])
+        console.print(_summary(outcome))
+        if len(leaving) > len(shown):
+            console.print(f"[dim]{len(leaving) - len(shown)} more rounds with eliminations: see --json[/]\n")
+    for view in shown:
+        console.print(_round(view, mu))
+        if with_pieces:
+            console.print(_pieces(view))
+    if len(rounds) > 1:
+        console.print(_totals(outcome))
+    for note in outcome.notes:
+        console.print(Text.assemble(("note: ", "cyan"), note))
+    for warning in outcome.warnings[:_SUMMARY_SHOWN]:
+        console.print(Text.assemble(("warning: ", "bold yellow"), warning))
+    if len(outcome.warnings) > _SUMMARY_SHOWN:
+        console.print(f"[dim]... and {len(outcome.warnings) - _SUMMARY_SHOWN} more warnings: see --json[/]")
+
+
+def _round(view: RoundView, mu: float) -> RenderableType:
+    decision = view.record.decision
+    grace = ", grace: nobody may be eliminated" if decision.grace else ""
+    title = f"[bold]Round {view.number}[/] at mu = {mu:g}{grace}"
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="", pad_edge=False)
+    table.add_column("client")
+    for column in ("profit", "contribution", "share"):
+        table.add_column(column, justify="right")
+    table.add_column("")
+    for column in ("payoff", "transfer"):
+        table.add_column(column, justify="right")
+    if view.ranges_known:
+        table.add_column("stays for mu")
+    clients = decision.figures.clients
+    for client in clients[:_CLIENTS_SHOWN]:
+        stays = client in decision.payoffs
+        cells = [
+            escape(client),
+            amount(decision.figures.profits[client]),
+            amount(decision.figures.contributions[client], signed=False),
+            f"{decision.shares[client]:.4f}" if stays else "",
+            "[green]stays[/]" if stays else "[red]leaves[/]",
+            amount(decision.payoffs[client]) if stays else "",
+            amount(decision.transfers[client]) if stays else "",
+        ]
+        if view.ranges_known:
+            assert view.path is not None
+            cells.append(describe(view.path.stays(client)))
+        table.add_row(*cells)
+    parts: list[RenderableType] = [table]
+    if len(clients) > _CLIENTS_SHOWN:
+        parts.append(f"[dim]... and {len(clients) - _CLIENTS_SHOWN:,} more clients: see --json[/]")
+    parts.append(
+        f"{len(decision.retained):,} of {len(clients):,} clients stay; budget {amount(decision.budget)}, "
+        f"objective {amount(decision.objective)}"
+        + ("" if decision.proven_gap == 0 else f" (proven best to within {decision.proven_gap:.2g})")
+    )
+    told = [view.fates[client] for client in decision.eliminated if client in view.fates]
+    parts += [escape(f"  {fate.sentence}") for fate in told[:_SENTENCES_SHOWN]]
+    untold = len(decision.eliminated) - len(told[:_SENTENCES_SHOWN])
+    if untold:
+        parts.append(f"[dim]  ... {untold:,} more leave{'s' * (untold == 1)}[/]")
+    return Group(*parts, "")
+
+
+def _pieces(view: RoundView) -> RenderableType:
+    table = Table(
+        box=SIMPLE_HEAD, title=f"Round {view.number} for every mu", title_justify="left", title_style="", pad_edge=False
+    )
+    table.add_column("mu")
+    table.add_column("stay")
+    table.add_column("leave")
+    if not view.ranges_known:
+        assert view.path is not None
+        return f"[dim]Round {view.number}: {len(view.path.breakpoints):,} breakpoints found, path not complete[/]\n"
+    assert view.path is not None
+    pieces = view.path.pieces()
+    for piece, retained in pieces[: 2 * _SUMMARY_SHOWN]:
+        staying = frozenset(retained)
+        leaving = [client for client in view.path.clients if client not in staying]
+        table.add_row(str(piece), _names(list(retained)), _names(leaving))
+    more = len(pieces) - 2 * _SUMMARY_SHOWN
+    return Group(table, f"[dim]... and {more:,} more ranges: see --json[/]\n") if more > 0 else table
+
+
+def _names(clients: list[str]) -> str:
+    return escape(", ".join(clients[:12]) + (f" and {len(clients) - 12:,} more" if len(clients) > 12 else ""))
+
+
+def _summary(outcome: Outcome) -> RenderableType:
+    table = Table(box=SIMPLE_HEAD, title="[bold]Rounds[/]", title_justify="left", title_style="", pad_edge=False)
+    for column in ("round", "took part", "leave", "budget", "TSW", "TSFI"):
+        table.add_column(column, justify="right")
+    last = len(outcome.rounds) - 1
+    for index, view in enumerate(outcome.rounds):
+        if _SUMMARY_SHOWN - 1 <= index < last:
+            if index == _SUMMARY_SHOWN - 1:
+                table.add_row("...", "", "", "", "", "")
+            continue
+        decision = view.record.decision
+        table.add_row(
+            str(view.number),
+            f"{len(decision.figures.profits):,}",
+            _names(list(decision.eliminated)),
+            amount(decision.budget),
+            amount(outcome.totals.tsw[index]),
+            f"{outcome.totals.tsfi[index]:.4f}",
+        )
+    return table
+
+
+def _totals(outcome: Outcome) -> RenderableType:
+    totals = outcome.totals
+    table = Table(box=SIMPLE_HEAD, title="[bold]Totals[/]", title_justify="left", title_style="", pad_edge=False)
+    table.add_column("client")
+    for column in ("duration", "contribution", "payoff"):
+        table.add_column(column, justify="right")
+    clients = list(totals.durations)
+    for client in clients[:_CLIENTS_SHOWN]:
+        table.add_row(
+            escape(client),
+            str(totals.durations[client]),
+            amount(totals.contributions[client], signed=False),
+            amount(totals.payoffs[client]),
+        )
+    parts: list[RenderableType] = [table]
+    if len(clients) > _CLIENTS_SHOWN:
+        parts.append(f"[dim]... and {len(clients) - _CLIENTS_SHOWN:,} more clients: see --json[/]")
+    parts.append(
+        f"TSW {amount(totals.tsw[-1])}, TSFI {totals.tsfi[-1]:.4f} (with the final set in all rounds "
+        f"{totals.tsfi_final_set[-1]:.4f})"
+    )
+    fairness = [
+        ("Jain", totals.jain),
+        ("Gini", totals.gini),
+        ("correlation with contribution", totals.correlation),
+    ]
+    known = ", ".join(f"{name} {value:.4f}" for name, value in fairness if value is not None)
+    if known:
+        parts.append(f"payoffs: {known}")
+    return Group(*parts, "")
+
+
+def amount(value: float, *, signed: bool = True) -> str:
+    """Six significant digits; a sign where the direction matters; no minus before zero."""
+    if math.isclose(value, 0.0, abs_tol=1e-15):
+        return "0"
+    return f"{value:+.6g}" if signed else f"{value:.6g}"

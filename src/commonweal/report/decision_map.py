@@ -1,0 +1,132 @@
+"""The decision map: who stays at which μ, as a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from commonweal.errors import InputError
+from commonweal.records import DecisionMap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = (".pdf", ".png", ".svg")
+_STAYS, _LEAVES, _INK = "#2a7f8e", "#e9c9bd", "#22313a"
+_CLIENTS_SHOWN = 60
+_MAPS_SHOWN = 12
+
+
+def check_format(path: Path) -> None:
+    """Refuse, before any work is done, a picture that could not be written."""
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(
+            f"a picture's name must end in {', '.join(FORMATS)}, got {path.name!r}; rename it, e.g. map.png"
+        )
+    if not path.parent.is_dir():
+        raise InputError(f"a picture's folder must exist, got {str(path.parent)!r}; create it first")
+    _figure_class()
+
+
+def draw(maps: Sequence[DecisionMap], path: Path) -> int:
+    """Draw a panel for each round into one file, at most 12 of them; returns how many were drawn."""
+    check_format(path)
+    shown = list(maps)[:_MAPS_SHOWN]
+    rows = [min(len(m.clients), _CLIENTS_SHOWN) for m in shown]
+    height = sum(0.34 * count + 1.25 for count in rows)
+    figure = _figure_class()(figsize=(9, max(height, 2.6)), layout="tight")
+    axes = figure.subplots(len(shown), 1, squeeze=False, height_ratios=[count + 2.5 for count in rows])
+    for panel, decision_map in zip(axes[:, 0], shown, strict=True):
+        _panel(panel, decision_map)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        figure.savefig(unfinished, format=path.suffix[1:].lower(), dpi=150)
+        unfinished.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"the picture must be writable, got {error.strerror} for {str(path)!r}; choose another place"
+        ) from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return len(shown)
+
+
+def _panel(axes: Axes, decision_map: DecisionMap) -> None:
+    """One row a client; colour tells whether it stays at that μ."""
+    to_axis, ticks, end = _scale(decision_map)
+    clients = decision_map.clients[:_CLIENTS_SHOWN]
+    gap = end * 0.03
+    for mu_range, retained in decision_map.pieces:
+        staying = frozenset(retained)
+        blocks: list[tuple[float, float]] = []
+        if math.isfinite(mu_range.lower):
+            lower = to_axis(mu_range.lower)
+            width = (end if math.isinf(mu_range.upper) else to_axis(mu_range.upper)) - lower
+            # A set that wins at one point alone, such as mu = 0, is still to be seen.
+            blocks.append((lower, width) if width else (lower - end * 0.002, end * 0.004))
+        if math.isinf(mu_range.upper) and mu_range.includes_upper:
+            blocks.append((end + gap, end * 0.05))
+        for row, client in enumerate(clients):
+            colour = _STAYS if client in staying else _LEAVES
+            for left, width in blocks:
+                axes.barh(row, width, left=left, height=0.72, color=colour, edgecolor="none")
+    for breakpoint_mu in decision_map.breakpoints if len(decision_map.breakpoints) <= 60 else ():
+        axes.axvline(to_axis(breakpoint_mu), color="white", linewidth=1.2)
+    if decision_map.mu is not None:
+        at = end + gap + end * 0.025 if math.isinf(decision_map.mu) else min(to_axis(decision_map.mu), end)
+        axes.axvline(at, color=_INK, linewidth=1.4, linestyle=(0, (4, 2)))
+        axes.annotate(
+            f"mu = {decision_map.mu:g}", (at, -0.62), ha="center", va="bottom", fontsize=8, color=_INK,
+            annotation_clip=False,
+        )  # fmt: skip
+    axes.set_yticks(range(len(clients)), clients, fontsize=8)
+    axes.set_xticks(
+        [to_axis(tick) for tick in ticks] + [end + gap + end * 0.025], [f"{tick:.3g}" for tick in ticks] + ["∞"]
+    )
+    axes.tick_params(axis="x", labelsize=8)
+    axes.set_xlim(-end * 0.005, end * 1.085)
+    axes.set_ylim(len(clients) - 0.5, -0.5)
+    axes.set_xlabel("mu (leniency)", fontsize=9)
+    more = len(decision_map.clients) - len(clients)
+    title = decision_map.title + (f" (first {len(clients)} of {len(decision_map.clients)} clients)" if more else "")
+    axes.set_title(f"{title}: dark = stays, light = leaves", fontsize=10, loc="left", pad=16, color=_INK)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def _scale(decision_map: DecisionMap) -> tuple[Any, list[float], float]:
+    """From μ to the axis, tick values, and the axis' end: linear up to a decade of breakpoints, else logarithmic."""
+    positive = [b for b in decision_map.breakpoints if b > 0]
+    if decision_map.mu is not None and 0 < decision_map.mu < math.inf:
+        positive.append(decision_map.mu)
+    largest = max(positive, default=1.0)
+    smallest = min(positive, default=largest)
+    if largest <= 30 * smallest:
+        step = 10 ** math.floor(math.log10(largest * 1.3)) / 2
+        while largest * 1.3 / step > 6:
+            step *= 2
+        ticks = [k * step for k in range(int(largest * 1.3 / step) + 1)]
+        return (lambda mu: mu), ticks, largest * 1.3
+    bottom = math.floor(math.log10(smallest)) - 1
+    top = math.log10(largest) + 0.3
+
+    def logarithmic(mu: float) -> float:
+        """0 at the left edge, then decades from one below the smallest breakpoint."""
+        return max(math.log10(mu) - bottom, 0.0) if mu > 0 else 0.0
+
+    decades = range(bottom + 1, math.floor(top) + 1)
+    stride = max(1, len(decades) // 7)
+    return logarithmic, [0.0, *(10.0**k for k in decades[::stride])], top - bottom
+
+
+def _figure_class() -> Any:
+    """matplotlib's Figure, without pyplot and its process-wide state."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError(
+            "drawing needs matplotlib, which is not installed; install it with: pip install 'commonweal[plot]'"
+        ) from None
+    return Figure

@@ -1,0 +1,89 @@
+"""Shapley values from the coalitions that tell most about them: the default estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from commonweal.valuation.coalition import CoalitionValue, Members
+from commonweal.valuation.estimate import Contributions
+from commonweal.valuation.limits import exact_if_affordable, limited_game
+from commonweal.valuation.prior import GamePrior
+from commonweal.valuation.sampling import fresh_coalitions
+from commonweal.valuation.surrogate import FITTING_LIMIT, fitted_prior, shapley_posterior
+
+USEFUL_EVALUATION_LIMIT = 2000
+"""No more evaluations are made, since the work grows with their cube; for more, use shapley_leverage."""
+
+BATCH_LIMIT = 100
+CANDIDATES_PER_CHOICE = 10
+
+
+def shapley_adaptive(
+    clients: Sequence[str],
+    coalition_value: CoalitionValue,
+    *,
+    evaluation_limit: int,
+    seed: int | np.random.Generator,
+) -> Contributions:
+    """Shapley values of a Gaussian-process surrogate of the game, given the coalitions evaluated.
+
+    Evaluations go in batches, each half as large as all before. A third of a batch is random, all sizes
+    alike, so that no part of the game stays unseen whatever the prior believes; the rest are, one after the
+    other, those that lower the summed posterior variance of the Shapley values most. After each batch the
+    prior is fitted anew. The values are posterior means and sum to v(A) − v(∅); the standard errors are
+    posterior deviations, of the estimate from the exact Shapley values.
+    """
+    game = limited_game(clients, coalition_value, evaluation_limit, minimum=len(clients) + 1)
+    exact = exact_if_affordable(game, measure="shapley_adaptive")
+    if exact is not None:
+        return exact
+    rng = np.random.default_rng(seed)
+    client_count = len(game.clients)
+    evaluation_limit = min(evaluation_limit, USEFUL_EVALUATION_LIMIT)
+    prior = GamePrior()
+    members = np.array([np.zeros(client_count), np.ones(client_count)])
+    values = game.values(members)
+    batch_size = 3 * client_count // 2 - 2
+    while len(members) < evaluation_limit:
+        batch_size = min(max(batch_size, client_count // 2, 1), BATCH_LIMIT, evaluation_limit - len(members))
+        known = np.vstack([members, fresh_coalitions(members, batch_size // 3, rng)])
+        chosen = most_telling(prior, known, batch_size - batch_size // 3, rng)
+        members = np.vstack([known, chosen])
+        values = np.concatenate([values, game.values(members[len(values) :])])
+        if len(members) - batch_size < FITTING_LIMIT:
+            prior = fitted_prior(members, values)
+        batch_size = len(members) // 2
+    means, deviations = shapley_posterior(prior, members, values)
+    return Contributions(
+        measure="shapley_adaptive",
+        values=dict(zip(game.clients, means.tolist(), strict=True)),
+        standard_errors=dict(zip(game.clients, deviations.tolist(), strict=True)),
+        evaluation_count=game.evaluation_count,
+    )
+
+
+def most_telling(prior: GamePrior, known: Members, count: int, rng: np.random.Generator) -> Members:
+    """Of ten times `count` random coalitions, the `count` that, chosen greedily, tell most beyond the `known`.
+
+    Knowing v(T) lowers the summed variance of the Shapley values by Σ_n cov(q_n, v(T))² / var(v(T)). No values
+    are needed: under a Gaussian process the variances depend only on which coalitions are known.
+    """
+    unknown_count = (1 << known.shape[1]) - len(known)
+    candidates = fresh_coalitions(known, min(CANDIDATES_PER_CHOICE * count, unknown_count), rng)
+    gain = np.linalg.solve(prior.observed_covariance(known), prior.covariance(known, candidates))
+    covariance = prior.covariance(candidates, candidates) - prior.covariance(candidates, known) @ gain
+    link = prior.shapley_covariance(candidates) - prior.shapley_covariance(known) @ gain
+    variances = np.diag(covariance) + prior.noise
+    chosen: list[int] = []
+    for _ in range(count):
+        told = (link**2).sum(axis=0) / np.maximum(variances, 1e-7)
+        told[chosen] = -1.0
+        best = int(told.argmax())
+        chosen.append(best)
+        shift = covariance[best] / max(variances[best], 1e-7)
+        link = link - np.outer(link[:, best], shift)
+        variances = variances - shift * covariance[best]
+        covariance = covariance - np.outer(covariance[best], shift)
+    return candidates[chosen]

@@ -1,0 +1,58 @@
+"""The one door to the Shapley estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+
+from commonweal.errors import InputError
+from commonweal.valuation.adaptive import shapley_adaptive
+from commonweal.valuation.coalition import CoalitionValue
+from commonweal.valuation.estimate import Contributions
+from commonweal.valuation.leverage import shapley_leverage
+from commonweal.valuation.permutations import shapley_gtg, shapley_tmc
+
+ShapleyMethod = Literal["adaptive", "leverage", "tmc", "gtg"]
+
+
+class ShapleyEstimator(Protocol):
+    """Estimates Shapley values from at most `evaluation_limit` distinct coalitions."""
+
+    def __call__(
+        self,
+        clients: Sequence[str],
+        coalition_value: CoalitionValue,
+        *,
+        evaluation_limit: int,
+        seed: int | np.random.Generator,
+    ) -> Contributions: ...
+
+
+SHAPLEY_ESTIMATORS: dict[ShapleyMethod, ShapleyEstimator] = {
+    "adaptive": shapley_adaptive,
+    "leverage": shapley_leverage,
+    "tmc": shapley_tmc,
+    "gtg": shapley_gtg,
+}
+
+
+def estimate_shapley(
+    clients: Sequence[str],
+    coalition_value: CoalitionValue,
+    *,
+    evaluation_limit: int,
+    seed: int | np.random.Generator,
+    method: ShapleyMethod = "adaptive",
+) -> Contributions:
+    """Shapley values with standard errors, from at most `evaluation_limit` distinct coalitions.
+
+    A limit that covers all 2^N coalitions gives the exact values. The same seed gives the same result.
+    """
+    if method not in SHAPLEY_ESTIMATORS:
+        raise InputError(
+            f"method must be one of {sorted(SHAPLEY_ESTIMATORS)}, got {method!r}; 'adaptive' is the most accurate"
+        )
+    estimator = SHAPLEY_ESTIMATORS[method]
+    return estimator(clients, coalition_value, evaluation_limit=evaluation_limit, seed=seed)

@@ -1,0 +1,176 @@
+"""The solver against brute force, against dynamic programming, and against its own promises."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import commonweal as cw
+from commonweal.decision.instance import Instance
+from commonweal.decision.reference import best_eliminated
+from commonweal.decision.solver import solve
+from tests.decision.families import KINDS, figures, leniency
+from tests.decision.oracles import exhaustive, knapsack
+
+CHUNKS = 20
+INSTANCES_PER_CHUNK = 1050
+
+
+def eliminated(profits, contributions, mu, rule="clip"):
+    mask = cw.select(profits, contributions, mu=mu, contribution_rule=rule)
+    return tuple(np.flatnonzero(~mask).tolist())
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_equals_brute_force_with_ties_on_21000_instances(chunk):
+    rng = np.random.default_rng([7, chunk])
+    for trial in range(INSTANCES_PER_CHUNK):
+        count = int(rng.integers(1, 9)) if trial % 10 else int(rng.integers(9, 15 if trial % 50 == 0 else 12))
+        kind = KINDS[int(rng.integers(len(KINDS)))]
+        profits, contributions = figures(rng, kind, count, int(rng.integers(0, 5)))
+        mu = leniency(rng)
+        expected = () if mu == math.inf else exhaustive(profits, contributions, mu)
+        assert eliminated(profits, contributions, mu) == expected, (kind, profits, contributions, mu)
+
+
+def test_the_plain_reference_agrees_with_the_integer_oracle():
+    rng = np.random.default_rng(11)
+    for _ in range(400):
+        kind = KINDS[int(rng.integers(len(KINDS)))]
+        profits, contributions = figures(rng, kind, int(rng.integers(1, 7)), int(rng.integers(0, 4)))
+        mu = leniency(rng)
+        plain, _ = best_eliminated(
+            [Fraction(p) for p in profits],
+            [Fraction(q) for q in contributions],
+            mu if mu == math.inf else Fraction(mu),
+        )
+        assert plain == (() if mu == math.inf else exhaustive(profits, contributions, mu))
+
+
+def test_raw_contributions_equal_brute_force():
+    rng = np.random.default_rng(13)
+    for _ in range(1500):
+        kind = KINDS[int(rng.integers(len(KINDS)))]
+        profits, contributions = figures(rng, kind, int(rng.integers(1, 8)), int(rng.integers(0, 4)))
+        contributions = contributions * rng.choice([-1.0, 1.0, 1.0], len(contributions))
+        mu = leniency(rng)
+        expected = () if mu == math.inf else exhaustive(profits, contributions, mu)
+        assert eliminated(profits, contributions, mu, "raw") == expected, (profits, contributions, mu)
+
+
+sizes = st.floats(1e-9, 1e9, allow_nan=False)
+client = st.tuples(st.one_of(sizes, sizes.map(lambda x: -x), st.just(0.0)), st.one_of(sizes, st.just(0.0)))
+
+
+@given(st.lists(client, min_size=1, max_size=9), st.one_of(sizes, st.just(0.0)))
+@settings(max_examples=400, deadline=None)
+def test_equals_brute_force_on_any_doubles(clients, mu):
+    profits = np.array([p for p, _ in clients])
+    contributions = np.array([q for _, q in clients])
+    assert eliminated(profits, contributions, mu) == exhaustive(profits, contributions, mu)
+
+
+@given(st.lists(client, min_size=2, max_size=8), sizes, st.integers(-20, 20), st.integers(-20, 20))
+@settings(max_examples=150, deadline=None)
+def test_units_do_not_matter(clients, mu, utility_unit, contribution_unit):
+    profits = np.array([p for p, _ in clients])
+    contributions = np.array([q for _, q in clients])
+    in_other_units = eliminated(
+        profits * 2.0**utility_unit, contributions * 2.0**contribution_unit, mu * 2.0**utility_unit
+    )
+    assert in_other_units == eliminated(profits, contributions, mu)
+
+
+def integer_instance(rng, count, kind):
+    contributions = rng.integers(1, 60, count).astype(float)
+    if kind == "independent":
+        losses = rng.integers(1, 4000, count) / 1024
+    elif kind == "correlated":
+        losses = (contributions * 32 + rng.integers(-20, 21, count)) / 1024
+        losses = np.maximum(losses, 1 / 1024)
+    else:  # equal ratios
+        losses = contributions / 32
+    return losses, contributions, float(rng.integers(1, 500))
+
+
+@pytest.mark.parametrize("kind", ["independent", "correlated", "equal ratios"])
+@pytest.mark.parametrize("count", [30, 60, 120, 200])
+def test_agrees_with_dynamic_programming(kind, count):
+    for seed in range(4):
+        rng = np.random.default_rng([17, count, seed])
+        losses, contributions, kept = integer_instance(rng, count, kind)
+        total = kept + contributions.sum()
+        mu = float(np.median(losses / contributions) * (total * rng.uniform(0.3, 0.9)) ** 2 / total)
+        instance = Instance(losses=losses, contributions=contributions, kept=np.array([kept]))
+        solution = solve(instance, mu)
+        saved, ratio = instance.exact_line(solution.goes)
+        best = knapsack(losses, contributions, kept, mu)
+        reached = saved - Fraction(mu) * ratio
+        assert reached <= best
+        assert best - reached <= Fraction(solution.proven_gap)
+        if kind != "equal ratios":
+            assert solution.proven_gap == 0
+        assert solution.proven_gap <= 1e-9 * losses.sum()
+
+
+@pytest.mark.parametrize("node_limit", [1, 10, 200])
+def test_past_its_node_limit_it_returns_a_gap_that_holds(node_limit):
+    reached_it = False
+    for seed in range(12):
+        rng = np.random.default_rng([19, seed])
+        losses, contributions, kept = integer_instance(rng, 40, ["equal ratios", "correlated"][seed % 2])
+        total = kept + contributions.sum()
+        mu = float(np.median(losses / contributions) * (total * 0.6) ** 2 / total)
+        instance = Instance(losses=losses, contributions=contributions, kept=np.array([kept]))
+        solution = solve(instance, mu, node_limit=node_limit)
+        saved, ratio = instance.exact_line(solution.goes)
+        missing = knapsack(losses, contributions, kept, mu) - (saved - Fraction(mu) * ratio)
+        assert 0 <= missing <= Fraction(solution.proven_gap)
+        assert not solution.limit_reached or solution.proven_gap > 0
+        reached_it |= solution.limit_reached
+    assert reached_it
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_candidates_in_hard_families_end_with_a_small_proven_gap(seed):
+    rng = np.random.default_rng([23, seed])
+    count = int(rng.choice([500, 3000, 20000]))
+    contributions = rng.pareto(0.8, count) + 1e-3 if seed % 2 else rng.poisson(100, count) + 1.0
+    losses = contributions * (rng.uniform(0.9, 1.1, count) if seed % 2 else 2e-4)
+    kept = rng.random(count // 4) * contributions.mean()
+    total = kept.sum() + contributions.sum()
+    mu = float(np.median(losses / contributions) * (total * 0.6) ** 2 / total)
+    solution = solve(Instance(losses=losses, contributions=contributions, kept=kept), mu)
+    assert solution.proven_gap <= 1e-9 * losses.sum()
+
+
+def test_one_giant_does_not_blur_the_small_ones():
+    """The false-zero trap: 1e9 leaves, and what is left differs by 1e-9."""
+    profits = np.array([-1e9, -1e-9, -2e-9, -3e-9, 0.0])
+    contributions = np.array([1e9, 1e-9, 1e-9, 2e-9, 1e-9])
+    for mu in (1e-30, 1e-20, 1e-9, 1e-3, 1.0, 1e9):
+        assert eliminated(profits, contributions, mu) == exhaustive(profits, contributions, mu)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_twenty_five_near_ties_are_settled_exactly(seed):
+    """Cost in proportion to samples, no gain in accuracy: thousands of sets within rounding of the best."""
+    rng = np.random.default_rng([29, seed])
+    contributions = rng.poisson(100, 18).astype(float)
+    profits = np.append(-2e-4 * contributions, 0.01)
+    contributions = np.append(contributions, 50.0)
+    total = contributions.sum()
+    mu = float(2e-4 * (total * 0.6) ** 2 / total)
+    assert eliminated(profits, contributions, mu) == exhaustive(profits, contributions, mu)
+
+
+def test_the_same_question_gives_the_same_answer():
+    rng = np.random.default_rng(31)
+    profits, contributions = rng.uniform(-1, 0.2, 5000), rng.random(5000)
+    first = cw.select(profits, contributions, mu=300.0)
+    assert np.array_equal(first, cw.select(profits.copy(), contributions.copy(), mu=300.0))
