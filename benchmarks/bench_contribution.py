@@ -5,6 +5,8 @@ scikit-learn's digits, trained by clients of different size and label noise, ave
 estimator may evaluate the same number of distinct coalitions, the empty and the full one included. The error of a cell
 is the root mean square over clients and seeds, relative to the root mean square of the exact values.
 
+The games are not those on which the estimator was developed, only of the same kinds.
+
 The rule: the package's default fails when its mean log error over all cells exceeds that of the best other
 estimator by more than two standard errors of their difference over the cells.
 """
@@ -50,7 +52,7 @@ def memberships() -> Floats:
 
 def saturating_game() -> Table:
     """Accuracy that saturates in the amount of good data; two clients do harm; measured with noise."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(101)
     amounts = np.exp(rng.normal(4.5, 0.8, CLIENT_COUNT))
     quality = rng.uniform(0.3, 1.0, CLIENT_COUNT)
     quality[:2] = -0.2
@@ -64,14 +66,14 @@ def saturating_game() -> Table:
 
 def voting_game() -> Table:
     """1 for a majority of the votes, else 0."""
-    votes = np.random.default_rng(2).integers(1, 20, CLIENT_COUNT)
+    votes = np.random.default_rng(102).integers(1, 20, CLIENT_COUNT)
     table: Table = (memberships() @ votes > votes.sum() / 2).astype(np.float64)
     return table
 
 
 def digits_game() -> Table:
     """Held-out accuracy of averaged local models; v(∅) is the untrained model's, which always says 0."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(103)
     pixels, labels = load_digits(return_X_y=True)
     order = rng.permutation(len(labels))
     pixels = np.column_stack([pixels[order] / 16.0, np.ones(len(labels))])
@@ -106,10 +108,12 @@ def trained_model(pixels: Floats, labels: NDArray[np.int_]) -> Floats:
     return weights
 
 
-def ours(method: str, table: Table, evaluation_limit: int, seed: int) -> Floats:
-    def value(coalition: frozenset[str]) -> float:
-        return float(table[sum(BITS[name] for name in coalition)])
+def value_of(table: Table, coalition: frozenset[str]) -> float:
+    return float(table[sum(BITS[name] for name in coalition)])
 
+
+def ours(method: str, table: Table, evaluation_limit: int, seed: int) -> Floats:
+    value = partial(value_of, table)
     if method == "gtg":  # to the end of the evaluations, as all others
         result = shapley_gtg(CLIENTS, value, evaluation_limit=evaluation_limit, seed=seed, convergence_tolerance=0.0)
     else:
@@ -125,10 +129,10 @@ def ours(method: str, table: Table, evaluation_limit: int, seed: int) -> Floats:
 
 
 def theirs(make: Callable[[int], Any], table: Table, limit: int, seed: int) -> Floats:
-    """A shapiq approximator, its own budget raised until it has seen as many distinct coalitions as allowed."""
-    best, budget = np.zeros(CLIENT_COUNT), limit
-    for _ in range(4):
-        seen: set[int] = {0, len(table) - 1}
+    """A shapiq approximator with the budget at which it sees as many distinct coalitions as allowed."""
+    best, budget = None, limit
+    for _ in range(6):
+        seen: set[int] = {0}
 
         def game(rows: NDArray[np.bool_], seen: set[int] = seen) -> Floats:
             numbers = np.atleast_2d(rows).astype(int) @ (1 << np.arange(CLIENT_COUNT))
@@ -137,12 +141,16 @@ def theirs(make: Callable[[int], Any], table: Table, limit: int, seed: int) -> F
             return gains
 
         values = make(seed).approximate(budget, game)
-        if len(seen) > limit:
+        if len(seen) <= limit:
+            best = np.array([values[(i,)] for i in range(CLIENT_COUNT)])
+            if len(seen) > 0.95 * limit:
+                break
+            budget = int(np.ceil(budget * limit / len(seen)))
+        elif best is None:
+            budget -= len(seen) - limit
+        else:
             break
-        best = np.array([values[(i,)] for i in range(CLIENT_COUNT)])
-        if len(seen) > 0.95 * limit:
-            break
-        budget = int(np.ceil(budget * limit / len(seen)))
+    assert best is not None, "no budget kept the approximator within the limit"
     return best
 
 
@@ -180,8 +188,10 @@ def main() -> int:
     estimators: dict[str, Estimator] = {**own, **rivals()}
     errors: dict[str, dict[str, list[float]]] = {name: {} for name in estimators}
     for game, table in games.items():
-        exact = np.array(list(shapley(CLIENTS, lambda s, t=table: float(t[sum(BITS[c] for c in s)])).values.values()))
-        print(f"\n{game}: error relative to the exact values, {SEED_COUNT} seeds")
+        exact = np.array(list(shapley(CLIENTS, partial(value_of, table)).values.values()))
+        equal_split_error = np.std(exact) / np.sqrt(np.mean(exact**2))
+        print(f"\n{game}: error relative to the exact values, {SEED_COUNT} seeds; ", end="")
+        print(f"an equal split errs by {equal_split_error:.3f}")
         print(f"{'evaluations':>12}" + "".join(f"{name:>10}" for name in own) + "   best of shapiq")
         for multiple in EVALUATIONS_PER_CLIENT:
             limit = multiple * CLIENT_COUNT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -84,13 +85,13 @@ def envelope(profits, contributions):
                 break
         if not hull or height < hull[-1][1]:
             hull.append((slope, height))
-    return [(h1 - h2) / (s1 - s2) for (s1, h1), (s2, h2) in zip(hull, hull[1:], strict=False)]
+    return [(h1 - h2) / (s1 - s2) for (s1, h1), (s2, h2) in pairwise(hull)]
 
 
 def knapsack(losses, contributions, kept, mu):
     """Largest Σ_E l − μ·Q(E)/Q(retained), by dynamic programming over the integer Q(E)."""
-    unit = Fraction(1, max(Fraction(l).denominator for l in losses))
-    scaled = [int(Fraction(l) / unit) for l in losses]
+    unit = Fraction(1, max(Fraction(loss).denominator for loss in losses))
+    scaled = [int(Fraction(loss) / unit) for loss in losses]
     size = int(sum(contributions))
     most = np.full(size + 1, -1, dtype=np.int64)
     most[0] = 0

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import commonweal as cw
+from commonweal.decision import solver
 from commonweal.decision.instance import Instance
 from commonweal.decision.reference import best_eliminated
 from commonweal.decision.solver import solve
@@ -116,6 +117,35 @@ def test_agrees_with_dynamic_programming(kind, count):
         if kind != "equal ratios":
             assert solution.proven_gap == 0
         assert solution.proven_gap <= 1e-9 * losses.sum()
+
+
+def test_fixing_how_many_go_agrees_with_dynamic_programming(monkeypatch):
+    """Contributions all about the same, and few left: the relaxation alone would take millions of states."""
+    proofs = []
+    plain = solver.best_by_count
+
+    def counted(*arguments):
+        finalists = plain(*arguments)
+        proofs.append(finalists is not None)
+        return finalists
+
+    monkeypatch.setattr(solver, "best_by_count", counted)
+    for seed in range(40):
+        rng = np.random.default_rng([37, seed])
+        contributions = rng.integers(180, 201, 150).astype(float)
+        losses = (contributions + 20) / 1024
+        kept = float(rng.integers(40, 4000))
+        total = kept + contributions.sum()
+        x = kept + rng.uniform(0.5, 8) * 190
+        mu = float(losses.mean() / contributions.mean() * x**2 / total)
+        instance = Instance(losses=losses, contributions=contributions, kept=np.array([kept]))
+        solution = solve(instance, mu)
+        saved, ratio = instance.exact_line(solution.goes)
+        assert knapsack(losses, contributions, kept, mu) - (saved - Fraction(mu) * ratio) <= Fraction(
+            solution.proven_gap
+        )
+        assert solution.proven_gap <= 1e-12 * losses.sum()
+    assert sum(proofs) >= 5
 
 
 @pytest.mark.parametrize("node_limit", [1, 10, 200])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from commonweal.errors import InputError
-from commonweal.valuation import Game
+from commonweal.valuation import Game, marginal, shapley
 
 
 def test_each_coalition_is_evaluated_once() -> None:
@@ -52,13 +52,11 @@ def test_a_value_that_is_no_number_is_refused_by_name(bad: float) -> None:
     assert game.evaluation_count == 0
 
 
-def test_one_game_serves_several_measures(federation: object) -> None:
-    from commonweal.valuation import marginal, shapley
-
-    game = Game(federation.clients, federation)  # type: ignore[attr-defined,arg-type]
+def test_one_game_serves_several_measures(federation) -> None:
+    game = Game(federation.clients, federation)
     marginal(game.clients, game)
     shapley(game.clients, game)
-    assert len(federation.calls) == 2 ** len(game.clients)  # type: ignore[attr-defined]
+    assert len(federation.calls) == 2 ** len(game.clients)
 
 
 @pytest.mark.parametrize(

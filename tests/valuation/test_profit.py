@@ -76,6 +76,8 @@ def test_a_million_rows_are_one_call() -> None:
         (lambda: profit(np.array([1.0, 1.0]), np.array([0.0, -2.0])), r"got -2\.0 at index 1"),
         (lambda: utility(-1.0, 0.5, 0.5), "unit value must be finite and >= 0"),
         (lambda: utility(1.0, float("inf"), 0.5), "accuracy must be finite"),
+        (lambda: utility(1e308, 100.0, 0.0), "utility must be finite, got inf; use a larger unit"),
+        (lambda: profit(-1.7e308, 1.7e308), "profit must be finite, got -inf; use a larger unit"),
         (
             lambda: cost(cost_per_sample=1.0, cost_per_step=0.0, cost_per_round=0.0, sample_count=-1, step_count=0),
             "sample count must be finite and >= 0",

@@ -86,4 +86,6 @@ class Instance:
         losses, loss_unit, contributions, kept, total = self.integers
         x = kept + sum(compress(contributions, (~goes).tolist()))
         intercept = sum(compress(losses, goes.tolist())) * loss_unit
+        if total == x:
+            return intercept, Fraction(0)
         return intercept, Fraction(total - x, x) if x else None

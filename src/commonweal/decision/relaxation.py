@@ -25,7 +25,7 @@ from commonweal.decision.instance import Instance
 SORT_LIMIT = 4096
 _SAMPLE_COUNT = 1024
 # Relative error of a pairwise sum of up to 2^40 doubles and the few operations after it, with room to spare.
-_ROUNDING = 2.0**-46
+ROUNDING = 2.0**-46
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +40,18 @@ class Relaxation:
 
     def open_candidates(self, instance: Instance, shortfall: float) -> IntArray:
         """Those whose side is not settled by a known set that falls short of the bound by `shortfall`."""
-        return np.flatnonzero(self.wrong_side - _ROUNDING * instance.losses <= shortfall)
+        return np.flatnonzero(self.wrong_side - ROUNDING * instance.losses <= shortfall)
 
-    def shortfall(self, instance: Instance, goes: BoolArray) -> float:
-        """What the set falls short of the bound, by the identity above; rounded up, never down."""
+    def shortfall(self, instance: Instance, goes: BoolArray, *, rounded_down: bool = False) -> float:
+        """What the set falls short of the bound, by the identity above; rounded up unless asked otherwise."""
         x = instance.kept_sum + float(instance.contributions[~goes].sum())
         if x <= 0:
             return np.inf
-        distance = abs(x - self.x_best) + _ROUNDING * (x + self.x_best)
+        rounding = -ROUNDING if rounded_down else ROUNDING
+        distance = max(abs(x - self.x_best) + rounding * (x + self.x_best), 0.0)
         flipped = goes != self.goes
-        moved = self.wrong_side[flipped].sum() + _ROUNDING * instance.losses[flipped].sum()
-        return float(moved + self.price * distance * distance / x) * (1 + _ROUNDING)
+        moved = max(self.wrong_side[flipped].sum() + rounding * instance.losses[flipped].sum(), 0.0)
+        return float(moved + self.price * distance * distance / x) * (1 + rounding)
 
 
 def relax(instance: Instance, mu: float) -> Relaxation:

@@ -9,6 +9,7 @@ from operator import not_
 
 import numpy as np
 
+from commonweal.decision.cardinality import best_by_count
 from commonweal.decision.exact import BoolArray, IntArray
 from commonweal.decision.instance import Instance
 from commonweal.decision.relaxation import relax
@@ -18,6 +19,8 @@ EXACT_TIE_LIMIT = 25  # candidates up to which the tie rule is promised
 NODE_LIMIT = 2**23  # states the search may make before it answers with the gap it has proven
 _CORE_LIMIT = 64  # open candidates searched to the end; where more are open, the closest to the price are tried first
 _LOOK_NODE_LIMIT = 2**17
+_FIRST_NODE_LIMIT = 2**13  # after which fixing the number of those who go is tried,
+_BY_COUNT_LIMIT = 4096  # for at most this many open candidates
 _GOOD_ENOUGH = 1e-12  # of the sum of losses: where more than _CORE_LIMIT are open, or the search grows large
 
 
@@ -54,17 +57,29 @@ def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LI
             return Solution(goes=goes, proven_gap=shortfall, node_count=node_count)
         core = undecided[core]
         part = instance.part(core, goes)
-        result = search(
-            part.losses,
-            part.contributions,
-            part.kept_sum,
-            float(mu) * part.total,
-            node_limit=node_limit - node_count,
-            good_enough=good_enough,
-            all_ties=promise_ties,
-            stop_when_certain=len(core) > _CORE_LIMIT,
-        )
-        node_count += result.node_count
+        by_count = not promise_ties and len(core) <= _BY_COUNT_LIMIT
+        first_limit = min(_FIRST_NODE_LIMIT, node_limit) if by_count else node_limit
+        for limit in (first_limit, node_limit):
+            result = search(
+                part.losses,
+                part.contributions,
+                part.kept_sum,
+                float(mu) * part.total,
+                node_limit=limit - node_count,
+                good_enough=good_enough,
+                all_ties=promise_ties,
+                stop_when_certain=len(core) > _CORE_LIMIT,
+            )
+            node_count += result.node_count
+            if not result.limit_reached or limit == node_limit:
+                break
+            relaxation = relax(part, float(mu))
+            goes[core] = result.survivors[0]
+            finalists = best_by_count(part, float(mu), relaxation, goes[core], relaxation.shortfall(part, goes[core]))
+            if finalists is not None:
+                return Solution(
+                    goes=_best_of(instance, mu, goes, core, finalists), proven_gap=0.0, node_count=node_count
+                )
         if len(result.undecided) == 0:
             return Solution(
                 goes=_best_of(instance, mu, goes, core, result.survivors),

@@ -26,8 +26,9 @@ def utility(unit_value: float | Floats, accuracy: Floats, previous_accuracy: flo
 def utility(unit_value: float | Floats, accuracy: float | Floats, previous_accuracy: float | Floats) -> float | Floats:
     """u (ε_t − ε_{t−1}): worth of the gain in accuracy, at `unit_value` for a gain of 1."""
     value = _figures("unit value", unit_value, minimum=0.0)
-    gain = _figures("accuracy", accuracy) - _figures("previous accuracy", previous_accuracy)
-    return _result("utility", value * gain)
+    now, before = _figures("accuracy", accuracy), _figures("previous accuracy", previous_accuracy)
+    with np.errstate(over="ignore"):
+        return _result("utility", value * (now - before))
 
 
 @overload
@@ -57,11 +58,13 @@ def cost(
     step_count: int | NDArray[Any],
 ) -> float | Floats:
     """c_data · samples + c_train · steps + c_comm: cost of one round; a step is one mini-batch."""
-    data = _figures("cost per sample", cost_per_sample, minimum=0.0) * _figures(
-        "sample count", sample_count, minimum=0.0
-    )
-    training = _figures("cost per step", cost_per_step, minimum=0.0) * _figures("step count", step_count, minimum=0.0)
-    return _result("cost", data + training + _figures("cost per round", cost_per_round, minimum=0.0))
+    per_sample = _figures("cost per sample", cost_per_sample, minimum=0.0)
+    per_step = _figures("cost per step", cost_per_step, minimum=0.0)
+    per_round = _figures("cost per round", cost_per_round, minimum=0.0)
+    samples = _figures("sample count", sample_count, minimum=0.0)
+    steps = _figures("step count", step_count, minimum=0.0)
+    with np.errstate(over="ignore"):
+        return _result("cost", per_sample * samples + per_step * steps + per_round)
 
 
 @overload
@@ -76,7 +79,8 @@ def profit(utility: float | Floats, cost: float | Floats) -> float | Floats:
     """
     gained = _figures("utility", utility)
     spent = _figures("cost", cost, minimum=0.0)
-    difference = gained - spent
+    with np.errstate(over="ignore"):
+        difference = gained - spent
     is_rounding = np.abs(difference) < ZERO_PROFIT_RATIO * np.maximum(np.abs(gained), spent)
     return _result("profit", np.where(is_rounding, 0.0, difference))
 
