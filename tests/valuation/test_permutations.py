@@ -130,3 +130,10 @@ def test_bad_tolerances_are_refused(tolerance: float) -> None:
             shapley_gtg(["a"], lambda s: 0.0, evaluation_limit=2, seed=0, **{keyword: tolerance})
     with pytest.raises(InputError, match="truncation tolerance must be finite and >= 0"):
         shapley_tmc(["a"], lambda s: 0.0, evaluation_limit=2, seed=0, truncation_tolerance=tolerance)
+
+
+def test_gtg_knows_that_leading_is_no_matter_of_chance() -> None:
+    """The first to join earns all: after whole sweeps nothing is left to chance, and the stated error is none."""
+    result = shapley_gtg(list("abcdef"), lambda s: float(len(s) > 0), evaluation_limit=20, seed=0)
+    assert result.values == pytest.approx(dict.fromkeys("abcdef", 1 / 6), abs=0.01)
+    assert max(result.standard_errors.values()) < 1e-12

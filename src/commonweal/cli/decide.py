@@ -93,6 +93,8 @@ def decide_command(
     if path_limit < 1:
         raise InputError(f"--path-limit must be at least 1, got {path_limit}; leave it out for {PATH_LIMIT}")
     rounds = _rounds(file, example=example)
+    if mu is None and not example and as_json:
+        raise InputError("--json reports a decision, got no --mu to decide at; add e.g. --mu 0.05")
     if mu is None and not example and len(rounds) > 1:
         raise InputError(
             f"a file of many rounds needs --mu, because who takes part depends on who left before, got none for "
@@ -108,16 +110,20 @@ def decide_command(
             on_round=on_round,
             on_breakpoint=on_breakpoint,
         )
+    decided = mu is not None or example
+    if plot is not None:  # before anything is shown: if it cannot be drawn, nothing else happened
+        _plot(outcome, plot, mu=outcome.rules.mu if decided else None)
     if as_json:
         typer.echo(json_view.to_json(outcome, with_pieces=mu_path))
-    else:
-        console = Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 120)
-        if example:
-            console.print("[dim]The paper's worked example, as a file:[/]")
-            console.print(EXAMPLE_CSV, style="dim")
+        return
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    if example:
+        console.print("[dim]The paper's worked example, as a file:[/]")
+        console.print(EXAMPLE_CSV, style="dim")
+    if decided:
         text_view.show(outcome, console, with_pieces=mu_path)
-    if plot is not None:
-        _plot(outcome, plot, mu_given=mu is not None or example)
+    else:
+        text_view.show_path(outcome, console)
 
 
 def _mu(mu: str | None, *, example: bool, path_only: bool) -> float:
@@ -172,8 +178,8 @@ def _progress(round_count: int) -> Iterator[tuple[Callable[[int], None], Callabl
         )
 
 
-def _plot(outcome: Outcome, path: Path, *, mu_given: bool) -> None:
-    maps = [view.map(outcome.rules.mu if mu_given else None) for view in outcome.rounds]
+def _plot(outcome: Outcome, path: Path, *, mu: float | None) -> None:
+    maps = [view.map(mu) for view in outcome.rounds]
     complete = [m for m in maps if m is not None]
     if not complete:
         raise InputError(

@@ -44,6 +44,14 @@ def show(outcome: Outcome, console: Console, *, with_pieces: bool) -> None:
         console.print(f"[dim]... and {len(outcome.warnings) - _SUMMARY_SHOWN} more warnings: see --json[/]")
 
 
+def show_path(outcome: Outcome, console: Console) -> None:
+    """The one round of a file for every μ, where none was asked for in particular."""
+    for view in outcome.rounds:
+        console.print(_pieces(view))
+    for note in outcome.notes:
+        console.print(Text.assemble(("note: ", "cyan"), note))
+
+
 def _round(view: RoundView, mu: float) -> RenderableType:
     decision = view.record.decision
     grace = ", grace: nobody may be eliminated" if decision.grace else ""

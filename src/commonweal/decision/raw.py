@@ -92,8 +92,8 @@ class RawProblem:
             rank = (exact_score(saved, ratio), int(retained.sum()), retained.tolist())
             if best is None or rank > best:
                 best = rank
-        assert best is not None, "the set in which everybody stays always has a score"
-        return np.array(best[2])
+        # With a fate given it may be that no set has a score; then nobody else goes.
+        return self._set(0) if best is None else np.array(best[2])
 
     def solve(self, mu: float | Fraction) -> Choice:
         ratios, errors = self._ratios()

@@ -62,8 +62,9 @@ def capped(transfers: FloatArray, liability_cap: float) -> FloatArray:
     """No transfer below −cap; the receivers forgo what is thereby not paid, in proportion to what they receive."""
     paid = np.maximum(transfers, -liability_cap)
     unpaid = math.fsum((paid - transfers).tolist())
-    if unpaid == 0:
-        return transfers
     receiving = transfers > 0
     received = math.fsum(transfers[receiving].tolist())
-    return np.where(receiving, transfers * (1 - unpaid / received), paid)
+    if unpaid == 0 or received == 0:
+        return paid
+    # Rounding may leave a little more unpaid than there is to receive.
+    return np.where(receiving, transfers * max(1 - unpaid / received, 0.0), paid)

@@ -1,0 +1,183 @@
+"""`commonweal decide` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+EXAMPLE = """round,client,utility,cost,contribution
+1,C1,0.2,0.1,0.4
+1,C2,0.15,0.1,0.2
+1,C3,0.3,0.05,0.4
+2,C1,0.1,0.15,0.5
+2,C2,0.1,0.15,0.1
+2,C3,0.3,0.15,0.4
+"""
+ROUND = "client,profit,contribution\nC1,-0.05,0.5\nC2,-0.05,0.1\nC3,0.15,0.4\n"
+
+
+@pytest.fixture
+def decided(commonweal):
+    def run(*arguments, stdin=None):
+        done = commonweal("decide", *arguments, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+def document(done):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(done.stdout, parse_constant=refuse)
+
+
+def test_the_example_shows_the_decision_and_why(decided):
+    text = decided("--example").stdout
+    assert "2,C2,0.1,0.15,0.1" in text
+    assert "Round 2 at mu = 0.05" in text
+    row = next(line for line in text.splitlines() if line.strip().startswith("C2") and "leaves" in line)
+    assert ">= 0.45" in row
+    assert "C2 leaves: letting it go gains 0.0444444" in text
+    assert "TSW +0.5, TSFI 0.9500 (with the final set in all rounds 0.8500)" in text
+
+
+def test_the_example_is_the_file_it_shows(decided, tmp_path):
+    (tmp_path / "rounds.csv").write_text(EXAMPLE)
+    assert document(decided("--example", "--json")) == document(decided("rounds.csv", "--mu", "0.05", "--json"))
+
+
+def test_json_is_complete(decided):
+    found = document(decided("-", "--mu", "0.05", "--mu-path", "--json", stdin=ROUND))
+    assert found["schema"] == "commonweal.decide/1"
+    assert found["rules"] == {
+        "mu": 0.05,
+        "contribution_rule": "clip",
+        "loss_rule": "contribution",
+        "liability_cap": None,
+        "grace_rounds": 0,
+    }
+    (round_,) = found["rounds"]
+    assert round_["retained"] == ["C1", "C3"]
+    assert round_["eliminated"] == ["C2"]
+    assert round_["objective"] == pytest.approx(0.1 - 0.05 / 9)
+    assert round_["breakpoints"] == pytest.approx([0.036, 0.45])
+    assert round_["individual_rationality"] == {"held": True, "violations": {}}
+    assert round_["proven_gap"] == 0
+    assert [piece["retained"] for piece in round_["mu_path"]] == [["C3"], ["C1", "C3"], ["C1", "C2", "C3"]]
+    assert round_["mu_path"][-1]["upper"] == "inf"
+    c2 = round_["clients"][1]
+    assert c2["client"] == "C2"
+    assert (c2["retained"], c2["candidate"]) == (False, True)
+    assert (c2["payoff"], c2["transfer"], c2["share"]) == (None, None, None)
+    assert c2["stays_for_mu"] == [
+        {"lower": pytest.approx(0.45), "upper": "inf", "includes_lower": True, "includes_upper": True}
+    ]
+    assert c2["runner_up"]["gain"] == pytest.approx(0.1 - 0.05 / 9 - 0.05)
+    assert found["totals"]["durations"] == {"C1": 1, "C2": 1, "C3": 1}
+    assert sum(client["transfer"] or 0 for client in round_["clients"]) == pytest.approx(0, abs=1e-15)
+
+
+def test_json_input_gives_what_csv_gives(decided, tmp_path):
+    rows = [dict(zip(("client", "profit", "contribution"), line.split(","), strict=True)) for line in ROUND.split()[1:]]
+    rows = [
+        {"client": r["client"], "profit": float(r["profit"]), "contribution": float(r["contribution"])} for r in rows
+    ]
+    (tmp_path / "round.json").write_text(json.dumps(rows))
+    from_json = document(decided("round.json", "--mu", "0.05", "--json"))
+    assert from_json == document(decided("-", "--mu", "0.05", "--json", stdin=ROUND))
+
+
+def test_a_byte_order_mark_blank_lines_quotes_and_spaces_are_fine(decided, tmp_path):
+    text = '\ufeffclient, profit ,contribution\r\n\r\n"C1", -0.05 ,0.5\r\nC2,-0.05,0.1\r\n"C3",0.15,0.4\r\n'
+    (tmp_path / "round.csv").write_text(text, encoding="utf-8", newline="")
+    assert document(decided("round.csv", "--mu", "0.05", "--json"))["rounds"][0]["retained"] == ["C1", "C3"]
+
+
+def test_many_rounds_in_order_with_notes(decided, tmp_path):
+    (tmp_path / "rounds.csv").write_text(EXAMPLE + "3,C1,0.2,0.1,0.4\n3,C2,0.3,0.1,0.4\n4,C1,1,0,1\n4,C3,1,0,1\n")
+    done = decided("rounds.csv", "--mu", "0.05")
+    assert "note: ignored 1 later row of eliminated clients: C2" in done.stdout
+    assert "absent (no figures, no transfer, may return): round 3: C3" in done.stdout
+    found = document(decided("rounds.csv", "--mu", "0.05", "--json"))
+    assert found["ignored"] == [{"round": 3, "clients": ["C2"]}]
+    assert [round_["round"] for round_ in found["rounds"]] == [1, 2, 3, 4]
+    assert found["totals"]["durations"] == {"C1": 4, "C2": 2, "C3": 3}
+    assert found["totals"]["tsw"] == pytest.approx([0.4, 0.5, 0.6, 2.6])
+
+
+def test_the_federation_ends_when_one_is_left(decided):
+    rows = "".join(f"{t},a,-1,0\n{t},b,1,1\n" for t in (1, 2, 3))
+    done = decided("-", "--mu", "1", stdin="round,client,profit,contribution\n" + rows)
+    assert "ended after round 1 with fewer than two clients; 2 later rounds ignored" in done.stdout
+
+
+def test_a_utility_equal_to_its_cost_is_no_loss(decided):
+    """0.1 + 0.2 − 0.3 is 5.6e-17 in floats, and 0.3 − 0.1 − 0.2 is negative: neither is a loss."""
+    rows = "client,utility,cost,contribution\na,0.3,0.30000000000000004,0\nb,1,0.5,1\n"
+    found = document(decided("-", "--mu", "0", "--json", stdin=rows))
+    assert found["rounds"][0]["clients"][0]["profit"] == 0
+    assert found["rounds"][0]["retained"] == ["a", "b"]
+
+
+def test_rationality_failing_is_warned_of(decided):
+    done = decided("-", "--mu", "inf", stdin="client,profit,contribution\na,0.1,3\nb,-0.5,1\n")
+    assert "warning: individual rationality fails in round 1: the payoff is below zero for a by 0.3, b by 0.1" in (
+        done.stdout
+    )
+
+
+def test_loss_rule_cap_and_grace_reach_the_mechanism(decided):
+    rows = "client,profit,cost,contribution\na,0.1,1,3\nb,-0.5,4,1\n"
+    by_cost = document(decided("-", "--mu", "inf", "--loss-rule", "cost", "--json", stdin=rows))
+    assert [c["payoff"] for c in by_cost["rounds"][0]["clients"]] == pytest.approx([-0.08, -0.32])
+    capped = document(decided("-", "--mu", "inf", "--liability-cap", "0.05", "--json", stdin=rows))
+    assert [c["transfer"] for c in capped["rounds"][0]["clients"]] == pytest.approx([-0.05, 0.05])
+    spared = document(decided("-", "--mu", "0", "--grace-rounds", "1", "--json", stdin=rows))
+    assert spared["rounds"][0]["retained"] == ["a", "b"]
+    assert spared["rounds"][0]["grace"]
+
+
+def test_raw_shares_are_warned_of(decided):
+    done = decided("-", "--mu", "1", "--contribution-rule", "raw", stdin="client,profit,contribution\na,1,2\nb,1,-1\n")
+    assert "raw contributions give shares outside 0..1 in round 1: a 2, b -1" in done.stdout
+
+
+def test_the_map_is_drawn(decided, tmp_path):
+    for name, start in (("map.png", b"\x89PNG"), ("map.svg", b"<?xml"), ("map.pdf", b"%PDF")):
+        done = decided("--example", "--plot", name)
+        assert (tmp_path / name).read_bytes().startswith(start)
+        assert f"decision map: {name}" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["map.pdf", "map.png", "map.svg"]
+
+
+def test_mu_path_alone_shows_every_mu(decided):
+    text = decided("-", "--mu-path", stdin=ROUND).stdout
+    for piece in ("[0, 0.036)", "[0.036, 0.45)", ">= 0.45"):
+        assert piece in text
+    assert "payoff" not in text
+
+
+def test_names_with_markup_are_shown_as_they_are(decided):
+    text = decided("-", "--mu", "1", stdin="client,profit,contribution\n[red]x[/red],1,1\nβ-клиника,1,1\n").stdout
+    assert "[red]x[/red]" in text
+    assert "β-клиника" in text
+
+
+def test_a_hundred_thousand_clients(decided, tmp_path):
+    rows = "".join(f"c{i},{(i * 7919 % 1000 - 600) / 1000},{(i * 104729 % 997 + 1) / 997}\n" for i in range(100_000))
+    (tmp_path / "round.csv").write_text("client,profit,contribution\n" + rows)
+    text = decided("round.csv", "--mu", "100").stdout
+    assert "of 100,000 clients stay" in text
+    assert "... and 99,960 more clients: see --json" in text
+
+
+def test_version_and_help(commonweal):
+    assert commonweal("--version").stdout.startswith("commonweal 0.")
+    text = commonweal("decide", "--help").stdout
+    for option in ("--mu", "--mu-path", "--contribution-rule", "--loss-rule", "--liability-cap", "--grace-rounds",
+                   "--json", "--plot", "--example", "--path-limit"):  # fmt: skip
+        assert option in text
+    assert "standard input" in text

@@ -1,0 +1,86 @@
+"""Rounds decided one after another: who is active, absent, late; when the federation ends."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import commonweal as cw
+from commonweal.records import Figures, Rules
+
+
+def round_(**clients):
+    """Figures from name=(profit, contribution)."""
+    return Figures(
+        profits={name: figures[0] for name, figures in clients.items()},
+        contributions={name: figures[1] for name, figures in clients.items()},
+    )
+
+
+def test_each_round_is_decided_as_on_its_own():
+    rounds = [(1, round_(a=(0.1, 1), b=(0.2, 2), c=(-0.1, 3))), (2, round_(a=(-0.5, 1), b=(0.2, 2), c=(0.1, 3)))]
+    history = cw.replay(rounds, Rules(mu=0.5)).history
+    for (_, figures), record in zip(rounds, history.rounds, strict=True):
+        alone = cw.decide(profits=figures.profits, contributions=figures.contributions, mu=0.5)
+        assert record.decision == alone
+
+
+def test_later_rows_of_the_eliminated_are_ignored():
+    result = cw.replay(
+        [(1, round_(a=(-1, 0), b=(1, 1), c=(1, 1))), (2, round_(a=(5, 5), b=(1, 1), c=(1, 1)))], Rules(mu=1.0)
+    )
+    assert result.history.rounds[0].decision.eliminated == ("a",)
+    assert result.ignored == {2: ("a",)}
+    assert result.history.rounds[1].decision.figures.clients == ("b", "c")
+    assert cw.metrics.durations(result.history) == {"a": 1, "b": 2, "c": 2}
+
+
+def test_the_absent_may_return_and_the_round_does_not_count_for_them():
+    result = cw.replay(
+        [(1, round_(a=(1, 1), b=(1, 1))), (2, round_(b=(1, 1))), (3, round_(a=(1, 1), b=(1, 1), c=(1, 1)))],
+        Rules(mu=1.0),
+    )
+    assert [record.absent for record in result.history.rounds] == [("c",), ("a", "c"), ()]
+    assert cw.metrics.durations(result.history) == {"a": 2, "b": 3, "c": 1}
+
+
+def test_it_ends_when_eliminations_leave_fewer_than_two():
+    rounds = [(t, round_(a=(-1, 0), b=(1, 1))) for t in (1, 2, 5)]
+    result = cw.replay(rounds, Rules(mu=1.0))
+    assert result.ended_after == 1
+    assert len(result.history.rounds) == 1
+    assert cw.metrics.durations(result.history) == {"a": 1, "b": 1}
+    assert cw.metrics.tsw(result.history, round_count=3) == (1.0, 1.0, 1.0)
+
+
+def test_it_may_dissolve_at_mu_zero():
+    result = cw.replay([(1, round_(a=(-1, 1), b=(-1, 1))), (2, round_(a=(1, 1), b=(1, 1)))], Rules(mu=0.0))
+    assert result.history.rounds[0].decision.retained == ()
+    assert result.ended_after == 1
+
+
+def test_a_single_client_plays_all_its_rounds():
+    result = cw.replay([(1, round_(a=(1, 1))), (2, round_(a=(1, 1)))], Rules(mu=1.0))
+    assert len(result.history.rounds) == 2
+    assert result.ended_after is None
+
+
+@pytest.mark.parametrize("grace_rounds", [0, 1, 2, 3])
+def test_grace_protects_the_first_rounds_only(grace_rounds):
+    rounds = [(t, round_(a=(-1, 0), b=(1, 1), c=(1, 1))) for t in (1, 2, 3)]
+    history = cw.replay(rounds, Rules(mu=1.0), grace_rounds=grace_rounds).history
+    assert cw.metrics.durations(history)["a"] == min(grace_rounds + 1, 3)
+    assert [record.decision.grace for record in history.rounds] == [t < grace_rounds for t in range(3)]
+
+
+def test_mu_infinity_never_eliminates():
+    rounds = [(t, round_(a=(-1, 0), b=(-1, 1), c=(1, 1))) for t in (1, 2, 3)]
+    history = cw.replay(rounds, Rules(mu=math.inf)).history
+    assert all(record.decision.eliminated == () for record in history.rounds)
+
+
+@pytest.mark.parametrize("grace_rounds", [-1, 1.5, True])
+def test_bad_grace_is_refused(grace_rounds):
+    with pytest.raises(cw.InputError, match="grace_rounds must be a whole number >= 0"):
+        cw.replay([(1, round_(a=(1, 1)))], Rules(mu=1.0), grace_rounds=grace_rounds)
