@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import compress
 from operator import not_
@@ -13,13 +13,13 @@ from commonweal.decision.cardinality import best_by_count
 from commonweal.decision.exact import BoolArray, IntArray
 from commonweal.decision.instance import Instance
 from commonweal.decision.relaxation import relax
-from commonweal.decision.search import search
+from commonweal.decision.search import SearchResult, search
 
 EXACT_TIE_LIMIT = 25  # candidates up to which the tie rule is promised
 NODE_LIMIT = 2**23  # states the search may make before it answers with the gap it has proven
 _CORE_LIMIT = 64  # open candidates searched to the end; where more are open, the closest to the price are tried first
 _LOOK_NODE_LIMIT = 2**17
-_FIRST_NODE_LIMIT = 2**13  # after which fixing the number of those who go is tried,
+_SHORT_SEARCH = 2**13  # states after which fixing the number of those who go is tried,
 _BY_COUNT_LIMIT = 4096  # for at most this many open candidates
 _GOOD_ENOUGH = 1e-12  # of the sum of losses: where more than _CORE_LIMIT are open, or the search grows large
 
@@ -57,29 +57,14 @@ def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LI
             return Solution(goes=goes, proven_gap=shortfall, node_count=node_count)
         core = undecided[core]
         part = instance.part(core, goes)
-        by_count = not promise_ties and len(core) <= _BY_COUNT_LIMIT
-        first_limit = min(_FIRST_NODE_LIMIT, node_limit) if by_count else node_limit
-        for limit in (first_limit, node_limit):
-            result = search(
-                part.losses,
-                part.contributions,
-                part.kept_sum,
-                float(mu) * part.total,
-                node_limit=limit - node_count,
-                good_enough=good_enough,
-                all_ties=promise_ties,
-                stop_when_certain=len(core) > _CORE_LIMIT,
-            )
-            node_count += result.node_count
-            if not result.limit_reached or limit == node_limit:
-                break
-            relaxation = relax(part, float(mu))
-            goes[core] = result.survivors[0]
-            finalists = best_by_count(part, float(mu), relaxation, goes[core], relaxation.shortfall(part, goes[core]))
-            if finalists is not None:
-                return Solution(
-                    goes=_best_of(instance, mu, goes, core, finalists), proven_gap=0.0, node_count=node_count
-                )
+        result = _search_core(
+            part,
+            float(mu),
+            node_limit=node_limit - node_count,
+            good_enough=good_enough,
+            promise_ties=promise_ties,
+        )
+        node_count += result.node_count
         if len(result.undecided) == 0:
             return Solution(
                 goes=_best_of(instance, mu, goes, core, result.survivors),
@@ -121,6 +106,36 @@ def _relax_and_look(instance: Instance, mu: float, good_enough: float) -> tuple[
         goes, shortfall = found, found_shortfall
         core = relaxation.open_candidates(instance, shortfall)
     return goes, shortfall, core, node_count
+
+
+def _search_core(part: Instance, mu: float, *, node_limit: int, good_enough: float, promise_ties: bool) -> SearchResult:
+    """A short search; if that does not end, the proof by number; if that fails, a long search."""
+
+    def search_part(node_limit: int, good_enough: float) -> SearchResult:
+        return search(
+            part.losses,
+            part.contributions,
+            part.kept_sum,
+            mu * part.total,
+            node_limit=node_limit,
+            good_enough=good_enough,
+            all_ties=promise_ties,
+            stop_when_certain=part.size > _CORE_LIMIT,
+        )
+
+    if promise_ties:
+        return search_part(node_limit, good_enough)
+    short = search_part(min(_SHORT_SEARCH, node_limit), -1.0)
+    if not short.limit_reached:
+        return short
+    if part.size <= _BY_COUNT_LIMIT:
+        relaxation = relax(part, mu)
+        known = short.survivors[0]
+        finalists = best_by_count(part, mu, relaxation, known, relaxation.shortfall(part, known))
+        if finalists is not None:
+            return replace(short, survivors=finalists, shortfall=0.0, limit_reached=False)
+    long = search_part(node_limit - short.node_count, good_enough)
+    return replace(long, node_count=short.node_count + long.node_count)
 
 
 def _best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: IntArray, rows: BoolArray) -> BoolArray:
