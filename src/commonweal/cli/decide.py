@@ -111,19 +111,22 @@ def decide_command(
             on_breakpoint=on_breakpoint,
         )
     decided = mu is not None or example
-    if plot is not None:  # before anything is shown: if it cannot be drawn, nothing else happened
-        _plot(outcome, plot, mu=outcome.rules.mu if decided else None)
+    # Drawn before anything is shown: if it cannot be drawn, nothing else happened.
+    drawn = None if plot is None else _draw(outcome, plot, mu=outcome.rules.mu if decided else None)
     if as_json:
         typer.echo(json_view.to_json(outcome, with_pieces=mu_path))
-        return
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    if example:
-        console.print("[dim]The paper's worked example, as a file:[/]")
-        console.print(EXAMPLE_CSV, style="dim")
-    if decided:
-        text_view.show(outcome, console, with_pieces=mu_path)
     else:
-        text_view.show_path(outcome, console)
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+        if example:
+            console.print("[dim]The paper's worked example, as a file:[/]")
+            console.print(EXAMPLE_CSV, style="dim")
+        if decided:
+            text_view.show(outcome, console, with_pieces=mu_path)
+        else:
+            text_view.show_path(outcome, console)
+    if drawn is not None:
+        sys.stdout.flush()
+        print(drawn, file=sys.stderr)  # on the error stream, so that --json stays one document
 
 
 def _mu(mu: str | None, *, example: bool, path_only: bool) -> float:
@@ -178,7 +181,8 @@ def _progress(round_count: int) -> Iterator[tuple[Callable[[int], None], Callabl
         )
 
 
-def _plot(outcome: Outcome, path: Path, *, mu: float | None) -> None:
+def _draw(outcome: Outcome, path: Path, *, mu: float | None) -> str:
+    """Draw the decision maps; returns the sentence that says where."""
     maps = [view.map(mu) for view in outcome.rounds]
     complete = [m for m in maps if m is not None]
     if not complete:
@@ -188,5 +192,4 @@ def _plot(outcome: Outcome, path: Path, *, mu: float | None) -> None:
     interesting = [m for m in complete if m.breakpoints] or complete[:1]
     drawn = decision_map.draw(interesting, path)
     left_out = f" (the first {drawn} of {len(interesting)})" if drawn < len(interesting) else ""
-    # On the error stream, so that --json stays one document.
-    print(f"decision map{'s' * (drawn > 1)}: {path}{left_out}", file=sys.stderr)
+    return f"decision map{'s' * (drawn > 1)}: {path}{left_out}"
