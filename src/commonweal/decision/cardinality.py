@@ -15,7 +15,7 @@ about what those k leave. If that set of k has no shortfall, it is the best set 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -128,10 +128,8 @@ def _sets_of_count(instance: Instance, mu: float, count: int, best: _BestOfCount
     goes[still_open] = False
     if len(may_go) == 0:
         return goes[np.newaxis] if int(goes.sum()) == count else None
-    part = instance.part(may_go, goes)
-    result = search(
-        losses[may_go], part.contributions, part.kept_sum, mu * part.total, node_limit=_NODE_LIMIT, all_ties=True
-    )
+    part = replace(instance.part(may_go, goes), losses=losses[may_go])
+    result = search(part, mu, node_limit=_NODE_LIMIT, all_ties=True)
     sets = np.repeat(goes[np.newaxis], len(result.survivors), axis=0)
     sets[:, may_go] = result.survivors
     if result.limit_reached or (sets.sum(axis=1) != count).any():

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from commonweal.decision.exact import BoolArray, FloatArray, IntArray
+from commonweal.decision.instance import Instance
 from commonweal.decision.states import Groups, Rest, States, Trail
 
 _EPSILON = 2.0**-53
@@ -81,10 +82,8 @@ class _Best:
 
 
 def search(
-    losses: FloatArray,
-    contributions: FloatArray,
-    kept: float,
-    mu_total: float,
+    instance: Instance,
+    mu: float,
     *,
     node_limit: int,
     good_enough: float = -1.0,
@@ -97,6 +96,12 @@ def search(
     Stops at `node_limit` states, or, once it has grown large, when no set can be better than the best found by more
     than `good_enough`, or, if `stop_when_certain`, at a single state: the caller may then relax what is left anew.
     """
+    losses, contributions, kept, mu_total = (
+        instance.losses,
+        instance.contributions,
+        instance.kept_sum,
+        mu * instance.total,
+    )
     groups = Groups.gather(losses, contributions)
     still_open = np.argsort(-groups.ratios, kind="stable")
     order = np.lexsort((groups.ratios, -groups.contributions))

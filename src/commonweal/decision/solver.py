@@ -88,23 +88,16 @@ def _relax_and_look(instance: Instance, mu: float, good_enough: float) -> tuple[
     while len(core) > _CORE_LIMIT and shortfall > good_enough:
         closest = core[np.argpartition(relaxation.wrong_side[core], _CORE_LIMIT)[:_CORE_LIMIT]]
         part = instance.part(closest, goes)
-        look = search(
-            part.losses,
-            part.contributions,
-            part.kept_sum,
-            mu * part.total,
-            node_limit=_LOOK_NODE_LIMIT,
-            good_enough=good_enough,
-            all_ties=False,
-        )
+        look = search(part, mu, node_limit=_LOOK_NODE_LIMIT, good_enough=good_enough, all_ties=False)
         node_count += look.node_count
         found = goes.copy()
         found[closest] = look.survivors[0]
-        found_shortfall = relaxation.shortfall(instance, found)
-        if found_shortfall >= shortfall / 2:
+        before, found_shortfall = shortfall, relaxation.shortfall(instance, found)
+        if found_shortfall < shortfall:
+            goes, shortfall = found, found_shortfall
+            core = relaxation.open_candidates(instance, shortfall)
+        if shortfall > before / 2:
             break
-        goes, shortfall = found, found_shortfall
-        core = relaxation.open_candidates(instance, shortfall)
     return goes, shortfall, core, node_count
 
 
@@ -113,10 +106,8 @@ def _search_core(part: Instance, mu: float, *, node_limit: int, good_enough: flo
 
     def search_part(node_limit: int, good_enough: float) -> SearchResult:
         return search(
-            part.losses,
-            part.contributions,
-            part.kept_sum,
-            mu * part.total,
+            part,
+            mu,
             node_limit=node_limit,
             good_enough=good_enough,
             all_ties=promise_ties,
@@ -139,33 +130,34 @@ def _search_core(part: Instance, mu: float, *, node_limit: int, good_enough: flo
 
 
 def _best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: IntArray, rows: BoolArray) -> BoolArray:
-    """The set with the largest exact objective; of equals the one by the tie rule.
+    """The set with the largest exact objective, of those that differ from `goes` in the core by one of the rows.
 
-    Σ_E l − μT/X is compared by cross-multiplied integers: the near-ties may be thousands, and fractions are slow.
+    Of equals the one by the tie rule. Σ_E l − μT/X is compared by cross-multiplied integers: the near-ties may be
+    thousands, and fractions are slow.
     """
-    sets: BoolArray = np.repeat(goes[np.newaxis], len(rows), axis=0)
-    sets[:, core] = rows
-    if len(sets) == 1:
-        return sets.reshape(-1)
+    chosen = goes.copy()
+    chosen[core] = rows[0]
+    if len(rows) == 1:
+        return chosen
     losses, loss_unit, contributions, kept, total = instance.integers
     price = Fraction(mu) * total / loss_unit  # μT in the integers' units
-    # All sets agree outside the core: those losses drop out, those contributions are kept.
     core_losses = [losses[i] for i in core.tolist()]
     core_contributions = [contributions[i] for i in core.tolist()]
-    settled = ~goes
-    settled[core] = False
-    kept += sum(compress(contributions, settled.tolist()))
+    settled_to_stay = ~goes
+    settled_to_stay[core] = False
+    kept += sum(compress(contributions, settled_to_stay.tolist()))
 
     best, best_lost, best_x = 0, 0, 0
-    for row, chosen in enumerate(rows.tolist()):
-        lost = sum(compress(core_losses, chosen))
-        x = kept + sum(compress(core_contributions, map(not_, chosen)))
+    for row, going in enumerate(rows.tolist()):
+        lost = sum(compress(core_losses, going))
+        x = kept + sum(compress(core_contributions, map(not_, going)))
         if best_x:
             ahead = (lost - best_lost) * x * best_x * price.denominator - price.numerator * (best_x - x)
-            if ahead < 0 or (ahead == 0 and not _wins_tie(sets[row], sets[best])):
+            if ahead < 0 or (ahead == 0 and not _wins_tie(rows[row], rows[best])):
                 continue
         best, best_lost, best_x = row, lost, x
-    return sets[best : best + 1].reshape(-1)
+    chosen[core] = rows[best]
+    return chosen
 
 
 def _wins_tie(goes: BoolArray, other: BoolArray) -> bool:
