@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from commonweal.errors import InputError
-from commonweal.records import History
+from commonweal.records import Decision, History
 
 Departed = Literal["share", "zero"]
 
@@ -111,29 +111,42 @@ def _tsfi(history: History, departed: Departed, round_count: int | None, *, fina
     if departed not in ("share", "zero"):
         raise InputError(f"departed must be 'share' or 'zero', got {departed!r}; choose one of those")
     so_far: dict[str, float] = defaultdict(float)  # contribution of each client up to now
-    retained_sum = 0.0
-    everybody_sum = 0.0
-    # Contribution of those who left, as a linear function of what is still measured: scale · Q + offset.
-    scale, offset = 1.0, 0.0
+    retained_sum = everybody_sum = 0.0
+    departures: list[Decision] = []
     values: list[float] = []
     for record in history.rounds:
-        used = record.decision.used_contributions
-        retained = math.fsum(used[client] for client in record.decision.retained)
-        gone = math.fsum(used[client] for client in record.decision.eliminated)
-        retained_sum += retained
-        everybody_sum += scale * math.fsum(used.values()) + offset
+        decision = record.decision
+        used = decision.used_contributions
+        retained_sum += math.fsum(used[client] for client in decision.retained)
+        everybody_sum += math.fsum(_with_departed(used, departures).values())
         for client, contribution in used.items():
             so_far[client] += contribution
-        if departed == "share" and record.decision.eliminated:
-            if retained != 0:
-                scale *= 1 + gone / retained
-            else:  # nothing was left to have a share of: carry the contribution itself
-                offset += scale * gone
-        for client in record.decision.eliminated:
+        for client in decision.eliminated:
             del so_far[client]
+        if departed == "share" and decision.eliminated:
+            departures.append(decision)
         numerator = math.fsum(so_far.values()) if final_set else retained_sum
         values.append(numerator / everybody_sum if everybody_sum else 1.0)
     return _held(values, round_count)
+
+
+def _with_departed(used: Mapping[str, float], departures: list[Decision]) -> Mapping[str, float]:
+    """A round's contributions with estimates for those who left before, from the latest departure back.
+
+    q̂ = share/(1 − share) · Q(those retained then, now) = q/Q(retained then) · Q(those retained then, now); where
+    nothing was left to have a share of, the contribution itself.
+    """
+    if not departures:
+        return used
+    estimates = dict(used)
+    for decision in reversed(departures):
+        then = decision.used_contributions
+        retained_then = math.fsum(then[client] for client in decision.retained)
+        retained_now = math.fsum(estimates.get(client, 0.0) for client in decision.retained)
+        for client in decision.eliminated:
+            share_of = retained_now / retained_then if retained_then else 1.0
+            estimates[client] = then[client] * share_of if then[client] else 0.0
+    return estimates
 
 
 def _held(values: list[float], round_count: int | None) -> tuple[float, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -81,52 +81,53 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MuRange:
-    """An interval of μ. `lower` and `upper` are the nearest doubles of exact bounds, which `in` compares with."""
+    """An interval of μ between exact bounds; `in` compares with those.
 
-    lower: float
-    upper: float
-    includes_lower: bool
-    includes_upper: bool
-    exact_lower: Fraction | float = field(repr=False)
-    exact_upper: Fraction | float = field(repr=False)
+    `lower` and `upper` are the nearest doubles, and `includes_lower`, `includes_upper` tell whether these doubles lie
+    in the interval: so the four together say exactly which doubles do.
+    """
 
-    @classmethod
-    def between(
-        cls,
-        lower: Fraction | float,
-        upper: Fraction | float,
-        *,
-        includes_lower: bool,
-        includes_upper: bool,
-    ) -> MuRange:
-        return cls(
-            lower=float(lower),
-            upper=float(upper),
-            includes_lower=includes_lower,
-            includes_upper=includes_upper,
-            exact_lower=lower,
-            exact_upper=upper,
-        )
+    exact_lower: Fraction | float
+    exact_upper: Fraction | float
+    closed_below: bool  # whether the exact bound itself belongs to it
+    closed_above: bool
+
+    @property
+    def lower(self) -> float:
+        return float(self.exact_lower)
+
+    @property
+    def upper(self) -> float:
+        return float(self.exact_upper)
+
+    @property
+    def includes_lower(self) -> bool:
+        return self.lower in self
+
+    @property
+    def includes_upper(self) -> bool:
+        return self.upper in self
 
     def __contains__(self, mu: float | Fraction) -> bool:
-        above = mu > self.exact_lower or (self.includes_lower and mu == self.exact_lower)
-        below = mu < self.exact_upper or (self.includes_upper and mu == self.exact_upper)
+        above = mu > self.exact_lower or (self.closed_below and mu == self.exact_lower)
+        below = mu < self.exact_upper or (self.closed_above and mu == self.exact_upper)
         return above and below
 
-    def __iter__(self):  # type: ignore[no-untyped-def]  # so that `lower, upper = range_` works
+    def __iter__(self) -> Iterator[float]:
+        """`lower, upper = range_` works."""
         return iter((self.lower, self.upper))
 
     def __str__(self) -> str:
-        if self.lower == self.upper:
-            return "inf only" if math.isinf(self.lower) else f"{self.lower:.6g} only"
-        if math.isinf(self.upper):
-            if self.exact_lower == 0 and self.includes_lower:
-                return "any"
-            comparison = ">=" if self.includes_lower else ">"
-            tail = "" if self.includes_upper else " (finite)"
-            return f"{comparison} {self.lower:.6g}{tail}"
-        left, right = "[("[not self.includes_lower], "])"[not self.includes_upper]
-        return f"{left}{self.lower:.6g}, {self.upper:.6g}{right}"
+        """In six digits; whether an end is included is told of the digits shown, so that they are true as written."""
+        if self.exact_lower == self.exact_upper:
+            return f"{self.lower:.6g} only"
+        low, high = f"{self.lower:.6g}", f"{self.upper:.6g}"
+        if not math.isinf(self.upper):
+            return f"{'[' if float(low) in self else '('}{low}, {high}{']' if float(high) in self else ')'}"
+        if self.exact_lower == 0 and self.closed_below:
+            return "any"
+        finite = "" if self.closed_above else " (finite)"
+        return f"{'>=' if float(low) in self else '>'} {low}{finite}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

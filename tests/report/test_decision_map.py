@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import commonweal as cw
@@ -36,21 +37,23 @@ def test_bars_tell_who_stays_at_each_mu(figures):
     map_, path = drawn_map(0.05, **figures)
     axes = panel_of(map_)
     to_axis, _, end = decision_map._scale(map_)
-    dark = tuple(int(decision_map._STAYS[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    stays = decision_map._STAYS
     probes = [b * factor for b in path.breakpoints for factor in (0.97, 1.03) if b > 0]
+
+    def colours_at(row, x):
+        """Colours of all bars that cover the point."""
+        return [
+            to_hex(bars.get_facecolor()[0])
+            for bars in axes.collections
+            for corners in (p.vertices for p in bars.get_paths())
+            if corners[:, 0].min() <= x < corners[:, 0].max() and corners[:, 1].min() < row < corners[:, 1].max()
+        ]
+
     for row, client in enumerate(map_.clients):
         for mu in probes:
-            at = to_axis(mu)
-            colours = [
-                bar.get_facecolor()[:3] == pytest.approx(dark)
-                for bar in axes.patches
-                if bar.get_y() < row < bar.get_y() + bar.get_height()
-                and bar.get_x() <= at < bar.get_x() + bar.get_width()
-            ]
-            assert colours[-1:] == [client in path.at(mu).retained], (client, mu)
-        at_infinity = [bar for bar in axes.patches if bar.get_x() > end and bar.get_y() < row < bar.get_y() + 1]
-        assert len(at_infinity) == 1
-        assert at_infinity[0].get_facecolor()[:3] == pytest.approx(dark)
+            expected = stays if client in path.at(mu).retained else decision_map._LEAVES
+            assert colours_at(row, to_axis(mu)) == [expected], (client, mu)
+        assert colours_at(row, end * 1.05) == [stays]
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.05, 1e6, math.inf, None])
@@ -65,3 +68,19 @@ def test_a_failed_drawing_leaves_nothing(tmp_path):
     with pytest.raises(cw.InputError, match="must be writable"):
         decision_map.draw([map_], tmp_path / "map.png")
     assert [path.name for path in tmp_path.iterdir()] == ["map.png"]
+
+
+def test_names_are_drawn_as_they_are(tmp_path):
+    profits = {"$\\frac$": -0.05, "a$x$": 0.15, "病院": 0.1}
+    map_, _ = drawn_map(0.05, profits=profits, contributions=dict.fromkeys(profits, 1.0))
+    assert [label.get_text() for label in panel_of(map_).get_yticklabels()] == list(profits)
+    assert decision_map.draw([map_], tmp_path / "map.svg") == 1
+
+
+def test_a_link_is_followed_and_a_long_name_is_no_trouble(tmp_path):
+    map_, _ = drawn_map(0.05, profits={"a": -0.05, "b": 0.15}, contributions={"a": 0.5, "b": 0.4})
+    (tmp_path / "link.png").symlink_to(tmp_path / "map.png")
+    decision_map.draw([map_], tmp_path / "link.png")
+    assert (tmp_path / "link.png").is_symlink()
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    decision_map.draw([map_], tmp_path / f"{'a' * 240}.png")

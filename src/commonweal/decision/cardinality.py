@@ -36,7 +36,7 @@ class _BestOfCount:
     goes: BoolArray
     price: float
     threshold: float  # ν
-    bound_shortfall: float
+    shortfall: float  # what the set falls short of the bound for its number
 
 
 def best_by_count(
@@ -59,7 +59,7 @@ def best_by_count(
             if best is None:
                 break
             # Sets of this size fall short of the relaxation's bound by at least this much.
-            at_least = relaxation.shortfall(instance, best.goes, rounded_down=True) - best.bound_shortfall
+            at_least = relaxation.shortfall(instance, best.goes, rounded_down=True) - best.shortfall
             if at_least > shortfall:
                 break  # and so do those further away: the bound is concave in the number
             shortfall = min(shortfall, relaxation.shortfall(instance, best.goes))
@@ -106,11 +106,12 @@ def _best_of_count(instance: Instance, mu: float, count: int) -> _BestOfCount | 
     ends = [end for end in (inside, outside) if np.isfinite(end)]
     threshold = sum(ends) / len(ends)
     distance = abs(x - x_best) + ROUNDING * (x + x_best)
+    misplaced = ROUNDING * float(losses.sum())  # by rounding, in the order by l − λq
     return _BestOfCount(
         goes=goes,
         price=price,
         threshold=threshold,
-        bound_shortfall=price * distance * distance / x * (1 + ROUNDING),
+        shortfall=price * distance * distance / x * (1 + ROUNDING) + misplaced,
     )
 
 

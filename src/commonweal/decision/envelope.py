@@ -87,7 +87,8 @@ def trace(
             between[-1] = right
         else:
             breakpoints.append(crossing)
-            at.append(choice.retained)
+            # Beyond the promise on ties a solve may miss by its gap what is known here already.
+            at.append(choice.retained if line.at(crossing) >= right_line.at(crossing) else right)
             between.append(right)
         if progress is not None:
             progress(len(breakpoints))

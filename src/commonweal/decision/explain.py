@@ -30,9 +30,16 @@ class Fate:
     ranges: tuple[MuRange, ...] | None  # the μ at which the client stays; None if not asked for
 
     @property
+    def is_tie(self) -> bool:
+        """Whether the runner-up scores the same, as far as doubles can tell."""
+        scale = max(abs(self.profit), abs(self.runner_up_objective or 0.0))
+        return self.gain is not None and abs(self.gain) <= 1e-14 * scale
+
+    @property
     def sentence(self) -> str:
         """The fate in one sentence."""
-        stays_at = "" if self.ranges is None else f" It stays for mu {describe(self.ranges)}."
+        would = "stays" if self.stays else "would stay"
+        stays_at = "" if self.ranges is None else f" It {would} for mu {describe(self.ranges)}."
         if not self.may_go:
             reason = "it makes no loss" if self.profit >= 0 else "nobody may be eliminated in this round"
             return f"{self.client} stays: {reason}.{stays_at}"
@@ -42,9 +49,12 @@ class Fate:
         opposite = "without it" if self.stays else "with it"
         names = self.runner_up_retained
         others = (", ".join(names) or "nobody") if len(names) <= 6 else f"{len(names)} clients"
+        gained = f"{doing} gains {self.gain:.6g}"
+        if self.is_tie:
+            gained = "a tie, decided for more clients, then for those earlier in the order"
         return (
-            f"{self.client} {'stays' if self.stays else 'leaves'}: {doing} gains {self.gain:.6g}; the best set "
-            f"{opposite} ({others}) scores {self.runner_up_objective:.6g}.{stays_at}"
+            f"{self.client} {'stays' if self.stays else 'leaves'}: {gained}; the best set {opposite} ({others}) "
+            f"scores {self.runner_up_objective:.6g}.{stays_at}"
         )
 
 

@@ -50,9 +50,9 @@ class Instance:
 
     @cached_property
     def by_ratio(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Order of falling ratio, and in it the ratios and the running sums of contribution."""
+        """Order of falling ratio, and in it the ratios and the sums of all contributions that come after."""
         order = np.argsort(-self.ratios, kind="stable")
-        return order, self.ratios[order], np.cumsum(self.contributions[order])
+        return order, self.ratios[order], sums_after(self.contributions[order])
 
     def part(self, candidates: IntArray, goes: BoolArray) -> Instance:
         """The choice among the given candidates, with all others settled as in `goes`."""
@@ -89,3 +89,8 @@ class Instance:
         if total == x:
             return intercept, Fraction(0)
         return intercept, Fraction(total - x, x) if x else None
+
+
+def sums_after(values: FloatArray) -> FloatArray:
+    """For each value the sum of all later ones, added up from the end: what stays when the first ones go."""
+    return np.concatenate((values[:0:-1].cumsum()[::-1], np.zeros(min(len(values), 1))))

@@ -98,19 +98,19 @@ class MuPath:
             left_wins = np.array_equal(at, left)
             if lower < upper or left_wins:
                 yield (
-                    MuRange.between(lower, upper, includes_lower=includes_lower, includes_upper=left_wins),
+                    MuRange(exact_lower=lower, exact_upper=upper, closed_below=includes_lower, closed_above=left_wins),
                     left,
                 )
             includes_lower = not left_wins and np.array_equal(at, right)
             if not left_wins and not includes_lower:
-                yield MuRange.between(upper, upper, includes_lower=True, includes_upper=True), at
+                yield MuRange(exact_lower=upper, exact_upper=upper, closed_below=True, closed_above=True), at
             lower = upper
         yield (
-            MuRange.between(lower, math.inf, includes_lower=includes_lower, includes_upper=False),
+            MuRange(exact_lower=lower, exact_upper=math.inf, closed_below=includes_lower, closed_above=False),
             envelope.between[-1],
         )
         yield (
-            MuRange.between(math.inf, math.inf, includes_lower=True, includes_upper=True),
+            MuRange(exact_lower=math.inf, exact_upper=math.inf, closed_below=True, closed_above=True),
             np.ones(len(self.clients), np.bool_),
         )
 
@@ -120,11 +120,11 @@ def _joined(pieces: Iterable[tuple[MuRange, _T]]) -> Iterator[tuple[MuRange, _T]
     for kind, run in groupby(pieces, key=itemgetter(1)):
         ranges = [range_ for range_, _ in run]
         yield (
-            MuRange.between(
-                ranges[0].exact_lower,
-                ranges[-1].exact_upper,
-                includes_lower=ranges[0].includes_lower,
-                includes_upper=ranges[-1].includes_upper,
+            MuRange(
+                exact_lower=ranges[0].exact_lower,
+                exact_upper=ranges[-1].exact_upper,
+                closed_below=ranges[0].closed_below,
+                closed_above=ranges[-1].closed_above,
             ),
             kind,
         )

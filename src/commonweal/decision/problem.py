@@ -80,7 +80,6 @@ class ClipProblem:
         stays_anyway = ~may_go
         if goes is not None:
             stays_anyway[goes] = False
-        self._profits = profits
         self._goes_anyway = may_go & (contributions == 0)
         if goes is not None:
             self._goes_anyway[goes] = True

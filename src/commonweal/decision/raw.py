@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from commonweal.decision.exact import BoolArray, FloatArray, IntArray, exact_sum
+from commonweal.decision.exact import BoolArray, FloatArray, IntArray, common_integers
 from commonweal.decision.problem import Choice, Line
 from commonweal.errors import InputError
 
@@ -42,11 +43,18 @@ class RawProblem:
         self._always[self.candidates] = False
         if goes is not None:
             self._always[goes] = False
-        lost, taken = np.zeros(1), np.zeros(1)
+        lost, taken, moved = np.zeros(1), np.zeros(1), np.zeros(1)
         for candidate in self.candidates:
             lost = np.concatenate((lost, lost - profits[candidate]))
             taken = np.concatenate((taken, taken + contributions[candidate]))
+            moved = np.concatenate((moved, moved + abs(contributions[candidate])))
         gone = float(contributions[goes]) if goes is not None else 0.0
+        self._takes_nothing = (moved == 0) & (gone == 0)  # no contribution among those who go: the ratio is 0
+        self._loss_integers, self._loss_unit = common_integers((-profits[self.candidates]).tolist())
+        integers, _ = common_integers(contributions.tolist())
+        self._contribution_integers = [integers[candidate] for candidate in self.candidates.tolist()]
+        self._gone_integer = integers[goes] if goes is not None else 0
+        self._total_integer = sum(integers)
         self._lost = lost
         self._gone = gone + taken
         self._kept = float(contributions.sum()) - gone - taken
@@ -61,12 +69,13 @@ class RawProblem:
 
     def _figures(self, number: int) -> tuple[Fraction, Fraction | None]:
         """Exact loss saved and exact Q(E)/Q(retained); None where that has no meaning."""
-        retained = self._set(number)
-        gone, kept = exact_sum(self._contributions[~retained]), exact_sum(self._contributions[retained])
-        saved = -exact_sum(self._profits[~retained])
+        chosen = [bool(number >> bit & 1) for bit in range(len(self.candidates))]
+        saved = sum(compress(self._loss_integers, chosen)) * self._loss_unit
+        gone = self._gone_integer + sum(compress(self._contribution_integers, chosen))
+        kept = self._total_integer - gone
         if gone == 0:
             return saved, Fraction(0)
-        return saved, gone / kept if kept else None
+        return saved, Fraction(gone, kept) if kept else None
 
     def _ratios(self) -> tuple[FloatArray, FloatArray]:
         """Q(E)/Q(retained) and its error; the error is infinite where Q(retained) may be zero."""
@@ -74,7 +83,8 @@ class RawProblem:
         kept = np.where(certain, self._kept, 1.0)
         ratios = self._gone / kept
         errors = 2 * self._blur * (1 + np.abs(ratios)) / np.abs(kept)
-        return np.where(certain, ratios, 0.0), np.where(certain, errors, np.inf)
+        errors = np.where(self._takes_nothing, 0.0, np.where(certain, errors, np.inf))
+        return np.where(certain & ~self._takes_nothing, ratios, 0.0), errors
 
     def _best(
         self, scores: FloatArray, errors: FloatArray, exact_score: Callable[[Fraction, Fraction], Any]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from commonweal.decision.exact import BoolArray, FloatArray, IntArray
-from commonweal.decision.instance import Instance
+from commonweal.decision.instance import Instance, sums_after
 
 # Up to this many candidates the whole order is sorted (and kept for the next μ); beyond, only around the price.
 SORT_LIMIT = 4096
@@ -58,19 +58,20 @@ def relax(instance: Instance, mu: float) -> Relaxation:
     """Solve the relaxation at a finite μ > 0."""
     mu_total = mu * instance.total
     if instance.size <= SORT_LIMIT:
-        order, ratios, gone = instance.by_ratio
-        gone_before = 0.0
+        order, ratios, stays_after = instance.by_ratio
         greedy = np.zeros(instance.size, np.bool_)
+        stays_besides = instance.kept_sum
     else:
         greedy, near = _around_the_price(instance, mu_total)
         order = near[np.argsort(-instance.ratios[near], kind="stable")]
         ratios = instance.ratios[order]
-        gone = np.cumsum(instance.contributions[order])
-        gone_before = float(instance.contributions[greedy].sum())
-    x_all = instance.kept_sum + float(instance.contributions.sum()) - gone_before
+        stays_after = sums_after(instance.contributions[order])
+        far_below = ~greedy
+        far_below[near] = False
+        stays_besides = instance.kept_sum + float((instance.contributions * far_below).sum())
     with np.errstate(divide="ignore", over="ignore"):
         # The first j candidates go in full while X after the j-th still exceeds its own X*.
-        last_full = int(np.searchsorted(gone + np.sqrt(mu_total / ratios), x_all))
+        last_full = int(np.searchsorted(np.sqrt(mu_total / ratios) - stays_after, stays_besides))
     if instance.kept_sum == 0:
         last_full = min(last_full, instance.size - 1)  # somebody with a contribution must stay
     greedy[order[:last_full]] = True

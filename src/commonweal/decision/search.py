@@ -5,9 +5,9 @@ states of one step are arrays, and each step multiplies them and prunes. The sta
 still to come, so the best continuous completion of all of them is found by one `searchsorted`: with the rest
 sorted by falling ratio r = l/q, the first j of them go in full exactly while
 
-    X − Σ_{i≤j} q_i  >  √(μT/r_j),
+    (what else stays)  >  √(μT/r_j) − Σ_{i>j} q_i,
 
-whose two sides, brought together, rise with j. Letting those j go is also a set in its own right, so every
+whose right-hand side rises with j. Letting those j go is also a set in its own right, so every
 step yields both a bound for each state and the best set found so far. Once the rest has no more decisions
 than there are states, the two are joined: sorted by contribution, only pairs that retain about X* matter.
 
@@ -177,7 +177,7 @@ def _complete(
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """For each state: how many of the rest best go in full, the X, value and slack of that set, and a bound."""
     stays = frame.kept + states.stays
-    full = np.searchsorted(rest.gone_sums[1:] + rest.x_alone, stays + rest.stays_sums[0])
+    full = np.searchsorted(rest.needed, stays)
     full = np.minimum(full, len(rest.groups) - (stays == 0))  # somebody with a contribution must stay
     alive = full >= 0
     full = np.maximum(full, 0)
@@ -197,12 +197,12 @@ def _complete(
 
 
 def _undominated(states: States, keep: BoolArray, slack: FloatArray) -> tuple[BoolArray, float]:
-    """Drop each state that another one beats or equals in both loss and contribution of those that go.
+    """Drop each state that another one beats or equals both in the loss of those that go and in what stays.
 
     Also returns the largest slack among states dropped by less than their slack: what rounding may have lost.
     """
     kept = np.flatnonzero(keep)
-    order = kept[np.lexsort((-states.lost[kept], states.gone[kept]))]
+    order = kept[np.lexsort((-states.lost[kept], -states.stays[kept]))]
     lost = states.lost[order]
     best_before = np.concatenate(([-np.inf], np.maximum.accumulate(lost)[:-1]))
     dominated = lost <= best_before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import compress
@@ -21,6 +22,7 @@ _CORE_LIMIT = 64  # open candidates searched to the end; where more are open, th
 _LOOK_NODE_LIMIT = 2**17
 _SHORT_SEARCH = 2**13  # states after which fixing the number of those who go is tried,
 _BY_COUNT_LIMIT = 4096  # for at most this many open candidates
+_FEW_ROWS = 64  # near-ties that are simply compared one by one
 _GOOD_ENOUGH = 1e-12  # of the sum of losses: where more than _CORE_LIMIT are open, or the search grows large
 
 
@@ -39,7 +41,7 @@ def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LI
 
     Up to EXACT_TIE_LIMIT candidates the answer is the one of `reference.best_eliminated`, ties included.
     Beyond, it is within the proven gap, which is 0 unless there are so many sets of nearly the same value that
-    the search stops at 1e-12 of the sum of losses, or at the node limit.
+    the search stops at about 1e-12 of the sum of losses, or at the node limit.
     """
     promise_ties = instance.size <= EXACT_TIE_LIMIT
     good_enough = -1.0 if promise_ties else _GOOD_ENOUGH * float(instance.losses.sum())
@@ -47,14 +49,15 @@ def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LI
     undecided = np.arange(instance.size)
     part = instance
     node_count = 0
+    lost_to_rounding = 0.0
     while len(undecided):
         part_goes, shortfall, core, looked = _relax_and_look(part, float(mu), good_enough)
         goes[undecided] = part_goes
         node_count += looked
         if len(core) == 0:
-            return Solution(goes=goes, proven_gap=0.0, node_count=node_count)
+            break
         if len(core) > _CORE_LIMIT and shortfall <= good_enough:
-            return Solution(goes=goes, proven_gap=shortfall, node_count=node_count)
+            return Solution(goes=goes, proven_gap=shortfall + lost_to_rounding, node_count=node_count)
         core = undecided[core]
         part = instance.part(core, goes)
         result = _search_core(
@@ -68,14 +71,15 @@ def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LI
         if len(result.undecided) == 0:
             return Solution(
                 goes=_best_of(instance, mu, goes, core, result.survivors),
-                proven_gap=result.shortfall,
+                proven_gap=result.shortfall + lost_to_rounding,
                 node_count=node_count,
                 limit_reached=result.limit_reached,
             )
         goes[core] = result.survivors[0]
+        lost_to_rounding += result.shortfall
         undecided = core[result.undecided]
         part = instance.part(undecided, goes)
-    return Solution(goes=goes, proven_gap=0.0, node_count=node_count)
+    return Solution(goes=goes, proven_gap=lost_to_rounding, node_count=node_count)
 
 
 def _relax_and_look(instance: Instance, mu: float, good_enough: float) -> tuple[BoolArray, float, IntArray, int]:
@@ -104,18 +108,24 @@ def _relax_and_look(instance: Instance, mu: float, good_enough: float) -> tuple[
 def _search_core(part: Instance, mu: float, *, node_limit: int, good_enough: float, promise_ties: bool) -> SearchResult:
     """A short search; if that does not end, the proof by number; if that fails, a long search."""
 
-    def search_part(node_limit: int, good_enough: float) -> SearchResult:
+    if promise_ties:
+        every_tie = search(part, mu, node_limit=node_limit)
+        if not every_tie.limit_reached:
+            return every_tie
+        # Millions of sets within rounding of each other: one of them, with a gap to match.
+        one_of_them = search(part, mu, node_limit=node_limit, all_ties=False)
+        return replace(one_of_them, limit_reached=True, node_count=every_tie.node_count + one_of_them.node_count)
+
+    def search_part(limit: int, enough: float) -> SearchResult:
         return search(
             part,
             mu,
-            node_limit=node_limit,
-            good_enough=good_enough,
-            all_ties=promise_ties,
+            node_limit=limit,
+            good_enough=enough,
+            all_ties=False,
             stop_when_certain=part.size > _CORE_LIMIT,
         )
 
-    if promise_ties:
-        return search_part(node_limit, good_enough)
     short = search_part(min(_SHORT_SEARCH, node_limit), -1.0)
     if not short.limit_reached:
         return short
@@ -135,6 +145,7 @@ def _best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: In
     Of equals the one by the tie rule. Σ_E l − μT/X is compared by cross-multiplied integers: the near-ties may be
     thousands, and fractions are slow.
     """
+    assert len(rows), "the best set found always survives"
     chosen = goes.copy()
     chosen[core] = rows[0]
     if len(rows) == 1:
@@ -148,7 +159,7 @@ def _best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: In
     kept += sum(compress(contributions, settled_to_stay.tolist()))
 
     best, best_lost, best_x = 0, 0, 0
-    for row, going in enumerate(rows.tolist()):
+    for row, going in _distinct(rows, core_losses, core_contributions):
         lost = sum(compress(core_losses, going))
         x = kept + sum(compress(core_contributions, map(not_, going)))
         if best_x:
@@ -158,6 +169,29 @@ def _best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: In
         best, best_lost, best_x = row, lost, x
     chosen[core] = rows[best]
     return chosen
+
+
+def _distinct(rows: BoolArray, losses: list[int], contributions: list[int]) -> Iterator[tuple[int, list[bool]]]:
+    """Rows by number; of many with equal sums only the one that wins their tie."""
+    if len(rows) <= _FEW_ROWS or rows.shape[1] > 62:
+        yield from enumerate(rows.tolist())
+        return
+    # The sums in digits of 32 bits, which int64 adds without overflow; carried over, equal sums have equal digits.
+    digits: list[IntArray] = []
+    going = rows.astype(np.int64)
+    for figures in (losses, contributions):
+        carry = np.zeros(len(rows), np.int64)
+        for shift in range(0, max(figures).bit_length() + rows.shape[1].bit_length(), 32):
+            carry = carry + going @ np.array([figure >> shift & 0xFFFFFFFF for figure in figures])
+            digits.append(carry & 0xFFFFFFFF)
+            carry >>= 32
+    counts = going.sum(axis=1)
+    order_code = going @ (1 << np.arange(rows.shape[1])[::-1])  # smaller = retains the earlier at the first difference
+    ranked = np.lexsort((order_code, counts, *digits))
+    sums = np.array(digits)[:, ranked]
+    first = np.concatenate(([True], (sums[:, 1:] != sums[:, :-1]).any(axis=0)))
+    for row in ranked[first].tolist():
+        yield row, rows[row].tolist()
 
 
 def _wins_tie(goes: BoolArray, other: BoolArray) -> bool:

@@ -106,6 +106,7 @@ class Rest:
     gone_sums: FloatArray
     stays_sums: FloatArray
     x_alone: FloatArray  # √(μT/r): once X is down to this, the group no longer goes
+    needed: FloatArray  # what must stay besides the rest for the first j + 1 to go: x_alone − (sum of those after j)
 
     @classmethod
     def of(cls, groups: Groups, still_open: IntArray, mu_total: float) -> Rest:
@@ -116,12 +117,14 @@ class Rest:
         contributions = groups.contributions[still_open] * sizes
         with np.errstate(divide="ignore", over="ignore"):
             x_alone = np.sqrt(mu_total / ratios)
+        stays_sums = np.concatenate((contributions[::-1].cumsum()[::-1], [0.0]))
         return cls(
             groups=still_open,
             ratios=ratios,
             losses=losses,
             loss_sums=np.concatenate(([0.0], losses.cumsum())),
             gone_sums=np.concatenate(([0.0], contributions.cumsum())),
-            stays_sums=np.concatenate((contributions[::-1].cumsum()[::-1], [0.0])),
+            stays_sums=stays_sums,
             x_alone=x_alone,
+            needed=x_alone - stays_sums[1:],
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from commonweal.errors import InputError
-from commonweal.records import DecisionMap
+from commonweal.records import DecisionMap, MuRange
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,10 +42,13 @@ def draw(maps: Sequence[DecisionMap], path: Path) -> int:
     axes = figure.subplots(len(shown), 1, squeeze=False, height_ratios=[count + 2.5 for count in rows])
     for panel, decision_map in zip(axes[:, 0], shown, strict=True):
         _panel(panel, decision_map)
-    unfinished = path.with_name(f".{path.name}.unfinished")
+    target = path.resolve()  # behind a link, the file it points to
+    unfinished = target.with_name(f".{os.getpid()}.unfinished")
     try:
-        figure.savefig(unfinished, format=path.suffix[1:].lower(), dpi=150)
-        unfinished.replace(path)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the name is shown as boxes
+            figure.savefig(unfinished, format=path.suffix[1:].lower(), dpi=150)
+        unfinished.replace(target)
     except OSError as error:
         raise InputError(
             f"the picture must be writable, got {error.strerror} for {str(path)!r}; choose another place"
@@ -58,20 +63,14 @@ def _panel(axes: Axes, decision_map: DecisionMap) -> None:
     to_axis, ticks, end = _scale(decision_map)
     clients = decision_map.clients[:_CLIENTS_SHOWN]
     gap = end * 0.03
-    for mu_range, retained in decision_map.pieces:
-        staying = frozenset(retained)
-        blocks: list[tuple[float, float]] = []
-        if math.isfinite(mu_range.lower):
-            lower = to_axis(mu_range.lower)
-            width = (end if math.isinf(mu_range.upper) else to_axis(mu_range.upper)) - lower
-            # A set that wins at one point alone, such as mu = 0, is still to be seen.
-            blocks.append((lower, width) if width else (lower - end * 0.002, end * 0.004))
-        if math.isinf(mu_range.upper) and mu_range.includes_upper:
-            blocks.append((end + gap, end * 0.05))
-        for row, client in enumerate(clients):
-            colour = _STAYS if client in staying else _LEAVES
-            for left, width in blocks:
-                axes.barh(row, width, left=left, height=0.72, color=colour, edgecolor="none")
+    retained_sets = [frozenset(retained) for _, retained in decision_map.pieces]
+    for row, client in enumerate(clients):
+        for colour, wanted in ((_STAYS, True), (_LEAVES, False)):
+            blocks: list[tuple[float, float]] = []
+            for (mu_range, _), retained in zip(decision_map.pieces, retained_sets, strict=True):
+                if (client in retained) == wanted:
+                    blocks += _blocks(mu_range, to_axis, end, gap)
+            axes.broken_barh(_merged(blocks), (row - 0.36, 0.72), facecolors=colour)
     for breakpoint_mu in decision_map.breakpoints if len(decision_map.breakpoints) <= 60 else ():
         axes.axvline(to_axis(breakpoint_mu), color="white", linewidth=1.2)
     if decision_map.mu is not None:
@@ -82,6 +81,8 @@ def _panel(axes: Axes, decision_map: DecisionMap) -> None:
             annotation_clip=False,
         )  # fmt: skip
     axes.set_yticks(range(len(clients)), clients, fontsize=8)
+    for label in axes.get_yticklabels():
+        label.set_parse_math(False)  # a client's name may hold a dollar sign
     axes.set_xticks(
         [to_axis(tick) for tick in ticks] + [end + gap + end * 0.025], [f"{tick:.3g}" for tick in ticks] + ["∞"]
     )
@@ -96,7 +97,31 @@ def _panel(axes: Axes, decision_map: DecisionMap) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _scale(decision_map: DecisionMap) -> tuple[Any, list[float], float]:
+def _blocks(mu_range: MuRange, to_axis: Callable[[float], float], end: float, gap: float) -> list[tuple[float, float]]:
+    """Where a range lies on the axis: (left, width) of its finite part, and of the block that stands for infinity."""
+    blocks: list[tuple[float, float]] = []
+    if math.isfinite(mu_range.lower):
+        lower = to_axis(mu_range.lower)
+        width = (end if math.isinf(mu_range.upper) else to_axis(mu_range.upper)) - lower
+        # A set that wins at one point alone, such as mu = 0, is still to be seen.
+        blocks.append((lower, width) if width else (lower - end * 0.002, end * 0.004))
+    if math.inf in mu_range:
+        blocks.append((end + gap, end * 0.05))
+    return blocks
+
+
+def _merged(blocks: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Blocks that touch made one: a thousand slivers of one colour are slow to draw and show seams."""
+    merged: list[tuple[float, float]] = []
+    for left, width in blocks:
+        if merged and math.isclose(merged[-1][0] + merged[-1][1], left, rel_tol=1e-12, abs_tol=1e-300):
+            merged[-1] = (merged[-1][0], left + width - merged[-1][0])
+        else:
+            merged.append((left, width))
+    return merged
+
+
+def _scale(decision_map: DecisionMap) -> tuple[Callable[[float], float], list[float], float]:
     """From μ to the axis, tick values, and the axis' end: linear up to a decade of breakpoints, else logarithmic."""
     positive = [b for b in decision_map.breakpoints if b > 0]
     if decision_map.mu is not None and 0 < decision_map.mu < math.inf:
