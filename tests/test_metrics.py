@@ -92,6 +92,51 @@ def test_welfare_is_the_sum_of_budgets_and_holds_its_last_value(seed):
     assert sum(cw.metrics.total_payoffs(history).values()) == pytest.approx(tsw(history)[-1])
 
 
+def test_where_nothing_is_left_to_have_a_share_of_the_contribution_is_carried():
+    """At mu = 0 the only contributor leaves; two who contribute nothing stay and contribute later."""
+    rounds = [
+        (1, Figures(profits={"a": -1.0, "b": 1.0, "c": 1.0}, contributions={"a": 3.0, "b": 0.0, "c": 0.0})),
+        (2, Figures(profits={"b": 1.0, "c": 1.0}, contributions={"b": 1.0, "c": 1.0})),
+    ]
+    history = cw.replay(rounds, Rules(mu=0.0)).history
+    assert tsfi(history) == pytest.approx((0.0, (0 + 2) / (3 + 5)))
+
+
+def test_a_share_is_taken_beside_those_who_were_there():
+    """z was absent when b left, so b's share is beside a alone; a's return to nothing takes b's share along."""
+    rounds = [
+        (1, Figures(profits={"a": 1.0, "b": -1.0}, contributions={"a": 1.0, "b": 1.0})),
+        (2, Figures(profits={"a": 1.0, "z": 1.0}, contributions={"a": 1.0, "z": 2.0})),
+        (3, Figures(profits={"z": 1.0}, contributions={"z": 2.0})),
+    ]
+    history = cw.replay(rounds, Rules(mu=0.0)).history
+    assert tsfi(history) == pytest.approx((1 / 2, 4 / 6, 6 / 8))
+
+
+def test_enormous_shares_do_not_overflow_into_nonsense():
+    big = {f"c{i}": 1e50 for i in range(7)}
+    rounds = []
+    for t in range(8):
+        left = list(big)[t:]
+        profits = dict.fromkeys(left, 1.0) | {"x": 1.0, "y": 1.0}
+        if left:
+            profits[left[0]] = -1.0
+        contributions = {c: 1e50 if c == (left or [None])[0] else 0.0 for c in profits} | {"x": 1e-50 if left else 0.0}
+        rounds.append((t + 1, Figures(profits=profits, contributions=contributions)))
+    assert all(0 <= value <= 1 for value in tsfi(cw.replay(rounds, Rules(mu=0.0)).history))
+
+
+def test_totals_are_of_the_rounds_in_which_a_client_was_retained():
+    rounds = [
+        (1, Figures(profits={"a": 1.0, "b": 1.0, "c": 1.0}, contributions={"a": 1.0, "b": 2.0, "c": 0.0})),
+        (2, Figures(profits={"a": 1.0, "b": -1.0, "c": 1.0}, contributions={"a": 4.0, "b": 0.0, "c": 1.0})),
+    ]
+    history = cw.replay(rounds, Rules(mu=1.0)).history
+    assert history.rounds[1].decision.eliminated == ("b",)
+    assert cw.metrics.total_contributions(history) == {"a": 5.0, "b": 2.0, "c": 1.0}
+    assert cw.metrics.total_payoffs(history) == pytest.approx({"a": 1.0 + 1.6, "b": 2.0, "c": 0.4})
+
+
 def test_no_contribution_at_all_counts_as_fair():
     rounds = [(1, Figures(profits={"a": 1.0, "b": 1.0}, contributions={"a": 0.0, "b": -3.0}))]
     assert tsfi(cw.replay(rounds, Rules(mu=1.0)).history) == (1.0,)

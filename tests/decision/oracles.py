@@ -88,8 +88,11 @@ def envelope(profits, contributions):
     return [(h1 - h2) / (s1 - s2) for (s1, h1), (s2, h2) in pairwise(hull)]
 
 
-def knapsack(losses, contributions, kept, mu):
-    """Largest Σ_E l − μ·Q(E)/Q(retained), by dynamic programming over the integer Q(E)."""
+def knapsack(losses, contributions, kept, mu, gone=0):
+    """Largest Σ_E l − μ·Q(E)/Q(retained), by dynamic programming over the integer Q(E) of the candidates.
+
+    `gone`: contribution that is lost whatever is decided.
+    """
     unit = Fraction(1, max(Fraction(loss).denominator for loss in losses))
     scaled = [int(Fraction(loss) / unit) for loss in losses]
     size = int(sum(contributions))
@@ -99,9 +102,9 @@ def knapsack(losses, contributions, kept, mu):
         q = int(q)
         shifted = np.where(most[: size + 1 - q] >= 0, most[: size + 1 - q] + loss, -1)
         most[q:] = np.maximum(most[q:], shifted)
-    total = int(kept) + size
+    total = int(kept) + size + int(gone)
     return max(
-        int(most[gone]) * unit - Fraction(mu) * Fraction(gone, total - gone)
-        for gone in range(size + 1)
-        if most[gone] >= 0 and gone < total
+        int(most[out]) * unit - Fraction(mu) * Fraction(int(gone) + out, total - int(gone) - out)
+        for out in range(size + 1)
+        if most[out] >= 0 and int(gone) + out < total
     )
