@@ -2,35 +2,37 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+DEMO_INSTALLED := $(VENV)/.installed-plot
+TEST_INSTALLED := $(VENV)/.installed-test
 
 .PHONY: help demo test check bench pins clean
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 16
 
-$(STAMP): pyproject.toml constraints.txt
+$(VENV)/.installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "commonweal needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "installing commonweal[$*] into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	@touch $@
 
-demo: $(STAMP) ## decide the paper's worked example, and draw its decision map
+demo: $(DEMO_INSTALLED) ## decide the paper's worked example, and draw its decision map
 	@mkdir -p out
 	$(BIN)/commonweal decide --example --mu 0.05 --plot out/decision-map.png
 
 test: check ## lint, types, import rule and all tests
 	$(BIN)/python -m pytest -n auto
 
-check: $(STAMP) ## lint, format, types and the import rule
+check: $(TEST_INSTALLED) ## lint, format, types and the import rule
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(STAMP) ## speed as ratios to a baseline of the same run; errors of the estimators
+bench: $(TEST_INSTALLED) ## speed as ratios to a baseline of the same run; errors of the estimators
 	@for question in benchmarks/bench_*.py; do echo "== $$question"; $(BIN)/python $$question || exit 1; done
 
-pins: $(STAMP) ## write the versions installed now into constraints.txt
+pins: $(TEST_INSTALLED) ## write the versions installed now into constraints.txt
 	@{ head -n 1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
 
 clean: ## remove what make made

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from tests.cli.conftest import COMMAND
+
 EXAMPLE = """round,client,utility,cost,contribution
 1,C1,0.2,0.1,0.4
 1,C2,0.15,0.1,0.2
@@ -155,14 +157,64 @@ def test_the_map_is_drawn(decided, tmp_path):
 
 def test_mu_path_alone_shows_every_mu(decided):
     text = decided("-", "--mu-path", stdin=ROUND).stdout
-    for piece in ("[0, 0.036)", "[0.036, 0.45)", ">= 0.45"):
+    for piece in ("[0, 0.036]", "(0.036, 0.45)", ">= 0.45"):
         assert piece in text
     assert "payoff" not in text
 
 
+def test_a_grace_round_has_no_ranges(decided):
+    found = document(decided("-", "--mu", "0", "--grace-rounds", "1", "--mu-path", "--json", stdin=ROUND))
+    (round_,) = found["rounds"]
+    assert (round_["breakpoints"], round_["mu_path"]) == (None, None)
+    assert all(client["stays_for_mu"] is None for client in round_["clients"])
+
+
+def test_what_is_shown_of_a_breakpoint_is_true_of_the_decision_there(decided):
+    """0.036 lies a hair below the exact breakpoint of these doubles: C1 leaves there, and stays above it."""
+    text = decided("-", "--mu", "0.036", stdin=ROUND).stdout
+    row = next(line for line in text.splitlines() if line.strip().startswith("C1"))
+    assert "leaves" in row
+    assert "> 0.036" in row
+    found = document(decided("-", "--mu", "0.036", "--json", stdin=ROUND))
+    (range_,) = found["rounds"][0]["clients"][0]["stays_for_mu"]
+    assert not (range_["lower"] <= 0.036 if range_["includes_lower"] else range_["lower"] < 0.036)
+
+
+def test_an_unproven_hard_file_does_not_take_minutes(decided):
+    rows = "".join(f"{t},c{i},{-2e-4 * (90 + 7 * i % 31)},{90 + 7 * i % 31}\n" for t in range(1, 9) for i in range(38))
+    text = decided("-", "--mu", "inf", stdin="round,client,profit,contribution\n" + rows).stdout
+    assert "the mu path was given up after 200 breakpoints" in text
+
+
+def test_no_figure_is_cut_on_a_narrow_terminal(tmp_path):
+    import os
+    import pty
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(COLUMNS="40", TERM="xterm")
+        os.execv(str(COMMAND), [str(COMMAND), "decide", "--example"])
+    shown = b""
+    try:
+        while chunk := os.read(terminal, 65536):
+            shown += chunk
+    except OSError:
+        pass
+    os.waitpid(pid, 0)
+    text = shown.decode()
+    assert "+0.0555556" in text
+    assert "+0.105556" in text
+    rows = [line for line in text.splitlines() if line.startswith(" C")]
+    assert rows
+    assert not any("…" in row for row in rows)
+
+
 def test_names_with_markup_are_shown_as_they_are(decided):
-    text = decided("-", "--mu", "1", stdin="client,profit,contribution\n[red]x[/red],1,1\nβ-клиника,1,1\n").stdout
+    text = decided(
+        "-", "--mu", "1", stdin="client,profit,contribution\n[red]x[/red],1,1\nβ-клиника,1,1\n:bank:,1,1\n"
+    ).stdout
     assert "[red]x[/red]" in text
+    assert ":bank:" in text
     assert "β-клиника" in text
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
+
+from tests.cli.conftest import COMMAND
 
 HEADER = "client,profit,contribution\n"
 GOOD = HEADER + "ann,0.1,0.5\nbob,-0.05,0.2\n"
@@ -28,16 +31,19 @@ FILES = {
     "underscore in a number": (HEADER + "ann,1_0,1\n", ["profit must be a number, got '1_0'", "line 2"]),
     "empty field": (HEADER + "ann,,1\n", ["profit must be a number, got ''", "line 2"]),
     "nameless client": (HEADER + " ,1,1\n", ["client must be a name", "line 2"]),
-    "escape codes in a name": (HEADER + "\x1b[31mann,1,1\n", ["printable", "line 2"]),
+    "escape codes in a name": (HEADER + "\x1b[31mann,1,1\n", ["printable", "line 2", "remove U+001B"]),
     "empty file": ("", ["an empty one", "--example"]),
     "only blank lines": ("\n \n\n", ["an empty one"]),
-    "only a header": (HEADER, ["only a header", "add a row"]),
+    "only a header": (HEADER, ["got none in", "add a row"]),
     "profit and utility": (
         "client,profit,utility,cost,contribution\nann,1,1,1,1\n",
         ["got both profit and utility", "drop one of them"],
     ),
     "row too short": (GOOD + "eve,0.1\n", ["each of the 3 columns, got 2", "line 4", "add what is missing"]),
-    "row too long": (GOOD + "eve,0,1,0,2\n", ["each of the 3 columns, got 5", "line 4", "with a point, not a comma"]),
+    "row too long": (
+        GOOD + "eve,0,1,0,2\n",
+        ["each of the 3 columns, got 5", "line 4", "drop what is too much", "with a point, not a comma"],
+    ),
     "rounds out of order": (
         "round,client,profit,contribution\n2,ann,1,1\n1,ann,1,1\n",
         ["rounds must come in order, got round 1 after round 2", "line 3", "sort the rows"],
@@ -47,20 +53,32 @@ FILES = {
     "unbalanced quote": (HEADER + 'ann,0.1,"0.5\n', ["balanced quotes", "line 2"]),
     "broken JSON": ('[{"client": "ann",', ["valid JSON", "export it again"]),
     "JSON of another shape": ('{"client": "ann"}', ["array of objects", '"client": "ann"']),
+    "JSON key twice": (
+        '[{"client":"a","profit":1,"profit":-5,"contribution":1}]',
+        ["once in an entry, got 'profit' twice"],
+    ),
+    "JSON enormous number": (
+        f'[{{"client":"a","profit":{"9" * 400},"contribution":1}}]',
+        ["finite number", "(400 characters)", "entry 1"],
+    ),
+    "JSON number of too many digits": (f'[{{"client":"a","profit":{"9" * 5000}}}]', ["at most 4,300 digits"]),
+    "capital column": ("Client,profit,contribution\nann,1,1\n", ["got 'Client'", "did you mean 'client'?"]),
+    "digits of another script": (HEADER + "ann,١,1\n", ["profit must be a number", "line 2"]),
+    "one name in two spellings": (HEADER + "caf\u00e9,1,1\ncafe\u0301,1,1\n", ["once in a round", "first in line 2"]),
     "JSON list of numbers": ("[1, 2]", ["array of objects"]),
-    "empty JSON": ("[]", ["only a header in"]),
+    "empty JSON": ("[]", ["got none in"]),
     "JSON text in a number": (
         json.dumps([{"client": "ann", "profit": "0.1", "contribution": 1}]),
         ["profit must be a number, got '0.1'", "entry 1"],
     ),
     "JSON truth in a number": (
         json.dumps([{"client": "ann", "profit": True, "contribution": 1}]),
-        ["profit must be a number, got True"],
+        ["profit must be a number, got true"],
     ),
-    "JSON NaN": ('[{"client": "ann", "profit": NaN, "contribution": 1}]', ["profit must be a finite number, 0", "nan"]),
+    "JSON NaN": ('[{"client": "ann", "profit": NaN, "contribution": 1}]', ["profit must be a finite number, 0", "NaN"]),
     "JSON number for a name": (
         json.dumps([{"client": 7, "profit": 1, "contribution": 1}]),
-        ["client must be a name", "got 7"],
+        ["client must be a name, got 7", "put it in quotes"],
     ),
     "JSON key missing": (
         json.dumps([{"client": "a", "profit": 1, "contribution": 1}, {"client": "b", "profit": 1}]),
@@ -70,7 +88,7 @@ FILES = {
         json.dumps([{"client": "a", "profit": 1, "contribution": 1, "mood": 1}]),
         ["a key must be one of", "got 'mood'"],
     ),
-    "JSON too deep": ("[" * 100_000, ["valid JSON"]),
+    "JSON too deep": ("[" * 100_000, ["deep nesting", "flatten it"]),
 }
 
 
@@ -80,7 +98,7 @@ def test_a_bad_file_is_refused_with_rule_place_and_way_out(name, refused, tmp_pa
     (tmp_path / "round.csv").write_text(text)
     error = refused("decide", "round.csv", "--mu", "0.05")
     assert error.startswith("error: ")
-    assert "round.csv" in error
+    assert "round.csv" in error or "twice in" in error
     for part in parts:
         assert part in error, error
 
@@ -98,11 +116,11 @@ OPTIONS = {
     "mu nan": (["--mu", "nan"], "mu must be a number >= 0 or infinity, got nan"),
     "mu text": (["--mu", "lenient"], "--mu must be a number, got 'lenient'"),
     "no mu": ([], "got no --mu; give e.g. --mu 0.05, or --mu-path"),
-    "cap": (["--mu", "1", "--liability-cap", "-1"], "liability_cap must be a finite number >= 0, got -1.0"),
+    "cap": (["--mu", "1", "--liability-cap", "-1"], "--liability-cap must be a finite number >= 0, got -1"),
     "cap text": (["--mu", "1", "--liability-cap", "low"], "--liability-cap must be a number, got 'low'"),
-    "grace": (["--mu", "1", "--grace-rounds", "-1"], "grace_rounds must be a whole number >= 0, got -1"),
+    "grace": (["--mu", "1", "--grace-rounds", "-1"], "--grace-rounds must be a whole number >= 0, got -1"),
     "path limit": (["--mu", "1", "--path-limit", "0"], "--path-limit must be at least 1, got 0"),
-    "cost rule without costs": (["--mu", "1", "--loss-rule", "cost"], "got no costs"),
+    "cost rule without costs": (["--mu", "1", "--loss-rule", "cost"], "got no costs; add a column cost"),
     "unknown rule": (["--mu", "1", "--loss-rule", "luck"], "Invalid value for '--loss-rule'"),
     "unknown option": (["--mu", "1", "--lenient"], "No such option"),
     "picture format": (["--mu", "1", "--plot", "map.bmp"], "must end in .pdf, .png, .svg, got 'map.bmp'"),
@@ -139,6 +157,15 @@ def test_no_file_is_refused(refused):
     assert "got no FILE; name a CSV or JSON file, - for standard input, or try --example" in refused(
         "decide", "--mu", "1"
     )
+
+
+def test_a_closed_input_and_a_full_disk_are_told():
+    script = f"{COMMAND} decide - --mu 1 <&-; echo $?; {COMMAND} decide --example > /dev/full; echo $?"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["2", "2"]
+    assert "standard input must be open" in done.stderr
+    assert "the output must be writable, got No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_all_faults_of_a_file_are_told_at_once(refused, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -53,7 +54,7 @@ def decide_command(
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Decide the paper's worked example, mu 0.05.")] = False,
     mu_path: Annotated[
-        bool, typer.Option("--mu-path", help="Show the decision for every mu; then --mu may be left out.")
+        bool, typer.Option("--mu-path", help="Show the decision for every mu; of one round, --mu may then be left out.")
     ] = False,
     contribution_rule: Annotated[
         ContributionRuleOption,
@@ -83,18 +84,26 @@ def decide_command(
     Example: commonweal decide round.csv --mu 0.05
     """
     rules = Rules(
-        mu=_mu(mu, example=example, path_only=mu_path),
+        mu=_mu(mu, example=example, path_only=mu_path or plot is not None),
         contribution_rule=contribution_rule.value,
         loss_rule=loss_rule.value,
         liability_cap=None if liability_cap is None else _number("--liability-cap", liability_cap),
     )
     if plot is not None:
         decision_map.check_format(plot)
+    if rules.liability_cap is not None and not 0 <= rules.liability_cap < math.inf:
+        raise InputError(
+            f"--liability-cap must be a finite number >= 0, got {rules.liability_cap:g}; leave it out for no cap"
+        )
+    if grace_rounds < 0:
+        raise InputError(f"--grace-rounds must be a whole number >= 0, got {grace_rounds}; 0 means no grace")
+    if mu is None and not example and as_json:
+        raise InputError("--json reports a decision, got no --mu to decide at; add e.g. --mu 0.05")
     if path_limit < 1:
         raise InputError(f"--path-limit must be at least 1, got {path_limit}; leave it out for {PATH_LIMIT}")
     rounds = _rounds(file, example=example)
-    if mu is None and not example and as_json:
-        raise InputError("--json reports a decision, got no --mu to decide at; add e.g. --mu 0.05")
+    if loss_rule is LossRuleOption.cost and any(figures.costs is None for _, figures in rounds):
+        raise InputError("--loss-rule cost divides a loss by cost, got no costs; add a column cost to the figures")
     if mu is None and not example and len(rounds) > 1:
         raise InputError(
             f"a file of many rounds needs --mu, because who takes part depends on who left before, got none for "
@@ -116,7 +125,7 @@ def decide_command(
     if as_json:
         typer.echo(json_view.to_json(outcome, with_pieces=mu_path))
     else:
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+        console = text_view.make_console()
         if example:
             console.print("[dim]The paper's worked example, as a file:[/]")
             console.print(EXAMPLE_CSV, style="dim")

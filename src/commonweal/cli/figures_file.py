@@ -9,7 +9,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -27,6 +29,7 @@ from commonweal.valuation.profit import profit as profit_of
 COLUMNS = ("round", "client", "contribution", "profit", "utility", "cost")
 _FAULTS_SHOWN = 10
 _FIELD_LIMIT = 10_000_000  # characters in one CSV field
+_EVIDENCE_LIMIT = 60  # characters
 
 Rounds = list[tuple[int, Figures]]
 
@@ -42,11 +45,11 @@ class _Table:
     faults: list[str] = field(default_factory=list)
     fault_count: int = 0
 
-    def fault(self, row: int, rule: str, evidence: Any, way_out: str) -> None:
+    def fault(self, row: int, rule: str, evidence: str, way_out: str) -> None:
         self.fault_count += 1
         if len(self.faults) < _FAULTS_SHOWN:
             client = self.columns["client"][row] if row < len(self.columns.get("client", ())) else ""
-            whose = f" for client {client!r}" if isinstance(client, str) and client else ""
+            whose = f" for client {shown(client)}" if isinstance(client, str) and client else ""
             self.faults.append(f"{rule}, got {evidence}{whose} ({self.place(row)} of {self.name}); {way_out}")
 
     def raise_faults(self) -> None:
@@ -56,6 +59,12 @@ class _Table:
             more = self.fault_count - len(self.faults)
             tail = [f"... and {more} more"] if more else []
             raise InputError("\n  ".join([f"{self.name} has {self.fault_count} faults:", *self.faults, *tail]))
+
+
+def shown(value: Any) -> str:
+    """A value as evidence: as it stands in the file, cut if it is long."""
+    text = repr(value) if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _EVIDENCE_LIMIT else f"{text[:_EVIDENCE_LIMIT]}... ({len(text)} characters)"
 
 
 def read_figures(source: str) -> Rounds:
@@ -78,20 +87,24 @@ def parse_figures(text: str, name: str) -> Rounds:
 
 def _text(source: str, name: str) -> str:
     try:
-        content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        if source != "-":
+            content = Path(source).read_bytes()
+        elif sys.stdin is None:
+            raise InputError("standard input must be open, got a closed one; name a FILE instead of -")
+        else:
+            content = sys.stdin.buffer.read()
     except OSError as error:
         raise InputError(f"the file must be readable, got {error.strerror} for {name}; check the path") from None
+    bad = content.find(b"\0")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        text = "\0"
-        position = error.start
-    else:
-        position = text.find("\0")
-    if "\0" in text:
+        bad = error.start if bad < 0 else min(bad, error.start)
+    if bad >= 0:
+        line = content.count(b"\n", 0, bad) + 1
         raise InputError(
-            f"the file must be text in UTF-8, got byte {content[position]:#04x} at position {position} of {name}; "
-            "export the figures as CSV or JSON"
+            f"the file must be text in UTF-8, got the byte {content[bad]:#04x} (line {line} of {name}); "
+            "export the figures as CSV or JSON, and save them as UTF-8"
         )
     return text
 
@@ -121,8 +134,10 @@ def _csv_table(text: str, name: str) -> _Table:
             table.fault(
                 row,
                 f"a row must have one value for each of the {width} columns",
-                f"{len(values)} ({','.join(values)!r})",
-                "add what is missing; numbers are written with a point, not a comma",
+                f"{len(values)} ({shown(','.join(values))})",
+                "add what is missing"
+                if len(values) < width
+                else "drop what is too much; numbers are written with a point, not a comma",
             )
     if not table.fault_count:
         table.columns = {column: [values[position] for values in body] for position, column in enumerate(header)}
@@ -131,9 +146,19 @@ def _csv_table(text: str, name: str) -> _Table:
 
 def _json_table(text: str, name: str) -> _Table:
     try:
-        rows = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the file must be valid JSON, got {error} in {name}; export it again") from None
+        rows = json.loads(text, object_pairs_hook=_without_repeats)
+    except InputError:  # a ValueError too, but of our own making
+        raise
+    except RecursionError:
+        raise InputError(f"the file must be an array of flat objects, got deep nesting in {name}; flatten it") from None
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"the file must be valid JSON, got {error.msg} (line {error.lineno} of {name}); export it again"
+        ) from None
+    except ValueError:  # Python's own limit on the digits of a whole number
+        raise InputError(
+            f"numbers must have at most 4,300 digits, got a longer one in {name}; write it like 1e-3"
+        ) from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(
             f"a JSON file must be an array of objects, one for each client and round, got something else in {name}; "
@@ -157,10 +182,23 @@ def _json_table(text: str, name: str) -> _Table:
     return table
 
 
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entry = dict(pairs)
+    if len(entry) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"each key must occur once in an entry, got {twice!r} twice in {shown(entry)}; drop one")
+    return entry
+
+
 def _check_columns(header: list[str], name: str, what: str) -> None:
     for column in header:
         if column not in COLUMNS:
-            hint = "; separate the columns by commas" if any(mark in column for mark in ";\t") else ""
+            hint = ""
+            if any(mark in column for mark in ";\t"):
+                hint = "; separate the columns by commas"
+            elif column.lower() in COLUMNS:
+                hint = f"; did you mean {column.lower()!r}?"
             raise InputError(
                 f"a {what} must be one of {', '.join(COLUMNS)}, got {column!r} in {name}; rename or drop it{hint}"
             )
@@ -183,7 +221,7 @@ def _check_columns(header: list[str], name: str, what: str) -> None:
 def _rounds(table: _Table) -> Rounds:
     if not table.columns.get("client"):
         raise InputError(
-            f"the file must hold at least one client, got only a header in {table.name}; add a row for each client"
+            f"the file must hold at least one client, got none in {table.name}; add a row or entry for each client"
         )
     clients = _clients(table)
     numbers = _round_numbers(table)
@@ -218,9 +256,18 @@ def _rounds(table: _Table) -> Rounds:
 def _clients(table: _Table) -> list[str]:
     names: list[str] = []
     for row, value in enumerate(table.columns["client"]):
-        name = value.strip() if isinstance(value, str) else ""
-        if not name or not name.isprintable():
-            table.fault(row, "client must be a name of printable characters", repr(value), "name the client")
+        if not isinstance(value, str):
+            table.fault(row, "client must be a name", shown(value), "put it in quotes")
+            value = ""
+        # One spelling for what looks the same, so that no client is two.
+        name = value.strip() if value.isascii() else unicodedata.normalize("NFC", value.strip())
+        odd = next((character for character in name if not character.isprintable()), None)
+        if odd is not None:
+            table.fault(
+                row, "client must be a name of printable characters", shown(value), f"remove U+{ord(odd):04X} from it"
+            )
+        elif not name and isinstance(table.columns["client"][row], str):
+            table.fault(row, "client must be a name", shown(value), "name the client")
         names.append(name)
     return names
 
@@ -232,7 +279,7 @@ def _round_numbers(table: _Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     for row, value in enumerate(table.columns["round"]):
         number = _whole(value)
         if number is None:
-            table.fault(row, "round must be a whole number from 0 to 10^9", repr(value), "number the rounds 1, 2, ...")
+            table.fault(row, "round must be a whole number from 0 to 10^9", shown(value), "number the rounds 1, 2, ...")
             number = numbers[-1] if numbers else 0
         elif numbers and number < numbers[-1]:
             table.fault(
@@ -260,13 +307,13 @@ def _numbers(table: _Table, column: str, minimum: float | None = None) -> FloatA
         table.fault(
             row,
             f"{column} must be a finite number, 0 or between {SMALLEST:g} and {LARGEST:g} in size",
-            repr(values[row]),
+            shown(values[row]),
             "correct it or leave the row out",
         )
     if minimum is not None:
         for row in np.flatnonzero(allowed & (numbers < minimum)).tolist():
             table.fault(
-                row, f"{column} must be >= {minimum:g}", repr(values[row]), "a gain belongs into utility or profit"
+                row, f"{column} must be >= {minimum:g}", shown(values[row]), "a gain belongs into utility or profit"
             )
     return numbers
 
@@ -275,13 +322,16 @@ def _floats(table: _Table, column: str, values: list[Any]) -> Iterator[float]:
     for row, value in enumerate(values):
         try:
             if isinstance(value, str):
-                if "_" in value or not table.numbers_as_text:  # float() takes 1_000 for a thousand
+                # float() takes 1_000 for a thousand, and digits of all scripts
+                if "_" in value or not value.isascii() or not table.numbers_as_text:
                     raise ValueError
             elif isinstance(value, bool) or not isinstance(value, int | float):
                 raise TypeError
             yield float(value)
-        except (TypeError, ValueError, OverflowError):
-            table.fault(row, f"{column} must be a number", repr(value), "write it like -0.05 or 1e-3")
+        except OverflowError:
+            yield math.inf  # refused with all that is too large
+        except (TypeError, ValueError):
+            table.fault(row, f"{column} must be a number", shown(value), "write it like -0.05 or 1e-3")
             yield 0.0
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from importlib.metadata import version
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
@@ -39,9 +42,24 @@ app.command("decide")(decide_command)
 
 
 def main() -> None:
-    """Entry point: exit code 0 = done, 2 = the input breaks a rule."""
+    """Entry point: exit code 0 = done, 2 = the input breaks a rule or the output cannot be written."""
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = _nowhere()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without a letter shows ? for it
     try:
         app()
     except CommonwealError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(str(error))
+    except OSError as error:
+        sys.stdout = _nowhere()  # so that the interpreter does not try again at its end
+        _fail(f"the output must be writable, got {error.strerror}; write it somewhere else")
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w")
+
+
+def _fail(sentence: str) -> NoReturn:
+    print(f"error: {sentence}", file=sys.stderr)
+    sys.exit(2)

@@ -18,6 +18,7 @@ from commonweal.records import DecisionMap, Figures, RoundRecord, Rules
 UNASKED_ROUNDS = 100
 UNASKED_CANDIDATES = 40
 UNASKED_BREAKPOINTS = 200
+UNASKED_CUTS = 2  # after so many paths that were cut, no more are tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +91,15 @@ def find_outcome(
 ) -> Outcome:
     """Decide all rounds and gather what is to be shown."""
     replayed = replay(rounds, rules, grace_rounds=grace_rounds, progress=on_round)
-    views = tuple(
-        _view(
-            record,
-            rules,
-            wanted=paths_wanted,
-            unasked=len(rounds) <= UNASKED_ROUNDS,
-            path_limit=path_limit,
-            on_breakpoint=on_breakpoint,
+    views: list[RoundView] = []
+    cut_count = 0
+    for record in replayed.history.rounds:
+        unasked = len(rounds) <= UNASKED_ROUNDS and cut_count < UNASKED_CUTS
+        view = _view(
+            record, rules, wanted=paths_wanted, unasked=unasked, path_limit=path_limit, on_breakpoint=on_breakpoint
         )
-        for record in replayed.history.rounds
-    )
+        cut_count += view.path is not None and not view.path.complete
+        views.append(view)
     history = replayed.history
     payoffs = metrics.total_payoffs(history)
     totals = Totals(
@@ -120,7 +119,7 @@ def find_outcome(
         grace_rounds=grace_rounds,
         round_count=len(rounds),
         replay=replayed,
-        rounds=views,
+        rounds=tuple(views),
         totals=totals,
         notes=tuple(_notes(replayed, views, rounds)),
         warnings=tuple(_warnings(views)),
@@ -137,6 +136,8 @@ def _view(
     on_breakpoint: Callable[[int], None] | None,
 ) -> RoundView:
     decision = record.decision
+    if decision.grace:  # nobody may go at any μ: there is nothing to range over or to explain
+        return RoundView(record=record, path=None, fates={})
     few = unasked and len(decision.candidates) <= UNASKED_CANDIDATES
     path = None
     if wanted or few:
@@ -147,11 +148,13 @@ def _view(
             progress=on_breakpoint,
         )
     known = path if path is not None and path.complete else None
-    fates = {client: explain(decision, client, known) for client in decision.candidates} if few else {}
+    # Where even the path is cut, each explanation is dear: only those let go get theirs.
+    explained = decision.candidates if known is not None else decision.eliminated[:UNASKED_CANDIDATES]
+    fates = {client: explain(decision, client, known) for client in explained} if few else {}
     return RoundView(record=record, path=path, fates=fates)
 
 
-def _notes(replayed: Replay, views: tuple[RoundView, ...], rounds: list[tuple[int, Figures]]) -> list[str]:
+def _notes(replayed: Replay, views: list[RoundView], rounds: list[tuple[int, Figures]]) -> list[str]:
     notes: list[str] = []
     ignored_rows = sum(len(clients) for clients in replayed.ignored.values())
     if ignored_rows:
@@ -172,14 +175,16 @@ def _notes(replayed: Replay, views: tuple[RoundView, ...], rounds: list[tuple[in
         notes.append("absent (no figures, no transfer, may return): " + "; ".join(shown))
     cut = [view.number for view in views if view.path is not None and not view.path.complete]
     if cut:
+        longest = max(len(view.path.breakpoints) for view in views if view.path is not None)
         notes.append(
-            f"ranges of mu are not shown for round {_listed([str(n) for n in cut])}: the mu path was cut at its limit; "
-            "ask for more with --mu-path --path-limit N"
+            f"ranges of mu are not shown for round {_listed([str(n) for n in cut])}: the mu path was given up after "
+            f"{longest:,} breakpoints; --mu-path follows it to 10,000, --path-limit N to N (losses in proportion to "
+            "contribution can have 2^n)"
         )
     return notes
 
 
-def _warnings(views: tuple[RoundView, ...]) -> list[str]:
+def _warnings(views: list[RoundView]) -> list[str]:
     warnings: list[str] = []
     for view in views:
         decision = view.record.decision

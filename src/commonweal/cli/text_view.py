@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -14,9 +15,17 @@ from commonweal.cli.outcome import Outcome, RoundView
 from commonweal.decision.explain import describe
 
 _CLIENTS_SHOWN = 40
+_NAME_WIDTH = 30
 _ROUNDS_SHOWN = 6
 _SENTENCES_SHOWN = 12
 _SUMMARY_SHOWN = 30
+
+
+def make_console() -> Console:
+    """Names are shown as they are, and no figure is ever cut: what is too wide for the terminal wraps there."""
+    console = Console(highlight=False, emoji=False)
+    console.width = max(console.width, 84) if sys.stdout.isatty() else 120
+    return console
 
 
 def show(outcome: Outcome, console: Console, *, with_pieces: bool) -> None:
@@ -31,15 +40,17 @@ def show(outcome: Outcome, console: Console, *, with_pieces: bool) -> None:
         if len(leaving) > len(shown):
             console.print(f"[dim]{len(leaving) - len(shown)} more rounds with eliminations: see --json[/]\n")
     for view in shown:
-        console.print(_round(view, mu))
+        table, sentences = _round(view, mu)
+        console.print(table)
+        for sentence in sentences:
+            console.print(sentence, soft_wrap=True)
         if with_pieces:
             console.print(_pieces(view))
     if len(rounds) > 1:
         console.print(_totals(outcome))
-    for note in outcome.notes:
-        console.print(Text.assemble(("note: ", "cyan"), note))
+    _say_notes(outcome, console)
     for warning in outcome.warnings[:_SUMMARY_SHOWN]:
-        console.print(Text.assemble(("warning: ", "bold yellow"), warning))
+        console.print(Text.assemble(("warning: ", "bold yellow"), warning), soft_wrap=True)
     if len(outcome.warnings) > _SUMMARY_SHOWN:
         console.print(f"[dim]... and {len(outcome.warnings) - _SUMMARY_SHOWN} more warnings: see --json[/]")
 
@@ -48,23 +59,28 @@ def show_path(outcome: Outcome, console: Console) -> None:
     """The one round of a file for every μ, where none was asked for in particular."""
     for view in outcome.rounds:
         console.print(_pieces(view))
+    _say_notes(outcome, console)
+
+
+def _say_notes(outcome: Outcome, console: Console) -> None:
     for note in outcome.notes:
-        console.print(Text.assemble(("note: ", "cyan"), note))
+        console.print(Text.assemble(("note: ", "cyan"), note), soft_wrap=True)
 
 
-def _round(view: RoundView, mu: float) -> RenderableType:
+def _round(view: RoundView, mu: float) -> tuple[Table, list[str]]:
+    """The table of a round, and the sentences below it."""
     decision = view.record.decision
     grace = ", grace: nobody may be eliminated" if decision.grace else ""
     title = f"[bold]Round {view.number}[/] at mu = {mu:g}{grace}"
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="", pad_edge=False)
-    table.add_column("client")
+    table = _table(title)
+    table.add_column("client", max_width=_NAME_WIDTH, overflow="fold")
     for column in ("profit", "contribution", "share"):
-        table.add_column(column, justify="right")
-    table.add_column("")
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("fate", no_wrap=True)
     for column in ("payoff", "transfer"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     if view.ranges_known:
-        table.add_column("stays for mu")
+        table.add_column("stays for mu", overflow="fold")
     clients = decision.figures.clients
     for client in clients[:_CLIENTS_SHOWN]:
         stays = client in decision.payoffs
@@ -81,26 +97,30 @@ def _round(view: RoundView, mu: float) -> RenderableType:
             assert view.path is not None
             cells.append(describe(view.path.stays(client)))
         table.add_row(*cells)
-    parts: list[RenderableType] = [table]
+    sentences: list[str] = []
     if len(clients) > _CLIENTS_SHOWN:
-        parts.append(f"[dim]... and {len(clients) - _CLIENTS_SHOWN:,} more clients: see --json[/]")
-    parts.append(
+        sentences.append(f"[dim]... and {len(clients) - _CLIENTS_SHOWN:,} more clients: see --json[/]")
+    sentences.append(
         f"{len(decision.retained):,} of {len(clients):,} clients stay; budget {amount(decision.budget)}, "
         f"objective {amount(decision.objective)}"
         + ("" if decision.proven_gap == 0 else f" (proven best to within {decision.proven_gap:.2g})")
     )
     told = [view.fates[client] for client in decision.eliminated if client in view.fates]
-    parts += [escape(f"  {fate.sentence}") for fate in told[:_SENTENCES_SHOWN]]
+    sentences += [escape(f"  {fate.sentence}") for fate in told[:_SENTENCES_SHOWN]]
     untold = len(decision.eliminated) - len(told[:_SENTENCES_SHOWN])
     if untold:
-        parts.append(f"[dim]  ... {untold:,} more leave{'s' * (untold == 1)}[/]")
-    return Group(*parts, "")
+        sentences.append(f"[dim]  ... {untold:,} more leave{'s' * (untold == 1)}[/]")
+    return table, [*sentences, ""]
+
+
+def _table(title: str) -> Table:
+    return Table(
+        box=SIMPLE_HEAD, title=title, title_justify="left", title_style="", pad_edge=False, padding=(0, 1, 0, 0)
+    )
 
 
 def _pieces(view: RoundView) -> RenderableType:
-    table = Table(
-        box=SIMPLE_HEAD, title=f"Round {view.number} for every mu", title_justify="left", title_style="", pad_edge=False
-    )
+    table = _table(f"Round {view.number} for every mu")
     table.add_column("mu")
     table.add_column("stay")
     table.add_column("leave")
@@ -122,7 +142,7 @@ def _names(clients: list[str]) -> str:
 
 
 def _summary(outcome: Outcome) -> RenderableType:
-    table = Table(box=SIMPLE_HEAD, title="[bold]Rounds[/]", title_justify="left", title_style="", pad_edge=False)
+    table = _table("[bold]Rounds[/]")
     for column in ("round", "took part", "leave", "budget", "TSW", "TSFI"):
         table.add_column(column, justify="right")
     last = len(outcome.rounds) - 1
@@ -145,10 +165,10 @@ def _summary(outcome: Outcome) -> RenderableType:
 
 def _totals(outcome: Outcome) -> RenderableType:
     totals = outcome.totals
-    table = Table(box=SIMPLE_HEAD, title="[bold]Totals[/]", title_justify="left", title_style="", pad_edge=False)
-    table.add_column("client")
+    table = _table("[bold]Totals[/]")
+    table.add_column("client", max_width=_NAME_WIDTH, overflow="fold")
     for column in ("duration", "contribution", "payoff"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     clients = list(totals.durations)
     for client in clients[:_CLIENTS_SHOWN]:
         table.add_row(
@@ -160,6 +180,7 @@ def _totals(outcome: Outcome) -> RenderableType:
     parts: list[RenderableType] = [table]
     if len(clients) > _CLIENTS_SHOWN:
         parts.append(f"[dim]... and {len(clients) - _CLIENTS_SHOWN:,} more clients: see --json[/]")
+    parts.append("[dim]contribution and payoff: of the rounds in which the client was retained[/]")
     parts.append(
         f"TSW {amount(totals.tsw[-1])}, TSFI {totals.tsfi[-1]:.4f} (with the final set in all rounds "
         f"{totals.tsfi_final_set[-1]:.4f})"

@@ -8,7 +8,7 @@ import numpy as np
 
 from commonweal.valuation.coalition import CoalitionValue, Members
 from commonweal.valuation.estimate import Contributions
-from commonweal.valuation.limits import exact_if_affordable, limited_game
+from commonweal.valuation.limits import exact_if_affordable, generator, limited_game
 from commonweal.valuation.prior import GamePrior
 from commonweal.valuation.sampling import fresh_coalitions
 from commonweal.valuation.surrogate import FITTING_LIMIT, fitted_prior, shapley_posterior
@@ -39,7 +39,7 @@ def shapley_adaptive(
     exact = exact_if_affordable(game, measure="shapley_adaptive")
     if exact is not None:
         return exact
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     client_count = len(game.clients)
     evaluation_limit = min(evaluation_limit, USEFUL_EVALUATION_LIMIT)
     prior = GamePrior()

@@ -17,6 +17,10 @@ Members = NDArray[np.float64]
 """One coalition a row, one client a column: 1.0 where the client is in, else 0.0."""
 
 
+LARGEST_VALUE = 1e100
+"""Beyond this, squares of values leave the range of doubles."""
+
+
 class Game:
     """The clients and their `coalition_value`, each coalition evaluated at most once.
 
@@ -57,12 +61,16 @@ class Game:
             raise InputError(
                 f"at most {self.evaluation_limit} coalitions may be evaluated, got one more; raise the evaluation limit"
             )
-        value = float(self._coalition_value(coalition))
-        if not math.isfinite(value):
+        given = self._coalition_value(coalition)
+        try:
+            value = float(given)
+        except (TypeError, ValueError):
+            value = math.nan
+        if not abs(value) <= LARGEST_VALUE:
             named = [client for client in self.clients if client in coalition]
             raise InputError(
-                f"coalition_value must return a finite number, got {value} for coalition {named}; "
-                "repair the function or leave the client out"
+                f"coalition_value must return a finite number of at most {LARGEST_VALUE:g} in size, got {given!r} for "
+                f"coalition {named}; repair the function or leave the client out"
             )
         self._known[coalition] = value
         return value

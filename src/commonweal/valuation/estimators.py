@@ -48,7 +48,8 @@ def estimate_shapley(
 ) -> Contributions:
     """Shapley values with standard errors, from at most `evaluation_limit` distinct coalitions.
 
-    A limit that covers all 2^N coalitions gives the exact values. The same seed gives the same result.
+    A limit that covers all 2^N coalitions gives the exact values (but for the rounds that `gtg` truncates). The same
+    seed gives the same result.
     """
     if method not in SHAPLEY_ESTIMATORS:
         raise InputError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from commonweal.valuation.coalition import CoalitionValue
 from commonweal.valuation.estimate import Contributions
-from commonweal.valuation.limits import exact_if_affordable, limited_game
+from commonweal.valuation.limits import exact_if_affordable, generator, limited_game
 from commonweal.valuation.sampling import distinct_pairs
 
 
@@ -34,7 +34,7 @@ def shapley_leverage(
         return exact
     client_count = len(game.clients)
     pair_count = (evaluation_limit - 2) // 2
-    members, fractions = distinct_pairs(client_count, pair_count, np.random.default_rng(seed))
+    members, fractions = distinct_pairs(client_count, pair_count, generator(seed))
     ends = game.values(np.array([np.zeros(client_count), np.ones(client_count)]))
     total = ends[1] - ends[0]
     # A pair is one observation: half of v(S) − v(A∖S), beyond what an equal split of the total would give.

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from commonweal.errors import InputError
 from commonweal.valuation.coalition import CoalitionValue, Game
 from commonweal.valuation.estimate import Contributions
-from commonweal.valuation.limits import exact_if_affordable, limited_game
+from commonweal.valuation.limits import exact_if_affordable, generator, limited_game
 
 WALKS_PER_EVALUATION = 10
 GTG_WALK_MINIMUM = 30
 GTG_WINDOW = 10
+ERROR_WALK_MINIMUM = 5
+"""Fewer walks may agree by chance, so they tell no standard error."""
 
 
 def shapley_tmc(
@@ -44,7 +46,7 @@ def shapley_tmc(
     exact = exact_if_affordable(game, measure="shapley_tmc")
     if exact is not None:
         return exact
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     tolerance = truncation_tolerance * abs(game(frozenset(game.clients)))
     walks: list[NDArray[np.float64]] = []
     while len(walks) < WALKS_PER_EVALUATION * evaluation_limit:
@@ -67,7 +69,8 @@ def shapley_gtg(
 ) -> Contributions:
     """GTG-Shapley (Liu et al. 2022): guided, truncated walks; tolerances are absolute, in units of v.
 
-    - Between rounds: when |v(A) − v(∅)| <= round_tolerance, all values are 0, after 2 evaluations.
+    - Between rounds: when |v(A) − v(∅)| <= round_tolerance, all values are 0, after 2 evaluations (and their errors
+      are not known: infinite).
     - Guided: in a sweep each client joins first in exactly one walk; the leaders come in random order, so
       that a sweep cut short by the limit favours nobody.
     - Within a round: a walk is cut as soon as |v(A) − v(joined)| < walk_tolerance.
@@ -80,11 +83,10 @@ def shapley_gtg(
     _check_tolerance("convergence tolerance", convergence_tolerance)
     game = limited_game(clients, coalition_value, evaluation_limit, minimum=len(clients) + 1)
     if abs(game(frozenset(game.clients)) - game(frozenset())) <= round_tolerance:
-        zeros = dict.fromkeys(game.clients, 0.0)
         return Contributions(
             measure="shapley_gtg",
-            values=zeros,
-            standard_errors=dict(zeros),
+            values=dict.fromkeys(game.clients, 0.0),
+            standard_errors=dict.fromkeys(game.clients, math.inf),
             evaluation_count=game.evaluation_count,
         )
     exact = exact_if_affordable(game, measure="shapley_gtg")
@@ -93,7 +95,7 @@ def shapley_gtg(
     client_count = len(game.clients)
     walks: list[NDArray[np.float64]] = []
     leaders: list[int] = []
-    for order in _guided_orders(client_count, np.random.default_rng(seed)):
+    for order in _guided_orders(client_count, generator(seed)):
         credit = _walk(game, order, walk_tolerance)
         if credit is None:
             break
@@ -141,13 +143,16 @@ def _has_converged(walks: list[NDArray[np.float64]], tolerance: float) -> bool:
 
 
 def _mean_credit(game: Game, walks: NDArray[np.float64], leaders: Sequence[int] = (), *, measure: str) -> Contributions:
-    """Mean credit and its standard error; a leader's credit is known, so only that of followers varies."""
+    """Mean credit and its standard error; a leader's credit is known, so only that of followers varies.
+
+    Neither the bias of cut walks nor that of a limit reached (walks over known coalitions go on) is in the error.
+    """
     walk_count, client_count = walks.shape
     varies = np.ones(walks.shape)
     if client_count <= len(leaders) and client_count > 2:
         varies[np.arange(walk_count), leaders] = 0.0
     errors = np.full(client_count, np.inf)
-    if walk_count > 1:
+    if walk_count >= ERROR_WALK_MINIMUM:
         counts = varies.sum(axis=0)
         deviations = varies * (walks - (varies * walks).sum(axis=0) / counts)
         errors = np.sqrt((deviations**2).sum(axis=0) * counts / (counts - 1)) / walk_count
