@@ -17,6 +17,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import numpy as np
+
 from commonweal.errors import InputError
 from commonweal.records import Decision, History
 
@@ -69,36 +71,32 @@ def total_contributions(history: History) -> dict[str, float]:
 
 def jain(values: Sequence[float]) -> float | None:
     """Jain's index (Σx)² / (N Σx²): 1 if all are equal, 1/N if one has all. None if one is negative."""
-    if not values or min(values) < 0:
+    x = np.asarray(values, dtype=np.float64)
+    if not len(x) or x.min() < 0:
         return None
-    squares = math.fsum(x * x for x in values)
-    return math.fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
+    squares = float((x * x).sum())
+    return float(x.sum()) ** 2 / (len(x) * squares) if squares else 1.0
 
 
 def gini(values: Sequence[float]) -> float | None:
     """Gini coefficient Σ|x−y| / (2 N Σx): 0 if all are equal, towards 1 if one has all. None as for `jain`."""
-    if not values or min(values) < 0:
+    x = np.sort(np.asarray(values, dtype=np.float64))
+    if not len(x) or x[0] < 0:
         return None
-    total = math.fsum(values)
-    if total == 0:
-        return 0.0
-    ranked = math.fsum((2 * rank - len(values) - 1) * x for rank, x in enumerate(sorted(values), start=1))
-    return ranked / (len(values) * total)
+    total = float(x.sum())
+    ranks = np.arange(1, len(x) + 1)
+    return float(((2 * ranks - len(x) - 1) * x).sum()) / (len(x) * total) if total else 0.0
 
 
 def payoff_contribution_correlation(history: History) -> float | None:
     """Pearson correlation over clients of total payoff with total contribution; None where one of them is constant."""
-    payoffs, contributions = total_payoffs(history), total_contributions(history)
-    xs, ys = list(payoffs.values()), [contributions[client] for client in payoffs]
-    if len(xs) < 2:
+    payoffs, contributions = total_payoffs(history), total_contributions(history)  # in the same order
+    x = np.array(list(payoffs.values()))
+    y = np.array(list(contributions.values()))
+    if len(x) < 2 or (x == x[0]).all() or (y == y[0]).all():
         return None
-    x_mean, y_mean = math.fsum(xs) / len(xs), math.fsum(ys) / len(ys)
-    x_spread = math.sqrt(math.fsum((x - x_mean) ** 2 for x in xs))
-    y_spread = math.sqrt(math.fsum((y - y_mean) ** 2 for y in ys))
-    if x_spread == 0 or y_spread == 0:
-        return None
-    together = math.fsum((x - x_mean) * (y - y_mean) for x, y in zip(xs, ys, strict=True))
-    return max(-1.0, min(1.0, together / (x_spread * y_spread)))
+    x, y = x - x.mean(), y - y.mean()
+    return float(np.clip((x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum()), -1.0, 1.0))
 
 
 def irrational_rounds(history: History) -> dict[int, dict[str, float]]:
@@ -119,10 +117,11 @@ def _tsfi(history: History, departed: Departed, round_count: int | None, *, fina
         used = decision.used_contributions
         retained_sum += math.fsum(used[client] for client in decision.retained)
         everybody_sum += math.fsum(_with_departed(used, departures).values())
-        for client, contribution in used.items():
-            so_far[client] += contribution
-        for client in decision.eliminated:
-            del so_far[client]
+        if final_set:
+            for client, contribution in used.items():
+                so_far[client] += contribution
+            for client in decision.eliminated:
+                del so_far[client]
         if departed == "share" and decision.eliminated:
             departures.append(decision)
         numerator = math.fsum(so_far.values()) if final_set else retained_sum

@@ -232,6 +232,21 @@ def test_twenty_five_equals_but_for_the_last_bit_get_a_tiny_gap():
     assert solution.proven_gap <= 1e-12
 
 
+def test_small_candidates_behind_a_decided_giant_are_told_apart():
+    """Once the giant's fate is certain, values are counted anew: else 2^24 small sets would look alike beside 1e9."""
+    rng = np.random.default_rng(71)
+    small = 1e-9 * (1 + rng.random(24))
+    losses = np.append(small * rng.uniform(0.5, 2, 24), 1e9)
+    contributions = np.append(small, 1e-3)
+    total = 1e-9 + contributions.sum()
+    mu = float((1e-9 + small.sum() * 0.6) ** 2 / total)
+    solution = solve(Instance(losses=losses, contributions=contributions, kept=np.array([1e-9])), mu)
+    assert solution.goes[-1]
+    assert solution.proven_gap == 0
+    assert not solution.limit_reached
+    assert solution.node_count < 10_000
+
+
 def test_one_giant_does_not_blur_the_small_ones():
     """The false-zero trap: 1e9 leaves, and what is left differs by 1e-9."""
     profits = np.array([-1e9, -1e-9, -2e-9, -3e-9, 0.0])

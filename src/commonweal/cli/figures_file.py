@@ -255,6 +255,12 @@ def _rounds(table: _Table) -> Rounds:
 
 def _clients(table: _Table) -> list[str]:
     names: list[str] = []
+    if table.numbers_as_text:  # all is text; plain names, as in most files, need no look at each
+        names = [value.strip() for value in table.columns["client"]]
+        together = "".join(names)
+        if together.isascii() and together.isprintable() and all(names):
+            return names
+        names = []
     for row, value in enumerate(table.columns["client"]):
         if not isinstance(value, str):
             table.fault(row, "client must be a name", shown(value), "put it in quotes")
@@ -301,7 +307,7 @@ def _whole(value: Any) -> int | None:
 
 def _numbers(table: _Table, column: str, minimum: float | None = None) -> FloatArray:
     values = table.columns[column]
-    numbers = np.array(list(_floats(table, column, values)), dtype=np.float64)
+    numbers = np.array(_plain_floats(table, values) or list(_floats(table, column, values)), dtype=np.float64)
     allowed = admissible(numbers)
     for row in np.flatnonzero(~allowed).tolist():
         table.fault(
@@ -316,6 +322,19 @@ def _numbers(table: _Table, column: str, minimum: float | None = None) -> FloatA
                 row, f"{column} must be >= {minimum:g}", shown(values[row]), "a gain belongs into utility or profit"
             )
     return numbers
+
+
+def _plain_floats(table: _Table, values: list[Any]) -> list[float] | None:
+    """The numbers of a column of text in which all is well, at once; else None."""
+    if not table.numbers_as_text:
+        return None
+    together = "".join(values)
+    if not together.isascii() or "_" in together:
+        return None
+    try:
+        return [float(value) for value in values]
+    except ValueError:
+        return None
 
 
 def _floats(table: _Table, column: str, values: list[Any]) -> Iterator[float]:
@@ -336,6 +355,10 @@ def _floats(table: _Table, column: str, values: list[Any]) -> Iterator[float]:
 
 
 def _check_unique(table: _Table, clients: list[str], numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+    if len(set(clients) if numbers[0] == numbers[-1] else set(zip(numbers.tolist(), clients, strict=True))) == len(
+        clients
+    ):
+        return
     seen: dict[tuple[int, str], int] = {}
     for row, key in enumerate(zip(numbers.tolist(), clients, strict=True)):
         first = seen.setdefault(key, row)
