@@ -233,17 +233,20 @@ def test_twenty_five_equals_but_for_the_last_bit_get_a_tiny_gap():
 
 
 def test_small_candidates_behind_a_decided_giant_are_told_apart():
-    """Once the giant's fate is certain, values are counted anew: else 2^24 small sets would look alike beside 1e9."""
+    """Once the giant's fate is certain, values are counted anew: else all 2^24 sets of small ones would look alike.
+
+    The giant is too close to its break-even to be settled by the price, so it is searched first. With it gone X is 1
+    and a small candidate goes if its ratio exceeds μT/X² = 11.
+    """
     rng = np.random.default_rng(71)
-    small = 1e-9 * (1 + rng.random(24))
-    losses = np.append(small * rng.uniform(0.5, 2, 24), 1e9)
-    contributions = np.append(small, 1e-3)
-    total = 1e-9 + contributions.sum()
-    mu = float((1e-9 + small.sum() * 0.6) ** 2 / total)
-    solution = solve(Instance(losses=losses, contributions=contributions, kept=np.array([1e-9])), mu)
-    assert solution.goes[-1]
+    small = 1e-15 * (1 + rng.random(24))
+    ratios = 11 * rng.choice([0.5, 0.7, 1.5, 2.0], 24)
+    instance = Instance(
+        losses=np.append(small * ratios, 10.5), contributions=np.append(small, 10.0), kept=np.array([1.0])
+    )
+    solution = solve(instance, 1.0)
+    assert solution.goes.tolist() == [*(ratios > 11).tolist(), True]
     assert solution.proven_gap == 0
-    assert not solution.limit_reached
     assert solution.node_count < 10_000
 
 

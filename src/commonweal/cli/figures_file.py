@@ -14,9 +14,10 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from commonweal.decision.validation import LARGEST, SMALLEST, admissible
 from commonweal.errors import InputError
 from commonweal.records import Figures
 from commonweal.valuation.profit import profit as profit_of
+
+if TYPE_CHECKING:
+    import _csv
 
 COLUMNS = ("round", "client", "contribution", "profit", "utility", "cost")
 _FAULTS_SHOWN = 10
@@ -110,38 +114,45 @@ def _text(source: str, name: str) -> str:
 
 
 def _csv_table(text: str, name: str) -> _Table:
-    rows: list[list[str]] = []
-    lines: list[int] = []
     csv.field_size_limit(_FIELD_LIMIT)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    reader = _csv_reader(text)
     try:
-        for values in reader:
-            if values:
-                rows.append(values)
-                lines.append(reader.line_num)
+        rows = [values for values in reader if values]
     except csv.Error as error:
         raise InputError(
             f"the file must be CSV with commas and balanced quotes, got {error} (line {reader.line_num} of {name}); "
             "export it again"
         ) from None
+
+    @cache
+    def lines() -> list[int]:
+        """The line on which each row ends, counted anew: only a fault needs it."""
+        again = _csv_reader(text)
+        return [again.line_num for values in again if values]
+
     header = [column.strip() for column in rows[0]]
     _check_columns(header, name, "column")
     body = rows[1:]
-    table = _Table(name=name, columns={}, place=lambda row: f"line {lines[row + 1]}", numbers_as_text=True)
+    table = _Table(name=name, columns={}, place=lambda row: f"line {lines()[row + 1]}", numbers_as_text=True)
     width = len(header)
-    for row, values in enumerate(body):
-        if len(values) != width:
-            table.fault(
-                row,
-                f"a row must have one value for each of the {width} columns",
-                f"{len(values)} ({shown(','.join(values))})",
-                "add what is missing"
-                if len(values) < width
-                else "drop what is too much; numbers are written with a point, not a comma",
-            )
-    if not table.fault_count:
-        table.columns = {column: [values[position] for values in body] for position, column in enumerate(header)}
+    if set(map(len, body)) - {width}:
+        for row, values in enumerate(body):
+            if len(values) != width:
+                table.fault(
+                    row,
+                    f"a row must have one value for each of the {width} columns",
+                    f"{len(values)} ({shown(','.join(values))})",
+                    "add what is missing"
+                    if len(values) < width
+                    else "drop what is too much; numbers are written with a point, not a comma",
+                )
+        return table
+    table.columns = {column: [values[position] for values in body] for position, column in enumerate(header)}
     return table
+
+
+def _csv_reader(text: str) -> _csv.Reader:
+    return csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
 
 
 def _json_table(text: str, name: str) -> _Table:
