@@ -163,7 +163,7 @@ def search(
         shortfall = float(bound.max()) - best_low
         if not all_ties and np.count_nonzero(keep) > _THIN_ABOVE:
             keep, near_tie = _undominated(states, keep, slack)
-            near_ties = max(near_ties, near_tie)
+            near_ties += near_tie
         states = states.pick(keep)
         trail.add(group, parents[keep], counts[keep])
         enough = shortfall <= good_enough and node_count > _SMALL_SEARCH

@@ -24,9 +24,10 @@ def admissible(values: FloatArray) -> BoolArray:
 
 
 def figure_array(name: str, values: FloatArray, clients: tuple[str, ...] | None = None) -> FloatArray:
-    """The values as float64, refused unless each is finite and of a sensible size."""
-    bad = np.flatnonzero(~admissible(values))
-    if len(bad):
+    """The values, refused unless each is finite and of a sensible size."""
+    good = admissible(values)
+    if not good.all():
+        bad = np.flatnonzero(~good)
         where = f"client {clients[bad[0]]!r}" if clients else f"position {bad[0]}"
         raise InputError(
             f"{name} must be a finite number, 0 or between {SMALLEST:g} and {LARGEST:g} in size, "
