@@ -209,6 +209,16 @@ def test_no_figure_is_cut_on_a_narrow_terminal(tmp_path):
     assert not any("…" in row for row in rows)
 
 
+def test_everybody_let_go_gets_a_sentence(decided):
+    """Also where ranges are not made unasked: many loss-makers, or paths too long."""
+    rows = "".join(f"c{i},{-0.5 - i / 1000},{(i * 37 % 11 + 1) / 100}\n" for i in range(60)) + "x,1,1\n"
+    text = decided("-", "--mu", "1", stdin="client,profit,contribution\n" + rows).stdout
+    sentences = [line for line in text.splitlines() if "leaves: letting it go gains" in line]
+    eliminated = [line for line in text.splitlines() if " leaves " in line and "gains" not in line]
+    assert len(sentences) == 40 <= len(eliminated)
+    assert "... 20 more leave" in text
+
+
 def test_names_with_markup_are_shown_as_they_are(decided):
     text = decided(
         "-", "--mu", "1", stdin="client,profit,contribution\n[red]x[/red],1,1\nβ-клиника,1,1\n:bank:,1,1\n"

@@ -55,7 +55,7 @@ def to_json(outcome: Outcome, *, with_pieces: bool) -> str:
 
 
 def _round(view: RoundView, with_pieces: bool) -> dict[str, Any]:
-    decision = view.record.decision
+    decision, path = view.record.decision, view.whole_path
     below = decision.irrational
     document: dict[str, Any] = {
         "round": view.number,
@@ -68,20 +68,20 @@ def _round(view: RoundView, with_pieces: bool) -> dict[str, Any]:
         "proven_gap": decision.proven_gap,
         "node_limit_reached": decision.limit_reached,
         "individual_rationality": {"held": not below, "violations": below},
-        "breakpoints": list(view.path.breakpoints) if view.path is not None and view.path.complete else None,
+        "breakpoints": None if path is None else list(path.breakpoints),
         "clients": [_client(view, client) for client in decision.figures.clients],
     }
     if with_pieces:
         document["mu_path"] = (
-            [{**_range(piece), "retained": list(retained)} for piece, retained in view.path.pieces()]
-            if view.path is not None and view.path.complete
-            else None
+            None
+            if path is None
+            else [{**_range(piece), "retained": list(retained)} for piece, retained in path.pieces()]
         )
     return document
 
 
 def _client(view: RoundView, client: str) -> dict[str, Any]:
-    decision = view.record.decision
+    decision, path = view.record.decision, view.whole_path
     fate = view.fates.get(client)
     costs = decision.figures.costs
     return {
@@ -95,11 +95,7 @@ def _client(view: RoundView, client: str) -> dict[str, Any]:
         "share": decision.shares.get(client),
         "payoff": decision.payoffs.get(client),
         "transfer": decision.transfers.get(client),
-        "stays_for_mu": (
-            [_range(range_) for range_ in view.path.stays(client)]
-            if view.path is not None and view.path.complete
-            else None
-        ),
+        "stays_for_mu": (None if path is None else [_range(range_) for range_ in path.stays(client)]),
         "runner_up": (
             None
             if fate is None or fate.gain is None or fate.runner_up_retained is None

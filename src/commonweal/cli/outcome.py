@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from commonweal import metrics
 from commonweal.decision.decide import mu_path_of_figures
@@ -13,12 +13,14 @@ from commonweal.decision.promises import shares_outside
 from commonweal.federation.replay import Replay, replay
 from commonweal.records import DecisionMap, Figures, RoundRecord, Rules
 
-# Ranges and explanations cost many solves a round. Unasked they are made for short files with few loss-makers,
-# up to a short path; --mu-path asks for them in full.
+# A path costs many solves, an explanation one. Unasked they are made in short files only: the path of rounds with few
+# loss-makers, and not far; explanations of those let go also where there are more. --mu-path asks for paths in full.
 UNASKED_ROUNDS = 100
 UNASKED_CANDIDATES = 40
 UNASKED_BREAKPOINTS = 200
 UNASKED_CUTS = 2  # after so many paths that were cut, no more are tried
+EXPLAINED_CANDIDATES = 1000
+EXPLAINED_CLIENTS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,17 +36,19 @@ class RoundView:
         return self.record.round_number
 
     @property
-    def ranges_known(self) -> bool:
-        return self.path is not None and self.path.complete
+    def whole_path(self) -> MuPath | None:
+        """The path if it is complete, so that ranges may be shown."""
+        return self.path if self.path is not None and self.path.complete else None
 
     def map(self, mu: float | None) -> DecisionMap | None:
-        if self.path is None or not self.path.complete:
+        path = self.whole_path
+        if path is None:
             return None
         return DecisionMap(
             title=f"Round {self.number}",
-            clients=self.path.clients,
-            pieces=self.path.pieces(),
-            breakpoints=self.path.breakpoints,
+            clients=path.clients,
+            pieces=path.pieces(),
+            breakpoints=path.breakpoints,
             mu=mu,
         )
 
@@ -71,7 +75,6 @@ class Outcome:
 
     rules: Rules
     grace_rounds: int
-    round_count: int
     replay: Replay
     rounds: tuple[RoundView, ...]
     totals: Totals
@@ -93,11 +96,15 @@ def find_outcome(
     replayed = replay(rounds, rules, grace_rounds=grace_rounds, progress=on_round)
     views: list[RoundView] = []
     cut_count = 0
+    short_file = len(rounds) <= UNASKED_ROUNDS
     for record in replayed.history.rounds:
-        unasked = len(rounds) <= UNASKED_ROUNDS and cut_count < UNASKED_CUTS
-        view = _view(
-            record, rules, wanted=paths_wanted, unasked=unasked, path_limit=path_limit, on_breakpoint=on_breakpoint
-        )
+        few = len(record.decision.candidates) <= UNASKED_CANDIDATES
+        limit = 0
+        if paths_wanted:
+            limit = path_limit
+        elif short_file and few and cut_count < UNASKED_CUTS:
+            limit = min(path_limit, UNASKED_BREAKPOINTS)
+        view = _view(record, rules, path_limit=limit, explain_clients=short_file, on_breakpoint=on_breakpoint)
         cut_count += view.path is not None and not view.path.complete
         views.append(view)
     history = replayed.history
@@ -117,7 +124,6 @@ def find_outcome(
     return Outcome(
         rules=rules,
         grace_rounds=grace_rounds,
-        round_count=len(rounds),
         replay=replayed,
         rounds=tuple(views),
         totals=totals,
@@ -130,28 +136,24 @@ def _view(
     record: RoundRecord,
     rules: Rules,
     *,
-    wanted: bool,
-    unasked: bool,
     path_limit: int,
+    explain_clients: bool,
     on_breakpoint: Callable[[int], None] | None,
 ) -> RoundView:
+    """A round with its path up to `path_limit` breakpoints (0: none), and its clients explained if wanted."""
     decision = record.decision
     if decision.grace:  # nobody may go at any μ: there is nothing to range over or to explain
         return RoundView(record=record, path=None, fates={})
-    few = unasked and len(decision.candidates) <= UNASKED_CANDIDATES
     path = None
-    if wanted or few:
-        path = mu_path_of_figures(
-            decision.figures,
-            rules,
-            limit=path_limit if wanted else min(path_limit, UNASKED_BREAKPOINTS),
-            progress=on_breakpoint,
-        )
-    known = path if path is not None and path.complete else None
-    # Where even the path is cut, each explanation is dear: only those let go get theirs.
-    explained = decision.candidates if known is not None else decision.eliminated[:UNASKED_CANDIDATES]
-    fates = {client: explain(decision, client, known) for client in explained} if few else {}
-    return RoundView(record=record, path=path, fates=fates)
+    if path_limit:
+        path = mu_path_of_figures(decision.figures, rules, limit=path_limit, progress=on_breakpoint)
+    view = RoundView(record=record, path=path, fates={})
+    if not explain_clients or len(decision.candidates) > EXPLAINED_CANDIDATES:
+        return view
+    # Where there are many, or even the path is cut, explanations are dear: only those let go get theirs.
+    all_of_them = view.whole_path is not None and len(decision.candidates) <= EXPLAINED_CLIENTS
+    explained = decision.candidates if all_of_them else decision.eliminated[:EXPLAINED_CLIENTS]
+    return replace(view, fates={client: explain(decision, client, view.whole_path) for client in explained})
 
 
 def _notes(replayed: Replay, views: list[RoundView], rounds: list[tuple[int, Figures]]) -> list[str]:

@@ -17,7 +17,7 @@ from commonweal.decision.explain import describe
 _CLIENTS_SHOWN = 40
 _NAME_WIDTH = 30
 _ROUNDS_SHOWN = 6
-_SENTENCES_SHOWN = 12
+_SENTENCES_SHOWN = 40
 _SUMMARY_SHOWN = 30
 
 
@@ -79,7 +79,8 @@ def _round(view: RoundView, mu: float) -> tuple[Table, list[str]]:
     table.add_column("fate", no_wrap=True)
     for column in ("payoff", "transfer"):
         table.add_column(column, justify="right", no_wrap=True)
-    if view.ranges_known:
+    path = view.whole_path
+    if path is not None:
         table.add_column("stays for mu", overflow="fold")
     clients = decision.figures.clients
     for client in clients[:_CLIENTS_SHOWN]:
@@ -93,9 +94,8 @@ def _round(view: RoundView, mu: float) -> tuple[Table, list[str]]:
             amount(decision.payoffs[client]) if stays else "",
             amount(decision.transfers[client]) if stays else "",
         ]
-        if view.ranges_known:
-            assert view.path is not None
-            cells.append(describe(view.path.stays(client)))
+        if path is not None:
+            cells.append(describe(path.stays(client)))
         table.add_row(*cells)
     sentences: list[str] = []
     if len(clients) > _CLIENTS_SHOWN:
@@ -120,18 +120,18 @@ def _table(title: str) -> Table:
 
 
 def _pieces(view: RoundView) -> RenderableType:
+    path = view.whole_path
+    if path is None:
+        found = 0 if view.path is None else len(view.path.breakpoints)
+        why = "nobody may go" if view.record.decision.grace else f"{found:,} breakpoints found, path not complete"
+        return f"[dim]Round {view.number} for every mu: {why}[/]\n"
     table = _table(f"Round {view.number} for every mu")
-    table.add_column("mu")
-    table.add_column("stay")
-    table.add_column("leave")
-    if not view.ranges_known:
-        assert view.path is not None
-        return f"[dim]Round {view.number}: {len(view.path.breakpoints):,} breakpoints found, path not complete[/]\n"
-    assert view.path is not None
-    pieces = view.path.pieces()
+    for column in ("mu", "stay", "leave"):
+        table.add_column(column)
+    pieces = path.pieces()
     for piece, retained in pieces[: 2 * _SUMMARY_SHOWN]:
         staying = frozenset(retained)
-        leaving = [client for client in view.path.clients if client not in staying]
+        leaving = [client for client in path.clients if client not in staying]
         table.add_row(str(piece), _names(list(retained)), _names(leaving))
     more = len(pieces) - 2 * _SUMMARY_SHOWN
     return Group(table, f"[dim]... and {more:,} more ranges: see --json[/]\n") if more > 0 else table

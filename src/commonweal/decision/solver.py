@@ -1,18 +1,16 @@
-"""The exact solver: relax, fix what is certain, search the rest, settle near-ties in exact arithmetic."""
+"""The exact solver: relax, fix what is certain, search the rest, let `near_ties` settle what floats cannot."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import compress
-from operator import not_
 
 import numpy as np
 
 from commonweal.decision.cardinality import best_by_count
 from commonweal.decision.exact import BoolArray, IntArray
 from commonweal.decision.instance import Instance
+from commonweal.decision.near_ties import best_of
 from commonweal.decision.relaxation import relax
 from commonweal.decision.search import SearchResult, search
 
@@ -22,7 +20,6 @@ _CORE_LIMIT = 64  # open candidates searched to the end; where more are open, th
 _LOOK_NODE_LIMIT = 2**17
 _SHORT_SEARCH = 2**13  # states after which fixing the number of those who go is tried,
 _BY_COUNT_LIMIT = 4096  # for at most this many open candidates
-_FEW_ROWS = 64  # near-ties that are simply compared one by one
 _GOOD_ENOUGH = 1e-12  # of the sum of losses: where more than _CORE_LIMIT are open, or the search grows large
 
 
@@ -70,7 +67,7 @@ def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LI
         node_count += result.node_count
         if len(result.undecided) == 0:
             return Solution(
-                goes=_best_of(instance, mu, goes, core, result.survivors),
+                goes=best_of(instance, mu, goes, core, result.survivors),
                 proven_gap=result.shortfall + lost_to_rounding,
                 node_count=node_count,
                 limit_reached=result.limit_reached,
@@ -106,8 +103,7 @@ def _relax_and_look(instance: Instance, mu: float, good_enough: float) -> tuple[
 
 
 def _search_core(part: Instance, mu: float, *, node_limit: int, good_enough: float, promise_ties: bool) -> SearchResult:
-    """A short search; if that does not end, the proof by number; if that fails, a long search."""
-
+    """All ties where promised; else a short search, if that does not end the proof by number, then a long search."""
     if promise_ties:
         every_tie = search(part, mu, node_limit=node_limit)
         if not every_tie.limit_reached:
@@ -137,64 +133,3 @@ def _search_core(part: Instance, mu: float, *, node_limit: int, good_enough: flo
             return replace(short, survivors=finalists, shortfall=0.0, limit_reached=False)
     long = search_part(node_limit - short.node_count, good_enough)
     return replace(long, node_count=short.node_count + long.node_count)
-
-
-def _best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: IntArray, rows: BoolArray) -> BoolArray:
-    """The set with the largest exact objective, of those that differ from `goes` in the core by one of the rows.
-
-    Of equals the one by the tie rule. Σ_E l − μT/X is compared by cross-multiplied integers: the near-ties may be
-    thousands, and fractions are slow.
-    """
-    assert len(rows), "the best set found always survives"
-    chosen = goes.copy()
-    chosen[core] = rows[0]
-    if len(rows) == 1:
-        return chosen
-    losses, loss_unit, contributions, kept, total = instance.integers
-    price = Fraction(mu) * total / loss_unit  # μT in the integers' units
-    core_losses = [losses[i] for i in core.tolist()]
-    core_contributions = [contributions[i] for i in core.tolist()]
-    settled_to_stay = ~goes
-    settled_to_stay[core] = False
-    kept += sum(compress(contributions, settled_to_stay.tolist()))
-
-    best, best_lost, best_x = 0, 0, 0
-    for row, going in _distinct(rows, core_losses, core_contributions):
-        lost = sum(compress(core_losses, going))
-        x = kept + sum(compress(core_contributions, map(not_, going)))
-        if best_x:
-            ahead = (lost - best_lost) * x * best_x * price.denominator - price.numerator * (best_x - x)
-            if ahead < 0 or (ahead == 0 and not _wins_tie(rows[row], rows[best])):
-                continue
-        best, best_lost, best_x = row, lost, x
-    chosen[core] = rows[best]
-    return chosen
-
-
-def _distinct(rows: BoolArray, losses: list[int], contributions: list[int]) -> Iterator[tuple[int, list[bool]]]:
-    """Rows by number; of many with equal sums only the one that wins their tie."""
-    if len(rows) <= _FEW_ROWS or rows.shape[1] > 62:
-        yield from enumerate(rows.tolist())
-        return
-    # The sums in digits of 32 bits, which int64 adds without overflow; carried over, equal sums have equal digits.
-    digits: list[IntArray] = []
-    going = rows.astype(np.int64)
-    for figures in (losses, contributions):
-        carry = np.zeros(len(rows), np.int64)
-        for shift in range(0, max(figures).bit_length() + rows.shape[1].bit_length(), 32):
-            carry = carry + going @ np.array([figure >> shift & 0xFFFFFFFF for figure in figures])
-            digits.append(carry & 0xFFFFFFFF)
-            carry >>= 32
-    counts = going.sum(axis=1)
-    order_code = going @ (1 << np.arange(rows.shape[1])[::-1])  # smaller = retains the earlier at the first difference
-    ranked = np.lexsort((order_code, counts, *digits))
-    sums = np.array(digits)[:, ranked]
-    first = np.concatenate(([True], (sums[:, 1:] != sums[:, :-1]).any(axis=0)))
-    for row in ranked[first].tolist():
-        yield row, rows[row].tolist()
-
-
-def _wins_tie(goes: BoolArray, other: BoolArray) -> bool:
-    """The larger retained set wins, then the one that retains the earlier client where the two first differ."""
-    goes_count, other_count = int(goes.sum()), int(other.sum())
-    return goes_count < other_count or (goes_count == other_count and bool(other[np.argmax(goes != other)]))
