@@ -1,0 +1,91 @@
+"""What the conductor asks of the clients: one Protocol that speaks to the whole set at once.
+
+Each call names the clients it asks and may be answered by fewer; who does not answer is absent for the round. Models
+never pass through here: the set keeps them, and the conductor names them by the clients they are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from commonweal.records import Event, RoundRecord
+
+Coalition = frozenset[str]
+Scores = NDArray[np.float64]
+"""One score for each validation sample of a client, in the order in which the samples came; hits are 0 and 1."""
+
+State = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A client's answer to a new round: its data as they stand, and the scores of the model it received."""
+
+    sample_count: int  # declared as new
+    training_count: int
+    validation_count: int
+    scores: Scores
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """A client's answer to one iteration."""
+
+    step_count: int  # mini-batches
+    loss: float  # mean over the iteration's samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A client's figures of the round, computed at home. Utility and cost are its own affair and may be missing."""
+
+    profit: float
+    profit_draws: NDArray[np.float64] | None = None  # the profit in each bootstrap draw
+    previous_accuracy: float
+    utility: float | None = None
+    cost: float | None = None
+    events: tuple[Event, ...] = field(default=())
+
+
+class ClientSet(Protocol):
+    """Clients in this process, in others, or on other machines."""
+
+    def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
+        """Let new data arrive and score the model that starts the round."""
+        ...
+
+    def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
+        """Train local models from the adopted one; they replace those of the iteration before."""
+        ...
+
+    def evaluate(
+        self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]
+    ) -> Mapping[str, Mapping[Coalition, Scores]]:
+        """Score the aggregate of each coalition's local models; the empty one is the model that started the round."""
+        ...
+
+    def adopt(self, coalition: Coalition) -> None:
+        """Make the aggregate of these clients' local models the federation's model."""
+        ...
+
+    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Report]:
+        """Ask for profits, measured with the adopted model."""
+        ...
+
+    def close_round(self, record: RoundRecord) -> None:
+        """Tell the decision; the eliminated get no further model."""
+        ...
+
+    def save(self) -> State:
+        """All that the next round depends on."""
+        ...
+
+    def restore(self, round_number: int, state: State) -> None:
+        """Continue after this round as if never interrupted."""
+        ...

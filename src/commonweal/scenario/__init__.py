@@ -1,0 +1,1 @@
+"""A scenario: the complete, frozen description of a federation, read from TOML."""

@@ -1,0 +1,118 @@
+"""The nouns of a scenario. All frozen; `scenario.toml_file` reads and validates them.
+
+Amounts are in units of utility; a step is one mini-batch of local training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from commonweal.records import Rules
+
+ModelName = Literal["compact", "fedbn-digits"]
+AlgorithmName = Literal["fedavg", "fedbn", "fedprox", "scaffold"]
+MeasureName = Literal["quantity", "marginal", "shapley", "adaptive", "leverage", "tmc", "gtg"]
+ScoreName = Literal["hit", "probability"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelNoise:
+    """Each label is replaced, with this probability, by one drawn uniformly from the other classes."""
+
+    probability: float
+    training_only: bool = False  # validation labels stay true: a variant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duplicates:
+    """This fraction of the samples a client declares each round are copies of samples it had; copies cost nothing."""
+
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Untrained:
+    """A free rider that returns the model as it received it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noised:
+    """A free rider that returns the received model with light noise, to look trained."""
+
+    deviation: float  # of the noise, as a multiple of the standard deviation of each tensor's entries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled:
+    """A free rider that returns the received model times a factor."""
+
+    factor: float
+
+
+Defect = LabelNoise | Duplicates | Untrained | Noised | Scaled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSpec:
+    """One client: what it holds, what a gain is worth to it, what it spends."""
+
+    name: str
+    source: str  # of its samples, e.g. "mnist"
+    samples_per_round: float  # λ of the Poisson arrivals
+    unit_value: float = 1.0  # worth of a gain in accuracy of 1
+    cost_per_sample: float = 0.0
+    cost_per_step: float = 0.0
+    cost_per_round: float = 0.0
+    defect: Defect | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSpec:
+    """How samples reach the clients."""
+
+    validation_share: float = 0.3
+    label_skew: float | None = None  # Dirichlet concentration over labels, of clients on one source; None: no skew
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningSpec:
+    """How a round learns."""
+
+    model: ModelName = "compact"
+    algorithm: AlgorithmName = "fedavg"
+    learning_rate: float = 0.05
+    batch_size: int = 32
+    local_epochs: int = 1  # an iteration
+    iteration_limit: int = 5  # a round
+    stop_below: float = 0.01  # a round ends when no client's accuracy changed by this much in an iteration
+    proximal_weight: float = 0.01  # of FedProx alone
+    score: ScoreName = "hit"  # of one validation sample: right or wrong, or the probability given to the true class
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MechanismSpec:
+    """How a round is valued and decided."""
+
+    rules: Rules
+    grace_rounds: int = 0
+    measure: MeasureName = "marginal"
+    evaluation_limit: int | None = None  # coalition models a round, of the sampled measures alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A complete description of a federation; with its seed, of one replication."""
+
+    name: str
+    description: str
+    round_count: int
+    seed: int
+    clients: tuple[ClientSpec, ...]
+    mechanism: MechanismSpec
+    data: DataSpec = field(default_factory=DataSpec)
+    learning: LearningSpec = field(default_factory=LearningSpec)
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return tuple(client.name for client in self.clients)
