@@ -1,0 +1,29 @@
+"""FedAvg (McMahan et al. 2017, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from commonweal.learning.algorithms.protocol import Descent, LocalResult
+
+
+class FedAvg:
+    """Everything is averaged, BN statistics too."""
+
+    def first_memory(self, initial: Tensor) -> Tensor:
+        return initial.new_empty(0)
+
+    def first_server_memory(self, initial: Tensor) -> Tensor:
+        return initial.new_empty(0)
+
+    def personal(self, shared: Tensor, memory: Tensor) -> Tensor:
+        return shared
+
+    def local(self, shared: Tensor, server_memory: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
+        model, _ = descend(shared)  # w ← w − η ∇ℓ(w; b) for each batch b
+        return LocalResult(model=model, memory=memory, signal=memory)
+
+    def serve(self, server_memory: Tensor, signals: Sequence[Tensor], client_count: int) -> Tensor:
+        return server_memory

@@ -1,0 +1,35 @@
+"""FedBN (Li et al. 2021, Algorithm 1): for clients whose data look different."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from commonweal.learning.algorithms.protocol import Descent, LocalResult
+from commonweal.learning.models import Layout
+
+
+class FedBN:
+    """Batch normalisation, its scales, shifts and statistics, stays with the client; all else is averaged."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._norms = layout.norms
+
+    def first_memory(self, initial: Tensor) -> Tensor:
+        return initial[self._norms].clone()
+
+    def first_server_memory(self, initial: Tensor) -> Tensor:
+        return initial.new_empty(0)
+
+    def personal(self, shared: Tensor, memory: Tensor) -> Tensor:
+        model = shared.clone()
+        model[self._norms] = memory
+        return model
+
+    def local(self, shared: Tensor, server_memory: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
+        model, _ = descend(self.personal(shared, memory))
+        return LocalResult(model=model, memory=model[self._norms].clone(), signal=server_memory)
+
+    def serve(self, server_memory: Tensor, signals: Sequence[Tensor], client_count: int) -> Tensor:
+        return server_memory

@@ -1,0 +1,35 @@
+"""FedProx (Li et al. 2020, Algorithm 2): FedAvg with a pull towards the shared model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from commonweal.learning.algorithms.protocol import Descent, LocalResult
+from commonweal.learning.models import Layout
+
+
+class FedProx:
+    """Each client minimises ℓ(w) + ρ/2 ‖w − w_shared‖²; ρ is the proximal weight (the authors' μ)."""
+
+    def __init__(self, layout: Layout, proximal_weight: float) -> None:
+        self._trainable = layout.trainable
+        self._proximal_weight = proximal_weight
+
+    def first_memory(self, initial: Tensor) -> Tensor:
+        return initial.new_empty(0)
+
+    def first_server_memory(self, initial: Tensor) -> Tensor:
+        return initial.new_empty(0)
+
+    def personal(self, shared: Tensor, memory: Tensor) -> Tensor:
+        return shared
+
+    def local(self, shared: Tensor, server_memory: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
+        anchor = shared[self._trainable]
+        model, _ = descend(shared, lambda w: self._proximal_weight * (w - anchor))
+        return LocalResult(model=model, memory=memory, signal=memory)
+
+    def serve(self, server_memory: Tensor, signals: Sequence[Tensor], client_count: int) -> Tensor:
+        return server_memory

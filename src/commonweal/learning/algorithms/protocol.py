@@ -1,0 +1,56 @@
+"""What an algorithm of federated learning decides; everything else is common to all of them.
+
+Models and memories are flat vectors (see `learning.models`). A memory is what a client, or the server, keeps from one
+iteration to the next; it is empty where an algorithm needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from commonweal.learning.learner import Correction
+
+
+class Descent(Protocol):
+    """A client's local mini-batch gradient descent on its own data."""
+
+    def __call__(self, start: Tensor, correction: Correction | None = None) -> tuple[Tensor, int]:
+        """From a model to the trained model and the number of steps."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalResult:
+    """What local training left behind."""
+
+    model: Tensor
+    memory: Tensor  # stays with the client
+    signal: Tensor  # goes to the server beside the model
+
+
+class Algorithm(Protocol):
+    """One file each: fedavg, fedbn, fedprox, scaffold."""
+
+    def first_memory(self, initial: Tensor) -> Tensor:
+        """A client's memory before the first round."""
+        ...
+
+    def first_server_memory(self, initial: Tensor) -> Tensor:
+        """The server's memory before the first round."""
+        ...
+
+    def personal(self, shared: Tensor, memory: Tensor) -> Tensor:
+        """A shared model as a client uses it, for training and for evaluation."""
+        ...
+
+    def local(self, shared: Tensor, server_memory: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
+        """A client's part of an iteration."""
+        ...
+
+    def serve(self, server_memory: Tensor, signals: Sequence[Tensor], client_count: int) -> Tensor:
+        """The server's memory after an iteration of `client_count` active clients, some of which sent signals."""
+        ...

@@ -1,0 +1,194 @@
+"""The fast learner: forward and backward pass written out, for one core.
+
+Against autograd on modules it saves: gradients of large layers (the step is added to the weights by the very product
+that would have made the gradient), slow memory layouts (images are height, width, channel throughout), three quarters
+of the rectifiers (they come after pooling, which changes nothing), and the passes of batch normalisation when scoring
+(folded into the kernels). `plain` is the same mathematics in PyTorch's own words, and its oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from commonweal.learning.learner import Correction
+from commonweal.learning.models import NORM_EPSILON, Layout
+from commonweal.scenario.spec import ScoreName
+
+_aten = torch.ops.aten
+_CHUNK = 64  # samples scored at once, so that their activations stay in the cache
+
+
+class _Normed(NamedTuple):
+    """What the backward pass of batch normalisation needs."""
+
+    raw: Tensor
+    out: Tensor
+    mean: Tensor
+    inverse_deviation: Tensor
+
+
+class _Layer(NamedTuple):
+    """What a layer leaves for its backward pass."""
+
+    x: Tensor
+    weight: Tensor
+    normed: _Normed
+    winners: Tensor | None  # of pooling
+    rectified: Tensor
+
+
+class FastLearner:
+    """Trains and scores model vectors of one layout."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    @torch.no_grad()
+    def train(
+        self,
+        vector: Tensor,
+        images: Tensor,
+        labels: Tensor,
+        epochs: Sequence[Sequence[Tensor]],
+        learning_rate: float,
+        correction: Correction | None = None,
+    ) -> tuple[Tensor, float]:
+        vector = vector.clone()
+        loss_sum = 0.0
+        for batches in epochs:
+            for number, batch in enumerate(batches):
+                added = None if correction is None else correction(vector[self.layout.trainable])
+                layers, features = self._forward(vector, images[batch], averaging=1 / (number + 1))
+                gradient, loss = self._head_step(vector, features, labels[batch], learning_rate)
+                self._backward_steps(vector, layers, gradient, learning_rate)
+                if added is not None:
+                    vector[self.layout.trainable].sub_(added, alpha=learning_rate)
+                loss_sum += loss
+        return vector, loss_sum / sum(len(batch) for batches in epochs for batch in batches)
+
+    @torch.no_grad()
+    def score(self, vector: Tensor, images: Tensor, labels: Tensor, kind: ScoreName) -> Tensor:
+        logits = torch.cat([self._logits(vector, chunk) for chunk in torch.split(images, _CHUNK)])
+        if kind == "hit":
+            return (logits.argmax(1) == labels).double()
+        return logits.double().softmax(1).gather(1, labels[:, None])[:, 0]
+
+    def _forward(self, vector: Tensor, images: Tensor, *, averaging: float) -> tuple[list[_Layer], Tensor]:
+        """The five normalised layers. BN statistics become the mean over the batches of the epoch up to this one."""
+        layout = self.layout
+
+        def normed(i: int, raw: Tensor) -> _Normed:
+            out, mean, inverse_deviation = torch.native_batch_norm(
+                raw, layout.scales[i].of(vector), layout.shifts[i].of(vector),
+                layout.means[i].of(vector), layout.variances[i].of(vector), True, averaging, NORM_EPSILON,
+            )  # fmt: skip
+            return _Normed(raw, out, mean, inverse_deviation)
+
+        layers: list[_Layer] = []
+        x = images.permute(0, 3, 1, 2)
+        for i, (part, is_pooled) in enumerate(zip(layout.convolutions, layout.architecture.pools, strict=True)):
+            kernel = part.of(vector).permute(0, 3, 1, 2)
+            norm = normed(i, torch.conv2d(x, kernel, None, 1, kernel.shape[-1] // 2))
+            if is_pooled:
+                peaks, winners = _aten.max_pool2d_with_indices(norm.out, [2, 2])
+                layers.append(_Layer(x, kernel, norm, winners, peaks.relu_()))
+            else:
+                layers.append(_Layer(x, kernel, norm, None, norm.out.relu_()))
+            x = layers[-1].rectified
+        x = x.permute(0, 2, 3, 1).reshape(len(images), -1)
+        for i, part in enumerate(layout.linears, start=len(layers)):
+            weight = part.of(vector)
+            norm = normed(i, x @ weight.t())
+            layers.append(_Layer(x, weight, norm, None, norm.out.relu_()))
+            x = layers[-1].rectified
+        return layers, x
+
+    def _head_step(
+        self, vector: Tensor, features: Tensor, labels: Tensor, learning_rate: float
+    ) -> tuple[Tensor, float]:
+        """Step of the last layer; returns the gradient at its input, and the sum of the losses."""
+        head, bias = self.layout.head.of(vector), self.layout.head_bias.of(vector)
+        log_probabilities = torch.addmm(bias, features, head.t()).log_softmax(1)
+        loss = -float(log_probabilities.gather(1, labels[:, None]).sum())
+        gradient = (log_probabilities.exp() - functional.one_hot(labels, len(bias))) / len(labels)
+        passed_on = gradient @ head
+        head.addmm_(gradient.t(), features, alpha=-learning_rate)
+        bias.sub_(gradient.sum(0), alpha=learning_rate)
+        return passed_on, loss
+
+    def _backward_steps(self, vector: Tensor, layers: list[_Layer], gradient: Tensor, learning_rate: float) -> None:
+        """Steps of the other layers, last to first; each weight moves once it has passed the gradient on."""
+        layout = self.layout
+        convolution_count = len(layout.convolutions)
+        for i, layer in reversed(list(enumerate(layers))):
+            if i == convolution_count - 1:
+                batch_size, channel_count, height, width = layer.rectified.shape
+                gradient = gradient.view(batch_size, height, width, channel_count).permute(0, 3, 1, 2)
+            gradient = _aten.threshold_backward(gradient, layer.rectified, 0)
+            if layer.winners is not None:
+                gradient = _aten.max_pool2d_with_indices_backward(
+                    gradient, layer.normed.out, [2, 2], [2, 2], [0, 0], [1, 1], False, layer.winners
+                )
+            norm, scale = layer.normed, layout.scales[i].of(vector)
+            gradient, to_scale, to_shift = _aten.native_batch_norm_backward(
+                gradient, norm.raw, scale, None, None, norm.mean, norm.inverse_deviation, True, NORM_EPSILON, [True] * 3
+            )
+            scale.sub_(to_scale, alpha=learning_rate)
+            layout.shifts[i].of(vector).sub_(to_shift, alpha=learning_rate)
+            if i >= convolution_count:
+                passed_on = gradient @ layer.weight
+                layer.weight.addmm_(gradient.t(), layer.x, alpha=-learning_rate)
+                gradient = passed_on
+            elif i == 0:
+                layer.weight.sub_(_kernel_gradient(gradient, layer.x, layer.weight), alpha=learning_rate)
+            else:
+                gradient, to_kernel, _ = _convolution_backward(gradient, layer.x, layer.weight, [True, True, False])
+                layer.weight.sub_(to_kernel, alpha=learning_rate)
+
+    def _logits(self, vector: Tensor, images: Tensor) -> Tensor:
+        """As `_forward`, with the stored statistics."""
+        layout = self.layout
+        x = images.permute(0, 3, 1, 2)
+        for i, (part, is_pooled) in enumerate(zip(layout.convolutions, layout.architecture.pools, strict=True)):
+            factor, shift = self._folded(vector, i)
+            kernel = (part.of(vector) * factor[:, None, None, None]).permute(0, 3, 1, 2)
+            x = torch.conv2d(x, kernel, shift, 1, kernel.shape[-1] // 2)
+            x = (functional.max_pool2d(x, 2) if is_pooled else x).relu_()
+        x = x.permute(0, 2, 3, 1).reshape(len(images), -1)
+        for i, part in enumerate(layout.linears, start=len(layout.convolutions)):
+            factor, shift = self._folded(vector, i)
+            x = torch.addcmul(shift, x @ part.of(vector).t(), factor).relu_()
+        return torch.addmm(layout.head_bias.of(vector), x, layout.head.of(vector).t())
+
+    def _folded(self, vector: Tensor, i: int) -> tuple[Tensor, Tensor]:
+        """Batch normalisation with stored statistics as factor · x + shift."""
+        layout = self.layout
+        factor = layout.scales[i].of(vector) * (layout.variances[i].of(vector) + NORM_EPSILON).rsqrt()
+        return factor, layout.shifts[i].of(vector) - layout.means[i].of(vector) * factor
+
+
+def _kernel_gradient(gradient: Tensor, x: Tensor, kernel: Tensor) -> Tensor:
+    """Gradient of the first kernel; of grey images by one matrix product, five times as fast as the general way."""
+    out_count, in_count, size, _ = kernel.shape
+    if in_count > 1:
+        return _convolution_backward(gradient, x, kernel, [False, True, False])[1]
+    batch_size, _, height, width = x.shape
+    padded = functional.pad(x[:, 0], [size // 2] * 4)
+    by_image, by_row, by_column = padded.stride()
+    windows = padded.as_strided(
+        (size, size, batch_size, height, width), (by_row, by_column, by_image, by_row, by_column)
+    )
+    products = windows.reshape(size * size, -1) @ gradient.permute(0, 2, 3, 1).reshape(-1, out_count)
+    return products.t().reshape(out_count, 1, size, size)
+
+
+def _convolution_backward(gradient: Tensor, x: Tensor, kernel: Tensor, wanted: list[bool]) -> tuple[Tensor, ...]:
+    padding = kernel.shape[-1] // 2
+    return _aten.convolution_backward(  # type: ignore[no-any-return]
+        gradient, x, kernel, None, [1, 1], [padding] * 2, [1, 1], False, [0, 0], 1, wanted
+    )

@@ -1,0 +1,104 @@
+"""The networks, as descriptions: six layers, and where each of their tensors lies in one flat vector.
+
+A model is a vector of floats. Averaging models, sending them, saving them and telling BN layers from the rest are then
+single operations on vectors and slices; only the two learners (`plain`, `fast`) know what the entries mean.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from commonweal.scenario.spec import ModelName
+
+CLASS_COUNT = 10
+NORM_EPSILON = 1e-5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    """Three convolutions and three fully connected layers; batch normalisation after all but the last."""
+
+    channels: tuple[int, int, int]
+    kernel_sizes: tuple[int, int, int]  # odd; the image keeps its size
+    pools: tuple[bool, bool, bool]  # whether 2 x 2 max pooling follows
+    hidden: tuple[int, int]
+
+
+ARCHITECTURES: dict[ModelName, Architecture] = {
+    # Sized for CPUs; docs/decisions/012 shows what the widths were chosen from.
+    "compact": Architecture(channels=(16, 32, 64), kernel_sizes=(5, 3, 3), pools=(True, True, True), hidden=(128, 64)),
+    # The reference model of the FedBN code, without the biases that batch normalisation cancels.
+    "fedbn-digits": Architecture(
+        channels=(64, 64, 128), kernel_sizes=(5, 5, 5), pools=(True, True, False), hidden=(2048, 512)
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One tensor of a model: its shape and where it starts in the vector."""
+
+    start: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def of(self, vector: Tensor) -> Tensor:
+        """This tensor of the model `vector`, as a view."""
+        return vector[self.start : self.start + self.size].view(self.shape)
+
+
+class Layout:
+    """Where the tensors of an architecture lie in the vector: weights, then BN scales and shifts, then BN statistics.
+
+    Weights of convolutions are (out, height, width, in), of fully connected layers (out, in); the first of these takes
+    the image as (height, width, channel).
+    """
+
+    def __init__(self, architecture: Architecture, image_shape: tuple[int, int, int]) -> None:
+        height, width, channel_count = image_shape
+        self.architecture = architecture
+        self.image_shape = image_shape
+        self._end = 0
+        channels = (channel_count, *architecture.channels)
+        self.convolutions = [
+            self._part(channels[i + 1], size, size, channels[i]) for i, size in enumerate(architecture.kernel_sizes)
+        ]
+        for pooled in architecture.pools:
+            height, width = (height // 2, width // 2) if pooled else (height, width)
+        features = (height * width * channels[-1], *architecture.hidden)
+        self.linears = [self._part(features[i + 1], features[i]) for i in range(2)]
+        self.head = self._part(CLASS_COUNT, features[-1])
+        self.head_bias = self._part(CLASS_COUNT)
+        self.weights = slice(0, self._end)
+        widths = (*architecture.channels, *architecture.hidden)
+        self.scales = [self._part(width) for width in widths]
+        self.shifts = [self._part(width) for width in widths]
+        self.trainable = slice(0, self._end)
+        self.means = [self._part(width) for width in widths]
+        self.variances = [self._part(width) for width in widths]
+        self.statistics = slice(self.trainable.stop, self._end)
+        self.norms = slice(self.weights.stop, self._end)
+        self.size = self._end
+
+    def _part(self, *shape: int) -> Part:
+        part = Part(self._end, shape)
+        self._end += part.size
+        return part
+
+    def initial(self, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
+        """An untrained model: weights uniform within ±1/√(inputs), as PyTorch's layers start; BN layers do nothing."""
+        vector = torch.zeros(self.size, dtype=torch.float64)
+        for part in (*self.convolutions, *self.linears, self.head, self.head_bias):
+            input_count = math.prod((self.head if part is self.head_bias else part).shape[1:])
+            bound = 1 / math.sqrt(input_count)
+            part.of(vector).uniform_(-bound, bound, generator=generator)
+        for part in (*self.scales, *self.variances):
+            part.of(vector).fill_(1.0)
+        return vector.to(dtype)

@@ -1,0 +1,136 @@
+"""The plain learner: PyTorch's modules, autograd and optimiser, as anybody would write it. The oracle of `fast`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from commonweal.learning.learner import Correction
+from commonweal.learning.models import NORM_EPSILON, Layout
+from commonweal.scenario.spec import ScoreName
+
+
+class Network(nn.Module):
+    """The architecture as a module."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__()
+        architecture = layout.architecture
+        self.pools = architecture.pools
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(shape[3], shape[0], shape[1], padding=shape[1] // 2, bias=False)
+            for shape in (part.shape for part in layout.convolutions)
+        )
+        self.linears = nn.ModuleList(nn.Linear(part.shape[1], part.shape[0], bias=False) for part in layout.linears)
+        self.head = nn.Linear(layout.head.shape[1], layout.head.shape[0])
+        # momentum=None: statistics are the plain average of the batches since they were reset.
+        norms: list[nn.Module] = [nn.BatchNorm2d(c, NORM_EPSILON, momentum=None) for c in architecture.channels]
+        norms += [nn.BatchNorm1d(h, NORM_EPSILON, momentum=None) for h in architecture.hidden]
+        self.norms = nn.ModuleList(norms)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for convolution, norm, is_pooled in zip(self.convolutions, self.norms[:3], self.pools, strict=True):
+            x = functional.relu(norm(convolution(x)))
+            if is_pooled:
+                x = functional.max_pool2d(x, 2)
+        x = x.permute(0, 2, 3, 1).flatten(1)
+        for linear, norm in zip(self.linears, self.norms[3:], strict=True):
+            x = functional.relu(norm(linear(x)))
+        logits: Tensor = self.head(x)
+        return logits
+
+
+class PlainLearner:
+    """Trains and scores model vectors of one layout."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self._network = Network(layout)
+
+    def train(
+        self,
+        vector: Tensor,
+        images: Tensor,
+        labels: Tensor,
+        epochs: Sequence[Sequence[Tensor]],
+        learning_rate: float,
+        correction: Correction | None = None,
+    ) -> tuple[Tensor, float]:
+        network = self.to_network(vector)
+        optimiser = torch.optim.SGD(network.parameters(), lr=learning_rate)
+        images = _channels_first(images)
+        losses: list[Tensor] = []
+        network.train()
+        for batches in epochs:
+            for norm in network.norms:
+                norm.reset_running_stats()  # type: ignore[operator]
+            for batch in batches:
+                added = None
+                if correction is not None:
+                    added = correction(self.to_vector(network)[self.layout.trainable])
+                optimiser.zero_grad()
+                loss = functional.cross_entropy(network(images[batch]), labels[batch])
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+                if added is not None:
+                    moved = self.to_vector(network)
+                    moved[self.layout.trainable] -= learning_rate * added
+                    self.load(network, moved)
+                losses.append(loss.detach() * len(batch))
+        sample_count = sum(len(batch) for batches in epochs for batch in batches)
+        return self.to_vector(network), float(torch.stack(losses).sum()) / sample_count
+
+    @torch.no_grad()
+    def score(self, vector: Tensor, images: Tensor, labels: Tensor, kind: ScoreName) -> Tensor:
+        network = self.to_network(vector)
+        network.eval()
+        logits: Tensor = network(_channels_first(images))
+        if kind == "hit":
+            return (logits.argmax(1) == labels).double()
+        return logits.double().softmax(1).gather(1, labels[:, None])[:, 0]
+
+    def to_network(self, vector: Tensor) -> Network:
+        """The one module of this learner, with the entries of the vector."""
+        network = self._network.to(vector.dtype)
+        self.load(network, vector)
+        return network
+
+    @torch.no_grad()
+    def load(self, network: Network, vector: Tensor) -> None:
+        for tensor, entries in self._pairs(network, vector):
+            tensor.copy_(entries)
+
+    @torch.no_grad()
+    def to_vector(self, network: Network) -> Tensor:
+        """The entries of the module as a vector."""
+        vector = torch.zeros(self.layout.size, dtype=network.head.weight.dtype)
+        for tensor, entries in self._pairs(network, vector):
+            entries.copy_(tensor)
+        return vector
+
+    def _pairs(self, network: Network, vector: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Each tensor of the module beside its place in the vector, in the module's order of dimensions."""
+        layout = self.layout
+        parts = [part.of(vector) for part in (*layout.linears, layout.head, layout.head_bias)]
+        tensors = [*network.convolutions.parameters(), *network.linears.parameters(), *network.head.parameters()]
+        pairs = list(zip(tensors, [p.of(vector).permute(0, 3, 1, 2) for p in layout.convolutions] + parts, strict=True))
+        for i, norm in enumerate(network.norms):
+            assert isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d)
+            assert norm.running_mean is not None
+            assert norm.running_var is not None
+            for tensor, part in (
+                (norm.weight, layout.scales[i]),
+                (norm.bias, layout.shifts[i]),
+                (norm.running_mean, layout.means[i]),
+                (norm.running_var, layout.variances[i]),
+            ):
+                pairs.append((tensor, part.of(vector)))
+        return pairs
+
+
+def _channels_first(images: Tensor) -> Tensor:
+    # clone, because .contiguous() leaves grey images in a layout that PyTorch takes for channels-last
+    return images.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
