@@ -1,0 +1,127 @@
+"""What each client of a scenario receives in each round; the simulator's one door to the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from commonweal.data.arrival import Arrivals
+from commonweal.data.defects import copied_share, copies, noisy_labels
+from commonweal.data.pools import make_pools
+from commonweal.data.samples import Images, Indices, Labels, Samples
+from commonweal.data.sources import load_source
+from commonweal.errors import InputError
+from commonweal.scenario.spec import ClientSpec, Duplicates, LabelNoise, Scenario
+
+_LEAST_TRAINING = 2  # batch normalisation needs two samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What is new to a client in a round; it keeps what it got before."""
+
+    client: str
+    round_number: int
+    training_images: Images
+    training_labels: Labels
+    validation_images: Images
+    validation_labels: Labels
+    declared_count: int  # samples the client says are new: fresh ones and copies
+    fresh_count: int  # samples it really drew, and pays for
+    is_dry: bool  # its pool had fewer samples than should have arrived
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """The samples of a scenario. Nothing changes after it is built: `arrive` answers for any round, in any order."""
+
+    sources: Mapping[str, Samples]
+    pools: Mapping[str, Indices]
+    image_shape: tuple[int, int, int]  # (rows, columns, channels) of every image delivered
+    _arrivals: Mapping[str, Arrivals]
+    _clients: Mapping[str, ClientSpec]
+
+    @classmethod
+    def for_scenario(cls, scenario: Scenario, directory: Path | None) -> Holdings:
+        """Load each source once, divide it, and refuse what could not start its first round."""
+        clients = {client.name: client for client in scenario.clients}
+        names = dict.fromkeys(client.source for client in scenario.clients)
+        sources = {name: load_source(name, directory) for name in names}
+        image_shape = _common_shape(sources)
+        pools = make_pools(scenario.clients, sources, scenario.seed, scenario.data.label_skew)
+        arrivals = {
+            name: Arrivals(
+                client=name,
+                pool=pools[name],
+                samples_per_round=client.samples_per_round,
+                validation_share=scenario.data.validation_share,
+                seed=scenario.seed,
+                copied_share=copied_share(client.defect),
+            )
+            for name, client in clients.items()
+        }
+        holdings = cls(sources=sources, pools=pools, image_shape=image_shape, _arrivals=arrivals, _clients=clients)
+        for name in clients:
+            holdings._check_start(name)
+        return holdings
+
+    def arrive(self, client: str, round_number: int) -> Delivery:
+        """What the client receives in the round; rounds count from 1."""
+        spec, arrivals = self._clients[client], self._arrivals[client]
+        labels = self.sources[spec.source].labels
+        arrival = arrivals.in_round(round_number)
+        copied = copies(arrivals, round_number)
+        training = np.concatenate([arrival.training, copied])
+        training_labels, validation_labels = labels[training], labels[arrival.validation]
+        if isinstance(spec.defect, LabelNoise):
+            training_labels, validation_labels = noisy_labels(
+                training_labels,
+                validation_labels,
+                spec.defect,
+                seed=arrivals.seed,
+                client=client,
+                round_number=round_number,
+            )
+        return Delivery(
+            client=client,
+            round_number=round_number,
+            training_images=self._images(spec.source, training),
+            training_labels=training_labels,
+            validation_images=self._images(spec.source, arrival.validation),
+            validation_labels=validation_labels,
+            declared_count=arrival.drawn_count + len(copied),
+            fresh_count=arrival.drawn_count,
+            is_dry=arrival.is_dry,
+        )
+
+    def _images(self, source: str, indices: Indices) -> Images:
+        images = self.sources[source].images[indices]
+        # Beside coloured sources a grey one is repeated in all three channels.
+        return images if images.shape[3] == self.image_shape[2] else np.repeat(images, self.image_shape[2], axis=3)
+
+    def _check_start(self, client: str) -> None:
+        first = self._arrivals[client].in_round(1)
+        training_count = len(first.training) + len(copies(self._arrivals[client], 1))
+        if training_count < _LEAST_TRAINING or len(first.validation) == 0:
+            way_out = "raise samples_per_round or change the seed"
+            if isinstance(self._clients[client].defect, Duplicates):
+                way_out = "lower the fraction of duplicates, or " + way_out
+            raise InputError(
+                f"the first round must bring each client {_LEAST_TRAINING} training samples and 1 validation sample, "
+                f"got {training_count} and {len(first.validation)} for client '{client}'; {way_out}"
+            )
+
+
+def _common_shape(sources: Mapping[str, Samples]) -> tuple[int, int, int]:
+    shapes = {name: samples.image_shape for name, samples in sources.items()}
+    (first, (rows, columns, _)), *others = shapes.items()
+    for name, shape in others:
+        if shape[:2] != (rows, columns):
+            raise InputError(
+                f"all sources of a scenario must have one image size, got {rows}×{columns} of {first!r} beside "
+                f"{shape[0]}×{shape[1]} of {name!r}; give all clients sources of one size"
+            )
+    return rows, columns, max(shape[2] for shape in shapes.values())

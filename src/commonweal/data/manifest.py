@@ -1,0 +1,84 @@
+"""`manifest.json` of a data directory: which files belong there, and their checksums."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from commonweal.errors import InputError
+
+FILE_NAME = "manifest.json"
+_VERSION = 1
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One file of a data directory."""
+
+    file: str  # a plain file name inside the directory
+    sha256: str
+    sample_count: int
+    image_shape: tuple[int, int, int]  # (rows, columns, channels) as clients get the images
+    note: str
+    licence: str
+
+
+def is_plain_name(name: str) -> bool:
+    """Fit to name a source and its file: letters, digits, dot, dash, underscore; no path."""
+    return _PLAIN_NAME.fullmatch(name) is not None
+
+
+def read_manifest(directory: Path) -> dict[str, Entry]:
+    """The entries by source name; none where there is no manifest."""
+    path = directory / FILE_NAME
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"a manifest must be readable JSON, got {type(error).__name__} in {path}; {_way_out(path)}"
+        ) from None
+    if not isinstance(document, dict) or document.get("version") != _VERSION:
+        raise InputError(f"a manifest must say version {_VERSION}, got another or none in {path}; {_way_out(path)}")
+    sources = document.get("sources")
+    if not isinstance(sources, dict):
+        raise InputError(f"a manifest must hold an object 'sources', got none in {path}; {_way_out(path)}")
+    return {name: _entry(name, found, path) for name, found in sources.items()}
+
+
+def to_json(entries: Mapping[str, Entry]) -> str:
+    """The text of the manifest; the same entries give the same text."""
+    document = {"version": _VERSION, "sources": {name: asdict(entries[name]) for name in sorted(entries)}}
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _entry(name: str, found: Any, path: Path) -> Entry:
+    where = f"for source {name!r} in {path}; {_way_out(path)}"
+    wanted = {field.name for field in fields(Entry)}
+    if not is_plain_name(name) or not isinstance(found, dict) or set(found) != wanted:
+        raise InputError(f"a manifest entry must have a plain name and {', '.join(sorted(wanted))}, got others {where}")
+    shape, count = found["image_shape"], found["sample_count"]
+    texts = [found[key] for key in ("file", "sha256", "note", "licence")]
+    if not all(isinstance(text, str) for text in texts) or not is_plain_name(found["file"]):
+        raise InputError(f"a manifest entry must name a file inside its directory, got {found['file']!r} {where}")
+    if not _SHA256.fullmatch(found["sha256"]):
+        raise InputError(f"a sha256 must be 64 hexadecimal digits, got {found['sha256']!r} {where}")
+    is_shape = isinstance(shape, list) and len(shape) == 3 and all(_is_count(side) for side in shape)
+    if not is_shape or not _is_count(count):
+        raise InputError(f"counts must be whole numbers > 0, got {shape!r} and {count!r} {where}")
+    return Entry(**{**found, "image_shape": tuple(shape)})
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _way_out(path: Path) -> str:
+    return f"remove {path.name} and run `commonweal data import` again"

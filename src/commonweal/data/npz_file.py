@@ -1,0 +1,78 @@
+"""The file format of a data directory: a NumPy .npz with `images` (bytes, N×H×W or N×H×W×3) and `labels` (0..9)."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from commonweal.data.samples import CLASS_COUNT, Images, Labels
+from commonweal.errors import InputError
+
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest a zip file can say
+
+
+def from_npz(content: bytes, where: str) -> tuple[Images, Labels]:
+    """The samples in the bytes of an .npz; `where` names it in refusals. Never unpickles."""
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("one bare array, not an archive")
+            missing = sorted({"images", "labels"} - set(archive.files))
+            arrays = None if missing else (archive["images"], archive["labels"])
+    except (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(
+            f"a source must be a whole NumPy .npz file, got {_first_line(error)} in {where}; get or make it again"
+        ) from None
+    if arrays is None:
+        raise InputError(
+            f"a source must hold the arrays images and labels, got no {' and no '.join(missing)} in {where}; save it "
+            "with numpy.savez(file, images=..., labels=...)"
+        )
+    return _as_images(arrays[0], where), _as_labels(arrays[1], len(arrays[0]), where)
+
+
+def to_npz(images: Images, labels: Labels) -> bytes:
+    """The bytes of an .npz; the same samples give the same bytes on every machine.
+
+    Hence no compression (its bytes depend on the zlib at hand) and one fixed time for all members.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in (("images", images), ("labels", labels.astype(np.uint8))):
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _FIXED_TIME), member.getvalue())
+    return buffer.getvalue()
+
+
+def _as_images(array: NDArray[np.generic], where: str) -> Images:
+    grey, coloured = array.ndim == 3, array.ndim == 4 and array.shape[3] in (1, 3)
+    if array.dtype != np.uint8 or not (grey or coloured) or array.size == 0:
+        raise InputError(
+            f"images must be bytes (uint8) of shape N×H×W or N×H×W×3 with at least one sample, got {array.dtype} "
+            f"{'×'.join(map(str, array.shape))} in {where}; convert them"
+        )
+    images: Images = array[..., None] if grey else array  # type: ignore[assignment]
+    return np.ascontiguousarray(images)
+
+
+def _as_labels(array: NDArray[np.generic], image_count: int, where: str) -> Labels:
+    if array.dtype.kind not in "iu" or array.shape != (image_count,):
+        raise InputError(
+            f"labels must be whole numbers, one for each of the {image_count} images, got {array.dtype} "
+            f"{'×'.join(map(str, array.shape))} in {where}; convert them"
+        )
+    least, most = int(array.min()), int(array.max())
+    if least < 0 or most >= CLASS_COUNT:
+        raise InputError(
+            f"labels must be 0 to {CLASS_COUNT - 1}, got {least} to {most} in {where}; number the classes anew"
+        )
+    return array.astype(np.int64)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
