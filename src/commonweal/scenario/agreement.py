@@ -1,0 +1,122 @@
+"""Rules between keys. Each is checked where its keys are good on their own, so that a fault is told once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from commonweal.scenario.faults import Faults, shown
+from commonweal.scenario.keys import (
+    EXACT_SHAPLEY_CLIENTS,
+    FEWEST_CLIENTS,
+    MOST_CLIENTS,
+    RAW_RULE_CLIENTS,
+    SAMPLED_MEASURES,
+    fewest_evaluations,
+)
+from commonweal.scenario.spec import LearningSpec, MechanismSpec
+from commonweal.scenario.tables import Table
+
+Values = Mapping[str, Any]
+_DEFAULT_MEASURE = MechanismSpec.__dataclass_fields__["measure"].default
+
+
+def check_mechanism(table: Table, values: Values, client_count: int) -> None:
+    faults, path = table.faults, table.path
+    if values.get("contribution_rule") == "raw" and client_count > RAW_RULE_CLIENTS:
+        faults.add(
+            (*path, "contribution_rule"),
+            f'contribution_rule = "raw" takes at most {RAW_RULE_CLIENTS} clients',
+            f"{client_count}",
+            'write contribution_rule = "clip"',
+        )
+    if not _sound(table, values, "contribution", "evaluation_limit"):
+        return
+    measure = values.get("contribution", _DEFAULT_MEASURE)
+    limit = values.get("evaluation_limit")
+    if measure == "shapley" and client_count > EXACT_SHAPLEY_CLIENTS:
+        faults.add(
+            (*path, "contribution"),
+            f'contribution = "shapley" is exact and takes at most {EXACT_SHAPLEY_CLIENTS} clients',
+            f"{client_count}",
+            'write contribution = "adaptive" and evaluation_limit = 500',
+        )
+    if measure not in SAMPLED_MEASURES:
+        if limit is not None:
+            faults.add(
+                (*path, "evaluation_limit"),
+                f"evaluation_limit belongs to the sampled measures {', '.join(SAMPLED_MEASURES)}",
+                f"it beside {measure}",
+                "drop it",
+            )
+        return
+    fewest = fewest_evaluations(measure, client_count)
+    if limit is None:
+        faults.add(
+            (*path, "contribution"),
+            f'contribution = "{measure}" must come with evaluation_limit, the coalition models a round may evaluate',
+            "none",
+            f"add e.g. evaluation_limit = {max(64, 4 * fewest)}",
+        )
+    elif limit < fewest:
+        faults.add(
+            (*path, "evaluation_limit"),
+            f'evaluation_limit must be at least {fewest} for contribution = "{measure}" and {client_count} clients',
+            f"{limit}",
+            f"write e.g. {max(64, 4 * fewest)}",
+        )
+
+
+def check_learning(table: Table, values: Values) -> None:
+    algorithm = values.get("algorithm", LearningSpec().algorithm)
+    if "proximal_weight" in values and algorithm != "fedprox" and _sound(table, values, "algorithm"):
+        table.faults.add(
+            (*table.path, "proximal_weight"),
+            "proximal_weight belongs to the algorithm fedprox",
+            f"it beside {algorithm}",
+            'drop it, or write algorithm = "fedprox"',
+        )
+
+
+def check_client_count(count: int, faults: Faults) -> None:
+    if count == 0:
+        faults.add(
+            ("clients",),
+            f"a federation must have at least {FEWEST_CLIENTS} clients",
+            "none",
+            "add a [[clients]] table for each",
+        )
+    elif count < FEWEST_CLIENTS:
+        faults.add(
+            ("clients", 0),
+            f"a federation must have at least {FEWEST_CLIENTS} clients",
+            "only this one, who has nobody to share with",
+            "add another [[clients]] table",
+        )
+    elif count > MOST_CLIENTS:
+        faults.add(
+            ("clients", MOST_CLIENTS),
+            f"a federation must have at most {MOST_CLIENTS} clients",
+            f"{count}",
+            "split it into several federations",
+        )
+
+
+def check_distinct_names(clients: Sequence[Values], faults: Faults) -> None:
+    seen: dict[str, int] = {}
+    for position, client in enumerate(clients):
+        if "name" not in client:
+            continue
+        first = seen.setdefault(client["name"], position)
+        if first != position:
+            faults.add(
+                ("clients", position, "name"),
+                "clients must have distinct names",
+                f"{shown(client['name'])} for client number {position + 1} as for number {first + 1}",
+                "rename one of the two",
+            )
+
+
+def _sound(table: Table, values: Values, *keys: str) -> bool:
+    """Whether none of these keys was given with a value that is a fault by itself."""
+    return all(key in values or key not in table.given for key in keys)

@@ -1,0 +1,119 @@
+"""From plain tables, as TOML or JSON give them, to a scenario; every fault found on the way is gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from commonweal.records import Rules
+from commonweal.scenario.agreement import check_client_count, check_distinct_names, check_learning, check_mechanism
+from commonweal.scenario.faults import Faults, shown
+from commonweal.scenario.keys import CLIENT_KEYS, DEFECT_KIND, DEFECTS, SCENARIO_KEYS, TABLE_KEYS
+from commonweal.scenario.lines import KeyPath
+from commonweal.scenario.spec import ClientSpec, DataSpec, Defect, LearningSpec, MechanismSpec, Scenario
+from commonweal.scenario.tables import Table, present
+
+NEEDED_OF_SCENARIO = ("name", "rounds")
+NEEDED_OF_MECHANISM = ("mu",)
+NEEDED_OF_CLIENT = ("name", "source", "samples_per_round")
+DEFAULT_SEED = 1
+
+
+def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
+    """The scenario, or an `InputError` with all faults."""
+    root = Table(given=present(document), path=(), title="a scenario", faults=faults)
+    top = root.read(SCENARIO_KEYS, needed=NEEDED_OF_SCENARIO, tables=(*TABLE_KEYS, "clients"))
+    tables = {name: _subtable(root, name) for name in TABLE_KEYS}
+    values = {name: tables[name].read(keys, needed=_needed(root, name)) for name, keys in TABLE_KEYS.items()}
+    clients = _clients(root, tables["defaults"], values["defaults"])
+    check_mechanism(tables["mechanism"], values["mechanism"], len(clients))
+    check_learning(tables["learning"], values["learning"])
+    faults.raise_if_any()
+    # From here on all is good.
+    return Scenario(
+        name=top["name"],
+        description=top.get("description", ""),
+        round_count=top["rounds"],
+        seed=top.get("seed", DEFAULT_SEED),
+        clients=tuple(ClientSpec(**client) for client in clients),
+        mechanism=_mechanism(values["mechanism"]),
+        data=DataSpec(**values["data"]),
+        learning=LearningSpec(**values["learning"]),
+    )
+
+
+def _mechanism(values: Mapping[str, Any]) -> MechanismSpec:
+    of_rules = {field.name for field in fields(Rules)}
+    rules = Rules(**{key: value for key, value in values.items() if key in of_rules})
+    others = {key: value for key, value in values.items() if key not in of_rules}
+    if "contribution" in others:
+        others["measure"] = others.pop("contribution")
+    return MechanismSpec(rules=rules, **others)
+
+
+def _subtable(root: Table, name: str) -> Table:
+    given = root.given.get(name, {})
+    if not isinstance(given, Mapping):
+        way_out = f"write [{name}], in single brackets, above its keys"
+        root.faults.add((name,), f"{name} must be a table", shown(given), way_out)
+        given = {}
+    return Table(given=present(given), path=(name,), title=f"[{name}]", faults=root.faults)
+
+
+def _needed(root: Table, name: str) -> tuple[str, ...]:
+    """Keys the table must have; none if it is no table at all, which is fault enough."""
+    is_table = isinstance(root.given.get(name, {}), Mapping)
+    return NEEDED_OF_MECHANISM if name == "mechanism" and is_table else ()
+
+
+def _clients(root: Table, defaults: Table, default_values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    given = root.given.get("clients", [])
+    if not isinstance(given, list | tuple) or not all(isinstance(client, Mapping) for client in given):
+        root.faults.add(
+            ("clients",),
+            "clients must be an array of tables",
+            shown(given) if not isinstance(given, list | tuple) else "an array of something else",
+            "write [[clients]], in double brackets, above each client",
+        )
+        return []
+    check_client_count(len(given), root.faults)
+    clients = []
+    for position, client in enumerate(given):
+        name = client.get("name")
+        whose = f" for client {shown(name)}" if isinstance(name, str) else f" for client number {position + 1}"
+        own = Table(
+            given=present(client), path=("clients", position), title="a client", faults=root.faults, whose=whose
+        )
+        clients.append({**default_values, **_client(own, defaults)})
+    check_distinct_names(clients, root.faults)
+    return clients
+
+
+def _client(own: Table, defaults: Table) -> dict[str, Any]:
+    needed = [key for key in NEEDED_OF_CLIENT if key not in defaults.given]
+    values = own.read(CLIENT_KEYS, needed=needed, tables=("defect",))
+    if "defect" in own.given:
+        values["defect"] = _defect(own, own.given["defect"])
+    return values
+
+
+def _defect(client: Table, given: object) -> Defect | None:
+    """The defect, or None if it has faults."""
+    path: KeyPath = (*client.path, "defect")
+    if not isinstance(given, Mapping):
+        evidence, way_out = f"{shown(given)}{client.whose}", 'write e.g. defect = { kind = "untrained" }'
+        client.faults.add(path, "defect must be a table", evidence, way_out)
+        return None
+    kind = given.get("kind")
+    if not isinstance(kind, str) or kind not in DEFECTS:  # what its other keys should be is not known
+        given = {"kind": kind}
+        Table(given=present(given), path=path, title="a defect", faults=client.faults, whose=client.whose).read(
+            {"kind": DEFECT_KIND}, needed=["kind"]
+        )
+        return None
+    make, keys = DEFECTS[kind]
+    table = Table(given=present(given), path=path, title=f"the defect {kind}", faults=client.faults, whose=client.whose)
+    needed = [field.name for field in fields(make) if field.default is MISSING]
+    values = table.read(keys, needed=needed, tables=("kind",))
+    return make(**values) if set(needed) <= set(values) else None

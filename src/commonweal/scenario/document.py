@@ -1,0 +1,70 @@
+"""A scenario as a plain document, shaped like its TOML file: for JSON, for comparing, and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from commonweal.scenario.assembly import assemble
+from commonweal.scenario.faults import Faults
+from commonweal.scenario.keys import DEFECTS
+from commonweal.scenario.spec import ClientSpec, Defect, LearningSpec, MechanismSpec, Scenario
+
+
+def to_document(scenario: Scenario) -> dict[str, object]:
+    """Everything, defaults included, in a stable order; what does not apply is None, an infinite μ is "inf"."""
+    return {
+        "name": scenario.name,
+        "description": scenario.description,
+        "rounds": scenario.round_count,
+        "seed": scenario.seed,
+        "mechanism": _mechanism(scenario.mechanism),
+        "learning": _learning(scenario.learning),
+        "data": asdict(scenario.data),
+        "clients": [_client(client) for client in scenario.clients],
+    }
+
+
+def from_document(document: Mapping[str, object], origin: str = "the document") -> Scenario:
+    """The scenario of a document, under the rules of a TOML file; `origin` is for messages."""
+    return assemble(document, Faults(origin))
+
+
+def digest(scenario: Scenario) -> str:
+    """SHA-256 of what the scenario says, in hexadecimal; how its file is written does not matter."""
+    canonical = json.dumps(
+        to_document(scenario), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
+    rules = mechanism.rules
+    return {
+        "mu": "inf" if math.isinf(rules.mu) else rules.mu,
+        "contribution": mechanism.measure,
+        "contribution_rule": rules.contribution_rule,
+        "loss_rule": rules.loss_rule,
+        "liability_cap": rules.liability_cap,
+        "grace_rounds": mechanism.grace_rounds,
+        "evaluation_limit": mechanism.evaluation_limit,
+    }
+
+
+def _learning(learning: LearningSpec) -> dict[str, object]:
+    document = asdict(learning)
+    if learning.algorithm != "fedprox":
+        document["proximal_weight"] = None
+    return document
+
+
+def _client(client: ClientSpec) -> dict[str, object]:
+    return asdict(client) | {"defect": None if client.defect is None else _defect(client.defect)}
+
+
+def _defect(defect: Defect) -> dict[str, object]:
+    kind = next(kind for kind, (make, _) in DEFECTS.items() if make is type(defect))
+    return {"kind": kind, **asdict(defect)}

@@ -1,0 +1,132 @@
+"""Every key a scenario may hold, with its kind. Defaults are those of the dataclasses in `spec`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import get_args
+
+from commonweal.records import ContributionRule, LossRule
+from commonweal.scenario.kinds import Kind, amount, leniency, name, number, one_of, prose, truth, whole_number
+from commonweal.scenario.spec import (
+    AlgorithmName,
+    Defect,
+    Duplicates,
+    LabelNoise,
+    MeasureName,
+    ModelName,
+    Noised,
+    Scaled,
+    ScoreName,
+    Untrained,
+)
+
+Keys = Mapping[str, Kind]
+
+FEWEST_CLIENTS, MOST_CLIENTS = 2, 1000
+MOST_ROUNDS = 10_000
+EXACT_SHAPLEY_CLIENTS = 12  # 4,096 models a round; each further client doubles that
+RAW_RULE_CLIENTS = 20  # the raw rule tries all sets of loss-makers
+SAMPLED_MEASURES: tuple[MeasureName, ...] = ("adaptive", "leverage", "tmc", "gtg")
+LARGEST_FACTOR = 1e6
+
+SCENARIO_KEYS: Keys = MappingProxyType(
+    {
+        "name": name(60, "my-federation"),
+        "description": prose(1000),
+        "rounds": whole_number(1, MOST_ROUNDS, example=8),
+        "seed": whole_number(0, 2**63 - 1, example=1),
+    }
+)
+MECHANISM_KEYS: Keys = MappingProxyType(
+    {
+        "mu": leniency(),
+        "contribution": one_of(get_args(MeasureName)),
+        "contribution_rule": one_of(get_args(ContributionRule)),
+        "loss_rule": one_of(get_args(LossRule)),
+        "liability_cap": amount("0.1, or leave it out for no cap"),
+        "grace_rounds": whole_number(0, MOST_ROUNDS, example=0),
+        "evaluation_limit": whole_number(1, 10_000_000, example=64),
+    }
+)
+LEARNING_KEYS: Keys = MappingProxyType(
+    {
+        "model": one_of(get_args(ModelName)),
+        "algorithm": one_of(get_args(AlgorithmName)),
+        "learning_rate": number("a finite number > 0", "0.05", lambda rate: 0 < rate < math.inf),
+        "batch_size": whole_number(2, 1_000_000, example=32),
+        "local_epochs": whole_number(1, 10_000, example=1),
+        "iteration_limit": whole_number(1, 10_000, example=5),
+        "stop_below": number("a number from 0 to 1", "0.01", lambda change: 0 <= change <= 1),
+        "proximal_weight": number("a finite number >= 0", "0.01", lambda weight: 0 <= weight < math.inf),
+        "score": one_of(get_args(ScoreName)),
+    }
+)
+DATA_KEYS: Keys = MappingProxyType(
+    {
+        "validation_share": number("a number between 0 and 1", "0.3", lambda share: 0 < share < 1),
+        "label_skew": number(
+            "a number from 0.001 to 1e+06", "0.5, or leave it out for no skew", lambda skew: 1e-3 <= skew <= 1e6
+        ),
+    }
+)
+DEFAULTS_KEYS: Keys = MappingProxyType(
+    {
+        "source": name(200, "mnist-5k"),
+        "samples_per_round": number(
+            "a number > 0 (at most 1000000)", "100", lambda arrivals: 0 < arrivals <= 1_000_000
+        ),
+        "unit_value": amount("1.0"),
+        "cost_per_sample": amount("2e-4"),
+        "cost_per_step": amount("1e-5"),
+        "cost_per_round": amount("0.001"),
+    }
+)
+CLIENT_KEYS: Keys = MappingProxyType({"name": name(60, "north"), **DEFAULTS_KEYS})  # and a table `defect`
+
+TABLE_KEYS: Mapping[str, Keys] = MappingProxyType(
+    {"mechanism": MECHANISM_KEYS, "learning": LEARNING_KEYS, "data": DATA_KEYS, "defaults": DEFAULTS_KEYS}
+)
+
+DEFECTS: Mapping[str, tuple[type[Defect], Keys]] = MappingProxyType(
+    {
+        "label-noise": (
+            LabelNoise,
+            {
+                "probability": number("a number from 0 to 1", "0.3", lambda chance: 0 <= chance <= 1),
+                "training_only": truth(),
+            },
+        ),
+        "duplicates": (
+            Duplicates,
+            {"fraction": number("a number >= 0 and < 1", "0.5", lambda fraction: 0 <= fraction < 1)},
+        ),
+        "untrained": (Untrained, {}),
+        "noised": (
+            Noised,
+            {
+                "deviation": number(
+                    f"a number > 0 (at most {LARGEST_FACTOR:g})", "0.01", lambda size: 0 < size <= LARGEST_FACTOR
+                )
+            },
+        ),
+        "scaled": (
+            Scaled,
+            {
+                "factor": number(
+                    f"a number from {-LARGEST_FACTOR:g} to {LARGEST_FACTOR:g}",
+                    "1.05",
+                    lambda factor: -LARGEST_FACTOR <= factor <= LARGEST_FACTOR,
+                )
+            },
+        ),
+    }
+)
+DEFECT_KIND = one_of(tuple(DEFECTS))
+
+
+def fewest_evaluations(measure: MeasureName, client_count: int) -> int:
+    """Coalition models that a sampled measure needs to give an estimate at all."""
+    sampled = 2 * client_count if measure == "leverage" else client_count + 1
+    return min(sampled, 1 << client_count)

@@ -1,0 +1,38 @@
+"""A scenario with some values from the command line, under the same rules as those of its file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from commonweal.errors import InputError
+from commonweal.scenario.keys import MECHANISM_KEYS, SCENARIO_KEYS
+from commonweal.scenario.spec import Scenario
+
+
+def override(
+    scenario: Scenario, *, mu: float | str | None = None, seed: int | None = None, rounds: int | None = None
+) -> Scenario:
+    """The scenario with what is given; refusals name the options --mu, --seed and --rounds.
+
+    μ may be text, as typed: "0.05" or "inf".
+    """
+    if mu is not None:
+        leniency = MECHANISM_KEYS["mu"].checked("--mu", _typed_number(mu))
+        rules = replace(scenario.mechanism.rules, mu=leniency)
+        scenario = replace(scenario, mechanism=replace(scenario.mechanism, rules=rules))
+    if seed is not None:
+        scenario = replace(scenario, seed=SCENARIO_KEYS["seed"].checked("--seed", seed))
+    if rounds is not None:
+        scenario = replace(scenario, round_count=SCENARIO_KEYS["rounds"].checked("--rounds", rounds))
+    return scenario
+
+
+def _typed_number(mu: float | str) -> float:
+    if not isinstance(mu, str):
+        return mu
+    try:
+        if "_" in mu or not mu.isascii():  # float() takes 1_0 for ten, and digits of all scripts
+            raise ValueError
+        return float(mu)
+    except ValueError:
+        raise InputError(f"--mu must be a number, got {mu!r}; write it like 0.05, or inf") from None
