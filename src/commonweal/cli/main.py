@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
+from commonweal.cli.data import data_app
 from commonweal.cli.decide import decide_command
 from commonweal.errors import CommonwealError
 
@@ -39,6 +40,7 @@ def _root(
 
 
 app.command("decide")(decide_command)
+app.add_typer(data_app)
 
 
 def main() -> None:

