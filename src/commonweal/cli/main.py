@@ -13,6 +13,7 @@ import typer
 
 from commonweal.cli.data import data_app
 from commonweal.cli.decide import decide_command
+from commonweal.cli.init import init_command
 from commonweal.errors import CommonwealError
 
 app = typer.Typer(
@@ -41,6 +42,7 @@ def _root(
 
 app.command("decide")(decide_command)
 app.add_typer(data_app)
+app.command("init")(init_command)
 
 
 def main() -> None:

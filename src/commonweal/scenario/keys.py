@@ -45,7 +45,7 @@ MECHANISM_KEYS: Keys = MappingProxyType(
         "contribution": one_of(get_args(MeasureName)),
         "contribution_rule": one_of(get_args(ContributionRule)),
         "loss_rule": one_of(get_args(LossRule)),
-        "liability_cap": amount("0.1, or leave it out for no cap"),
+        "liability_cap": amount("0.1", hint="write e.g. 0.1, or leave it out for no cap"),
         "grace_rounds": whole_number(0, MOST_ROUNDS, example=0),
         "evaluation_limit": whole_number(1, 10_000_000, example=64),
     }
@@ -67,7 +67,10 @@ DATA_KEYS: Keys = MappingProxyType(
     {
         "validation_share": number("a number between 0 and 1", "0.3", lambda share: 0 < share < 1),
         "label_skew": number(
-            "a number from 0.001 to 1e+06", "0.5, or leave it out for no skew", lambda skew: 1e-3 <= skew <= 1e6
+            "a number from 0.001 to 1e+06",
+            "0.5",
+            lambda skew: 1e-3 <= skew <= 1e6,
+            hint="write e.g. 0.5, or leave it out for no skew",
         ),
     }
 )

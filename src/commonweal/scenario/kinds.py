@@ -24,8 +24,13 @@ class Kind:
     """What a value must be."""
 
     rule: str  # completes "<key> must be ..."
-    way_out: str
+    example: str  # as it is written in TOML
     read: Callable[[object], Any]  # the value as a scenario holds it; ValueError or OverflowError if it breaks the rule
+    hint: str = ""  # a better way out than the example
+
+    @property
+    def way_out(self) -> str:
+        return self.hint or f"write e.g. {self.example}"
 
     def checked(self, what: str, value: object) -> Any:
         """The value as a scenario holds it, refused under the name `what`."""
@@ -35,8 +40,8 @@ class Kind:
             raise InputError(f"{what} must be {self.rule}, got {shown(value)}; {self.way_out}") from None
 
 
-def number(rule: str, example: str, allowed: Callable[[float], bool]) -> Kind:
-    """`allowed` must be false of what is not a number, as comparisons are."""
+def number(rule: str, example: str, allowed: Callable[[float], bool], *, hint: str = "") -> Kind:
+    """`allowed` must be false of nan, as comparisons are."""
 
     def read(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -46,15 +51,16 @@ def number(rule: str, example: str, allowed: Callable[[float], bool]) -> Kind:
             raise ValueError
         return figure
 
-    return Kind(rule=rule, way_out=f"write e.g. {example}", read=read)
+    return Kind(rule=rule, example=example, read=read, hint=hint)
 
 
-def amount(example: str) -> Kind:
+def amount(example: str, *, hint: str = "") -> Kind:
     """Worth or cost, in units of utility."""
     return number(
         f"a finite number >= 0 (0, or between {SMALLEST_AMOUNT:g} and {LARGEST_AMOUNT:g})",
         example,
         lambda figure: figure == 0 or SMALLEST_AMOUNT <= figure <= LARGEST_AMOUNT,
+        hint=hint,
     )
 
 
@@ -64,7 +70,7 @@ def whole_number(lowest: int, highest: int, example: int) -> Kind:
             raise ValueError
         return value
 
-    return Kind(rule=f"a whole number from {lowest} to {highest}", way_out=f"write e.g. {example}", read=read)
+    return Kind(rule=f"a whole number from {lowest} to {highest}", example=f"{example}", read=read)
 
 
 def truth() -> Kind:
@@ -73,7 +79,7 @@ def truth() -> Kind:
             raise ValueError
         return value
 
-    return Kind(rule="true or false", way_out="write it without quotes", read=read)
+    return Kind(rule="true or false", example="true", read=read, hint="write true or false, without quotes")
 
 
 def one_of(names: tuple[str, ...]) -> Kind:
@@ -82,7 +88,9 @@ def one_of(names: tuple[str, ...]) -> Kind:
             raise ValueError
         return value
 
-    return Kind(rule=f"one of {', '.join(names)}", way_out="choose one of those, in quotes", read=read)
+    return Kind(
+        rule=f"one of {', '.join(names)}", example=f'"{names[0]}"', read=read, hint="choose one of those, in quotes"
+    )
 
 
 def name(longest: int, example: str) -> Kind:
@@ -96,9 +104,7 @@ def name(longest: int, example: str) -> Kind:
             raise ValueError
         return tidy
 
-    return Kind(
-        rule=f"a name of 1 to {longest} printable characters in quotes", way_out=f'write e.g. "{example}"', read=read
-    )
+    return Kind(rule=f"1 to {longest} printable characters in quotes", example=f'"{example}"', read=read)
 
 
 def prose(longest: int) -> Kind:
@@ -112,9 +118,7 @@ def prose(longest: int) -> Kind:
             raise ValueError
         return tidy
 
-    return Kind(
-        rule=f"a text of at most {longest} printable characters in quotes", way_out='write e.g. "a trial"', read=read
-    )
+    return Kind(rule=f"at most {longest} printable characters in quotes", example='"a trial"', read=read)
 
 
 def leniency() -> Kind:
@@ -124,6 +128,7 @@ def leniency() -> Kind:
     finite = number("", "0.05", allowed)
     return Kind(
         rule=f'0, a number between {SMALLEST_MU:g} and {LARGEST_MU:g}, or "inf"',
-        way_out="0 is the least lenient, inf keeps everybody",
+        example="0.05",
         read=lambda value: finite.read(math.inf if value == "inf" else value),
+        hint="0 is the least lenient, inf keeps everybody",
     )

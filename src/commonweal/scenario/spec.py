@@ -40,12 +40,12 @@ class Untrained:
 class Noised:
     """A free rider that returns the received model with light noise, to look trained."""
 
-    deviation: float  # of the noise, as a multiple of the standard deviation of each tensor's entries
+    deviation: float  # of the noise, as a multiple of the weights' own standard deviation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
-    """A free rider that returns the received model times a factor."""
+    """A free rider that returns the received model, its weights times a factor."""
 
     factor: float
 

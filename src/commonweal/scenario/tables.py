@@ -35,7 +35,7 @@ class Table:
                     evidence = f"{shown(self.given[key])}{whose}"
                     self.faults.add((*self.path, key), f"{key} must be {kind.rule}", evidence, kind.way_out)
             elif key in needed:
-                way_out = f"add {key}, and {kind.way_out}"
+                way_out = f"add e.g. {key} = {kind.example}"
                 self.faults.add(self.path, f"{self.title} must have {key}", f"none{self.whose}", way_out)
         return values
 

@@ -17,6 +17,7 @@ from commonweal.scenario.lines import Place, key_places
 from commonweal.scenario.spec import Scenario
 
 SIZE_LIMIT = 1_000_000  # bytes; a thousand clients with all their keys take a third of it
+_BYTE_ORDER_MARK = "\ufeff"  # some editors put one at the start
 _TOML_FAULT = re.compile(
     r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)", re.DOTALL
 )
@@ -33,7 +34,7 @@ def parse_scenario(text: str, origin: str) -> Scenario:
         raise InputError(
             f"the file must hold a scenario, got an empty one ({origin}); let `commonweal init` write one to start from"
         )
-    document, places = _parsed(text, origin)
+    document, places = _parsed(text.removeprefix(_BYTE_ORDER_MARK), origin)
     return assemble(document, Faults(origin, places))
 
 
@@ -57,7 +58,7 @@ def _text(path: Path) -> str:
         )
     bad = content.find(b"\0")
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode()
     except UnicodeDecodeError as error:
         bad = error.start if bad < 0 else min(bad, error.start)
     if bad >= 0:
@@ -91,7 +92,10 @@ def _sentence(message: str, text: str, origin: str) -> str:
     if match["line"] is None:
         last = text.rstrip().count("\n") + 1
         return f"a scenario must be valid TOML, got {what} (line {last}, the last, of {origin}); complete it"
-    return (
-        f"a scenario must be valid TOML, got {what} at column {match['column']} (line {match['line']} of {origin}); "
-        "correct that line, and put texts in quotes"
-    )
+    place = f"(line {match['line']}, column {match['column']} of {origin})"
+    if "twice" in what or "overwrite" in what:
+        return (
+            f"a key or table must be given once, got it for the second time {place}; drop one of them; "
+            "of clients there may be many, with [[clients]] in double brackets"
+        )
+    return f"a scenario must be valid TOML, got {what} {place}; correct that line, and put texts in quotes"
