@@ -9,7 +9,7 @@ from commonweal import metrics
 from commonweal.decision.decide import mu_path_of_figures
 from commonweal.decision.explain import Fate, explain
 from commonweal.decision.mu_path import MuPath
-from commonweal.decision.promises import shares_outside
+from commonweal.decision.promises import warnings_of
 from commonweal.federation.replay import Replay, replay
 from commonweal.records import DecisionMap, Figures, RoundRecord, Rules
 
@@ -128,7 +128,9 @@ def find_outcome(
         rounds=tuple(views),
         totals=totals,
         notes=tuple(_notes(replayed, views, rounds)),
-        warnings=tuple(_warnings(views)),
+        warnings=tuple(
+            sentence for view in views for sentence in warnings_of(view.record.decision, f"round {view.number}")
+        ),
     )
 
 
@@ -184,30 +186,6 @@ def _notes(replayed: Replay, views: list[RoundView], rounds: list[tuple[int, Fig
             "contribution can have 2^n)"
         )
     return notes
-
-
-def _warnings(views: list[RoundView]) -> list[str]:
-    warnings: list[str] = []
-    for view in views:
-        decision = view.record.decision
-        below = decision.irrational
-        if below:
-            worst = sorted(below.items(), key=lambda item: -item[1])
-            told = ", ".join(f"{client} by {amount:.6g}" for client, amount in worst[:5])
-            more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
-            warnings.append(
-                f"individual rationality fails in round {view.number}: the payoff is below zero for {told}{more}"
-            )
-        outside = shares_outside(decision)
-        if outside:
-            told = ", ".join(f"{client} {share:.6g}" for client, share in list(outside.items())[:5])
-            warnings.append(f"raw contributions give shares outside 0..1 in round {view.number}: {told}")
-        if decision.limit_reached:
-            warnings.append(
-                f"round {view.number} is not proven best: the solver stopped at its node limit; "
-                f"no set scores more than {decision.proven_gap:.3g} better"
-            )
-    return warnings
 
 
 def _listed(names: list[str]) -> str:

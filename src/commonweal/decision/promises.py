@@ -37,3 +37,24 @@ def infeasible(decision: Decision) -> tuple[str, ...]:
 def shares_outside(decision: Decision) -> dict[str, float]:
     """Shares that are not within 0..1: possible under the raw contribution rule alone."""
     return {client: share for client, share in decision.shares.items() if not -1e-12 <= share <= 1 + 1e-12}
+
+
+def warnings_of(decision: Decision, where: str) -> list[str]:
+    """What a reader of the decision must be told: a promise that failed, or a best set that is not proven."""
+    warnings: list[str] = []
+    below = decision.irrational
+    if below:
+        worst = sorted(below.items(), key=lambda item: -item[1])
+        told = ", ".join(f"{client} by {amount:.6g}" for client, amount in worst[:5])
+        more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
+        warnings.append(f"individual rationality fails in {where}: the payoff is below zero for {told}{more}")
+    outside = shares_outside(decision)
+    if outside:
+        told = ", ".join(f"{client} {share:.6g}" for client, share in list(outside.items())[:5])
+        warnings.append(f"raw contributions give shares outside 0..1 in {where}: {told}")
+    if decision.limit_reached:
+        warnings.append(
+            f"{where} is not proven best: the solver stopped at its node limit; "
+            f"no set scores more than {decision.proven_gap:.3g} better"
+        )
+    return warnings

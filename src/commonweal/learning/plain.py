@@ -115,7 +115,11 @@ class PlainLearner:
         """Each tensor of the module beside its place in the vector, in the module's order of dimensions."""
         layout = self.layout
         parts = [part.of(vector) for part in (*layout.linears, layout.head, layout.head_bias)]
-        tensors = [*network.convolutions.parameters(), *network.linears.parameters(), *network.head.parameters()]
+        tensors: list[Tensor] = [
+            *network.convolutions.parameters(),
+            *network.linears.parameters(),
+            *network.head.parameters(),
+        ]
         pairs = list(zip(tensors, [p.of(vector).permute(0, 3, 1, 2) for p in layout.convolutions] + parts, strict=True))
         for i, norm in enumerate(network.norms):
             assert isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d)

@@ -1,0 +1,121 @@
+"""A federation on disk after a round: one file, replaced whole, from which it goes on as if never interrupted.
+
+The file is a NumPy archive (no pickles): what was held so far as JSON, bootstrap draws and the client set's state as
+arrays. Decisions are not stored but made again from their figures: the same figures give the same decision.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from commonweal.decision.decide import decide_figures
+from commonweal.errors import InputError
+from commonweal.federation.client_set import State
+from commonweal.federation.held_round import HeldRound, Measured
+from commonweal.records import Estimate, Event, Figures, RoundRecord, Rules
+
+FORMAT = "commonweal.checkpoint/1"
+
+
+def save_checkpoint(path: Path, *, identity: str, held: Sequence[HeldRound], state: State) -> None:
+    """Replace the checkpoint. `identity` names the scenario: another one cannot continue from it."""
+    document = {"format": FORMAT, "identity": identity, "rounds": [_to_document(held_round) for held_round in held]}
+    arrays: dict[str, Any] = {f"state/{name}": array for name, array in state.items()}
+    for number, held_round in enumerate(held):
+        arrays[f"profit_draws/{number}"] = held_round.profit_draws
+        arrays[f"contribution_draws/{number}"] = held_round.contribution_draws
+    arrays["document"] = np.frombuffer(json.dumps(document).encode(), np.uint8)
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(content.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"the state after a round must be writable, got {error.strerror} for {str(path)!r}; make room there, "
+            "then continue with --resume"
+        ) from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def load_checkpoint(path: Path, *, identity: str, rules: Rules) -> tuple[list[HeldRound], State]:
+    """What was held, and the client set's state."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        document = json.loads(arrays.pop("document").tobytes())
+        if document["format"] != FORMAT:
+            raise InputError(
+                f"a checkpoint must be in the format {FORMAT}, got {document['format']!r} in {str(path)!r}; continue "
+                "with the version that wrote it, or start anew in another folder"
+            )
+        if document["identity"] != identity:
+            raise InputError(
+                f"a run continues with the scenario it was started with, got another one than that of {str(path)!r}; "
+                "give the same scenario, mu, seed and rounds, or start anew in another folder"
+            )
+        held = [
+            _from_document(
+                rounds, rules, arrays.pop(f"profit_draws/{number}"), arrays.pop(f"contribution_draws/{number}")
+            )
+            for number, rounds in enumerate(document["rounds"])
+        ]
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"a checkpoint must be readable, got {error} for {str(path)!r}; start anew in another folder"
+        ) from None
+    return held, {name.removeprefix("state/"): array for name, array in arrays.items()}
+
+
+def _to_document(held: HeldRound) -> dict[str, Any]:
+    decision = held.record.decision
+    return {
+        "round_number": held.record.round_number,
+        "figures": asdict(decision.figures),
+        "grace": decision.grace,
+        "absent": held.record.absent,
+        "measured": {client: asdict(measured) for client, measured in held.measured.items()},
+        "iteration_accuracies": held.iteration_accuracies,
+        "coalition_values": [[coalition, asdict(value)] for coalition, value in held.coalition_values],
+        "events": [asdict(event) for event in held.events],
+    }
+
+
+def _from_document(
+    document: Mapping[str, Any], rules: Rules, profit_draws: np.ndarray, contribution_draws: np.ndarray
+) -> HeldRound:
+    decision = decide_figures(Figures(**document["figures"]), rules, grace=document["grace"])
+    return HeldRound(
+        record=RoundRecord(round_number=document["round_number"], decision=decision, absent=tuple(document["absent"])),
+        measured={client: _measured(given) for client, given in document["measured"].items()},
+        iteration_accuracies=tuple(document["iteration_accuracies"]),
+        coalition_values=tuple(
+            (tuple(coalition), Estimate(**value)) for coalition, value in document["coalition_values"]
+        ),
+        events=tuple(Event(**event) for event in document["events"]),
+        profit_draws=profit_draws,
+        contribution_draws=contribution_draws,
+    )
+
+
+def _measured(document: Mapping[str, Any]) -> Measured:
+    estimates = {
+        name: None if document[name] is None else Estimate(**document[name]) for name in ("accuracy", "utility")
+    }
+    return Measured(**{**document, **estimates})

@@ -1,0 +1,204 @@
+"""The conductor: one data-sharing round after another, over any set of clients.
+
+A round: data arrive; iterations of local training and averaging until nobody's accuracy moves; coalition models are
+scored; contributions and profits are gathered; the round is decided. Who fails to answer any question of a round is
+absent from all of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from commonweal.decision.decide import decide_figures
+from commonweal.errors import InputError
+from commonweal.federation.client_set import ClientSet, Coalition, Opening, Report, Scores
+from commonweal.federation.held_round import HeldRound, Measured
+from commonweal.federation.round_valuation import RoundValuation, value_round
+from commonweal.records import Estimate, Figures, RoundRecord
+from commonweal.scenario.spec import Scenario
+from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where a round stands, for whoever watches."""
+
+    round_number: int
+    iteration: int  # 0: data have arrived, nothing is trained yet
+    accuracies: Mapping[str, float]  # of those present, with the model as it is
+
+
+Watch = Callable[[Progress], None]
+
+
+def conduct(
+    clients: ClientSet, scenario: Scenario, *, held: Sequence[HeldRound] = (), watch: Watch | None = None
+) -> Iterator[HeldRound]:
+    """Hold the rounds that follow those held before, one at a time, until the last or fewer than two clients."""
+    active = list(scenario.client_names)
+    for earlier in held:
+        active = [client for client in active if client not in earlier.record.decision.eliminated]
+    for round_number in range(len(held) + 1, scenario.round_count + 1):
+        if len(active) < 2:
+            return
+        held_round = _Round(clients, scenario, round_number, active, watch).hold()
+        active = [client for client in active if client not in held_round.record.decision.eliminated]
+        yield held_round
+
+
+class _LostError(Exception):
+    """Somebody did not answer: the question is put again to those who did."""
+
+
+class _Round:
+    """One round while it is held."""
+
+    def __init__(
+        self, clients: ClientSet, scenario: Scenario, number: int, active: Sequence[str], watch: Watch | None
+    ) -> None:
+        self._clients = clients
+        self._scenario = scenario
+        self._number = number
+        self._active = tuple(active)
+        self._present = list(active)
+        self._watch = watch
+        self._step_counts: Counter[str] = Counter()
+        self._scores: dict[Coalition, Mapping[str, Scores]] = {}
+
+    def hold(self) -> HeldRound:
+        openings = self._open()
+        accuracies = [self._accuracies(frozenset())]
+        self._tell(0, accuracies[-1])
+        for iteration in range(1, self._scenario.learning.iteration_limit + 1):
+            self._train(iteration)
+            accuracies.append(self._until_all_answer(lambda: self._accuracies(frozenset(self._present))))
+            self._tell(iteration, accuracies[-1])
+            before, now = accuracies[-2:]
+            if all(abs(now[client] - before[client]) < self._scenario.learning.stop_below for client in now):
+                break
+        valuation, reports = self._until_all_answer(lambda: self._value(openings))
+        record = self._decide(valuation, reports)
+        self._clients.close_round(record)
+        return HeldRound(
+            record=record,
+            measured={c: self._measured(c, openings[c], reports[c], valuation) for c in self._present},
+            iteration_accuracies=tuple(accuracies),
+            coalition_values=valuation.coalition_values,
+            events=tuple(event for c in self._present for event in (*openings[c].events, *reports[c].events)),
+            profit_draws=np.array([_profit_draws(reports[c]) for c in self._present]),
+            contribution_draws=np.array([valuation.contribution_draws[c] for c in self._present]),
+        )
+
+    def _open(self) -> Mapping[str, Opening]:
+        openings = self._clients.open_round(self._number, self._present)
+        self._keep(openings)
+        for client in self._present:
+            if not len(openings[client].scores):
+                raise InputError(
+                    f"a client needs validation samples to be valued, got none from client {client!r} in round "
+                    f"{self._number}; give it more samples a round"
+                )
+        self._scores[frozenset()] = {client: openings[client].scores for client in self._present}
+        return openings
+
+    def _train(self, iteration: int) -> None:
+        training = self._clients.train(self._number, iteration, self._present)
+        self._keep(training)
+        for client in self._present:
+            self._step_counts[client] += training[client].step_count
+        self._scores = {frozenset(): self._scores[frozenset()]}  # all other coalitions have new models now
+        self._clients.adopt(frozenset(self._present))
+
+    def _value(self, openings: Mapping[str, Opening]) -> tuple[RoundValuation, Mapping[str, Report]]:
+        valuation = value_round(
+            self._present,
+            self._scenario,
+            round_number=self._number,
+            scores=self._coalition_scores,
+            sample_counts={client: openings[client].sample_count for client in self._present},
+        )
+        reports = self._clients.report(self._number, self._present)
+        self._keep_all(reports)
+        return valuation, reports
+
+    def _decide(self, valuation: RoundValuation, reports: Mapping[str, Report]) -> RoundRecord:
+        costs = {client: cost for client in self._present if (cost := reports[client].cost) is not None}
+        figures = Figures(
+            profits={client: reports[client].profit for client in self._present},
+            contributions={client: valuation.contributions[client] for client in self._present},
+            costs=costs if len(costs) == len(self._present) else None,
+        )
+        mechanism = self._scenario.mechanism
+        return RoundRecord(
+            round_number=self._number,
+            decision=decide_figures(figures, mechanism.rules, grace=self._number <= mechanism.grace_rounds),
+            absent=tuple(client for client in self._active if client not in self._present),
+        )
+
+    def _measured(self, client: str, opening: Opening, report: Report, valuation: RoundValuation) -> Measured:
+        draws = report.profit_draws
+        error = None if draws is None else standard_error(draws)
+        return Measured(
+            sample_count=opening.sample_count,
+            training_count=opening.training_count,
+            validation_count=opening.validation_count,
+            step_count=self._step_counts[client],
+            accuracy=valuation.accuracies[client],
+            previous_accuracy=report.previous_accuracy,
+            utility=None if report.utility is None else Estimate(value=report.utility, standard_error=error),
+            cost=report.cost,
+            profit_error=error,
+            contribution_error=valuation.contribution_errors[client],
+        )
+
+    def _accuracies(self, coalition: Coalition) -> dict[str, float]:
+        scores = self._coalition_scores([coalition])[coalition]
+        return {client: float(scores[client].mean()) for client in self._present}
+
+    def _coalition_scores(self, coalitions: Sequence[Coalition]) -> Mapping[Coalition, Mapping[str, Scores]]:
+        """Scores by those present; asked of the clients once."""
+        missing = [coalition for coalition in coalitions if coalition not in self._scores]
+        if missing:
+            answers = self._clients.evaluate(self._number, missing, self._present)
+            self._keep_all(answers)
+            for coalition in missing:
+                self._scores[coalition] = {client: answers[client][coalition] for client in self._present}
+        return {coalition: self._scores[coalition] for coalition in coalitions}
+
+    def _until_all_answer(self, ask: Callable[[], Answer]) -> Answer:
+        """Put a question that needs everybody; if somebody is lost, again to the rest, with the rest's model."""
+        while True:
+            try:
+                return ask()
+            except _LostError:
+                self._clients.adopt(frozenset(self._present))
+
+    def _keep_all(self, answered: Container[str]) -> None:
+        before = len(self._present)
+        self._keep(answered)
+        if len(self._present) < before:
+            raise _LostError
+
+    def _keep(self, answered: Container[str]) -> None:
+        self._present = [client for client in self._present if client in answered]
+        if not self._present:
+            raise InputError(
+                f"a round needs at least one client that answers, got none in round {self._number}; "
+                "bring clients back and resume"
+            )
+
+    def _tell(self, iteration: int, accuracies: Mapping[str, float]) -> None:
+        if self._watch is not None:
+            self._watch(Progress(round_number=self._number, iteration=iteration, accuracies=accuracies))
+
+
+def _profit_draws(report: Report) -> np.ndarray:
+    """A profit whose draws are kept private counts as certain."""
+    return np.full(DRAW_COUNT, report.profit) if report.profit_draws is None else report.profit_draws

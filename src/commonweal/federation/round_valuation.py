@@ -1,0 +1,154 @@
+"""What each client contributed to a round, from the scores of coalition models.
+
+v(S) is the mean over the clients present of their mean score of S's model: the same clients for every S (SPEC M7).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from commonweal.federation.client_set import Coalition, Scores
+from commonweal.records import Estimate
+from commonweal.scenario.spec import Scenario
+from commonweal.seeds import stream
+from commonweal.valuation import Contributions, estimate_shapley, marginal, quantity, shapley
+from commonweal.valuation.bootstrap import (
+    DRAW_COUNT,
+    Draws,
+    marginal_draws,
+    mean_draws,
+    resampling_weights,
+    shapley_draws,
+    standard_error,
+)
+from commonweal.valuation.measures import all_coalitions
+
+CoalitionScores = Callable[[Sequence[Coalition]], Mapping[Coalition, Mapping[str, Scores]]]
+"""From coalitions to the scores of their models by each client present; asked for in one go where possible."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundValuation:
+    """Contributions with all that is known of their uncertainty, and v(S) of all coalitions evaluated."""
+
+    contributions: Mapping[str, float]
+    contribution_errors: Mapping[str, float]  # of the validation samples and of the estimator together
+    contribution_draws: Mapping[str, Draws]
+    accuracies: Mapping[str, Estimate]  # of everybody's model
+    coalition_values: tuple[tuple[tuple[str, ...], Estimate], ...]
+
+
+def value_round(
+    clients: Sequence[str],
+    scenario: Scenario,
+    *,
+    round_number: int,
+    scores: CoalitionScores,
+    sample_counts: Mapping[str, int],
+) -> RoundValuation:
+    """Value the round of the clients present by the scenario's contribution measure."""
+    values = _Values(clients, scenario.seed, scores)
+    everyone = frozenset(clients)
+    values.fetch([frozenset(), everyone, *_known_in_advance(clients, scenario)])
+    contributions, draws = _measure(clients, scenario, round_number, values, sample_counts)
+    return RoundValuation(
+        contributions=contributions.values,
+        contribution_errors={
+            client: math.hypot(standard_error(draws[client]), contributions.standard_errors[client])
+            for client in clients
+        },
+        contribution_draws=draws,
+        accuracies=values.accuracies(everyone),
+        coalition_values=values.estimates(),
+    )
+
+
+def _known_in_advance(clients: Sequence[str], scenario: Scenario) -> list[Coalition]:
+    everyone = frozenset(clients)
+    if scenario.mechanism.measure == "marginal":
+        return [everyone - {client} for client in clients]
+    if scenario.mechanism.measure == "shapley":
+        names = np.array(clients, dtype=object)
+        return [frozenset(names[row > 0]) for row in all_coalitions(len(clients))]
+    return []
+
+
+def _measure(
+    clients: Sequence[str],
+    scenario: Scenario,
+    round_number: int,
+    values: _Values,
+    sample_counts: Mapping[str, int],
+) -> tuple[Contributions, dict[str, Draws]]:
+    measure = scenario.mechanism.measure
+    if measure == "quantity":
+        counted = quantity(clients, sample_counts)
+        return counted, {client: np.full(DRAW_COUNT, value) for client, value in counted.values.items()}
+    if measure == "marginal":
+        return marginal(clients, values), marginal_draws(clients, values.draws)
+    if measure == "shapley":
+        return shapley(clients, values), shapley_draws(clients, values.draws)
+    assert scenario.mechanism.evaluation_limit is not None, "the scenario is validated"
+    estimated = estimate_shapley(
+        clients,
+        values,
+        evaluation_limit=scenario.mechanism.evaluation_limit,
+        seed=stream(scenario.seed, "shapley", round_number),
+        method=measure,
+    )
+    # The draws show the spread around the fit to the coalitions at hand; they are moved onto the estimate.
+    draws = shapley_draws(clients, values.draws)
+    return estimated, {
+        client: draws[client] - float(draws[client].mean()) + estimated.values[client] for client in clients
+    }
+
+
+class _Values:
+    """v(S) of coalitions, each evaluated once, in fact and in each bootstrap draw."""
+
+    def __init__(self, clients: Sequence[str], seed: int, scores: CoalitionScores) -> None:
+        self._clients = clients
+        self._seed = seed
+        self._scores = scores
+        self._weights: dict[str, np.ndarray] = {}
+        self._by_client: dict[Coalition, dict[str, tuple[float, Draws]]] = {}
+        self.draws: dict[Coalition, Draws] = {}
+
+    def __call__(self, coalition: Coalition) -> float:
+        self.fetch([coalition])
+        return float(np.mean([value for value, _ in self._by_client[coalition].values()]))
+
+    def fetch(self, coalitions: Sequence[Coalition]) -> None:
+        missing = [coalition for coalition in dict.fromkeys(coalitions) if coalition not in self._by_client]
+        if not missing:
+            return
+        for coalition, by_client in self._scores(missing).items():
+            self._by_client[coalition] = {
+                client: (float(by_client[client].mean()), self._mean_draws(client, by_client[client]))
+                for client in self._clients
+            }
+            self.draws[coalition] = np.mean([draws for _, draws in self._by_client[coalition].values()], axis=0)
+
+    def _mean_draws(self, client: str, scores: Scores) -> Draws:
+        if client not in self._weights:
+            self._weights[client] = resampling_weights(self._seed, client, len(scores))
+        return mean_draws(scores, self._weights[client])
+
+    def accuracies(self, coalition: Coalition) -> dict[str, Estimate]:
+        return {
+            client: Estimate(value=value, standard_error=standard_error(draws))
+            for client, (value, draws) in self._by_client[coalition].items()
+        }
+
+    def estimates(self) -> tuple[tuple[tuple[str, ...], Estimate], ...]:
+        return tuple(
+            (
+                tuple(client for client in self._clients if client in coalition),
+                Estimate(value=self(coalition), standard_error=standard_error(self.draws[coalition])),
+            )
+            for coalition in self._by_client
+        )

@@ -1,0 +1,220 @@
+"""The in-process set of clients: data and learning behind the conductor's Protocol, on all cores of this machine.
+
+Clients and coalition models are worked on in parallel threads, each with one torch thread: what is computed does not
+depend on how many there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from commonweal.data.holdings import Holdings
+from commonweal.errors import InputError
+from commonweal.federation.client_set import Coalition, Opening, Report, Scores, State, Training
+from commonweal.learning.aggregation import average
+from commonweal.learning.algorithms import LocalResult, make_algorithm
+from commonweal.learning.batches import make_epochs
+from commonweal.learning.fast import FastLearner
+from commonweal.learning.free_riding import FreeRide, pretended_model
+from commonweal.learning.learner import Correction, Learner
+from commonweal.learning.models import ARCHITECTURES, Layout
+from commonweal.records import Event, RoundRecord
+from commonweal.scenario.spec import Scenario
+from commonweal.seeds import stream, stream_number
+from commonweal.simulation.member import Member
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class InProcessClients:
+    """All clients of a scenario in this process. Use it in a `with` statement: it owns threads."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        holdings: Holdings,
+        *,
+        worker_count: int | None = None,
+        dtype: torch.dtype = torch.float32,
+        make_learner: Callable[[Layout], Learner] = FastLearner,
+    ) -> None:
+        self._layout = layout = Layout(ARCHITECTURES[scenario.learning.model], holdings.image_shape)
+        self._scenario = scenario
+        self._holdings = holdings
+        self._learner = make_learner(layout)
+        self._algorithm = make_algorithm(scenario.learning, layout)
+        generator = torch.Generator().manual_seed(stream_number(scenario.seed, "initial model") % 2**63)
+        self._shared = layout.initial(generator, dtype)
+        self._server_memory = self._algorithm.first_server_memory(self._shared)
+        self._members = {
+            spec.name: Member.start(spec, self._algorithm.first_memory(self._shared), holdings.image_shape, dtype)
+            for spec in scenario.clients
+        }
+        self._started_from = self._shared  # the model that starts the round
+        self._local: dict[str, LocalResult] = {}  # of the last iteration
+        self._scores: dict[tuple[Coalition, str], Scores] = {}  # of the last iteration's coalition models
+        self._adopted: Coalition = frozenset()
+        self._memory_before_adoption = self._server_memory
+        torch.set_num_threads(1)
+        self._pool = ThreadPoolExecutor(
+            worker_count or os.cpu_count(), initializer=torch.set_num_threads, initargs=(1,)
+        )
+
+    def __enter__(self) -> InProcessClients:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
+        self._local, self._scores = {}, {}
+        self._started_from = self._shared
+        return self._for_each(clients, lambda client: self._open(client, round_number))
+
+    def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
+        self._scores = {}
+        self._memory_before_adoption = self._server_memory
+        trained = self._for_each(clients, lambda client: self._train(client, round_number, iteration))
+        self._local = {client: result for client, (result, _) in trained.items()}
+        for client, (result, training) in trained.items():
+            self._members[client].memory = result.memory
+            self._members[client].step_count += training.step_count
+        return {client: training for client, (_, training) in trained.items()}
+
+    def evaluate(
+        self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]
+    ) -> Mapping[str, Mapping[Coalition, Scores]]:
+        missing = [c for c in coalitions if any((c, client) not in self._scores for client in clients)]
+        models = self._for_each(missing, self._aggregate)
+        tasks = [(coalition, client) for coalition in missing for client in clients]
+        self._scores |= self._for_each(tasks, lambda task: self._score(task[1], models[task[0]]))
+        return {client: {coalition: self._scores[coalition, client] for coalition in coalitions} for client in clients}
+
+    def adopt(self, coalition: Coalition) -> None:
+        self._shared = self._aggregate(coalition)
+        signals = [self._local[client].signal for client in self._in_order(coalition)]
+        self._server_memory = self._algorithm.serve(self._memory_before_adoption, signals, len(self._members))
+        self._adopted = coalition
+
+    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Report]:
+        scores = self.evaluate(round_number, [self._adopted], clients)
+        return {
+            client: self._members[client].report(scores[client][self._adopted], self._scenario.seed)
+            for client in clients
+        }
+
+    def close_round(self, record: RoundRecord) -> None:
+        for client in record.decision.figures.clients:
+            member = self._members[client]
+            member.previous_scores = member.known_scores = self._scores[self._adopted, client]
+        for client in record.decision.eliminated:
+            del self._members[client]
+
+    def save(self) -> State:
+        state = {"shared": self._shared.numpy(), "server_memory": self._server_memory.numpy()}
+        for number, (client, member) in enumerate(self._members.items()):
+            assert member.previous_scores is not None, "saved after a round"
+            state[f"{number}/name"] = np.frombuffer(client.encode(), np.uint8)
+            state[f"{number}/memory"] = member.memory.numpy()
+            state[f"{number}/previous_scores"] = member.previous_scores
+        return state
+
+    def restore(self, round_number: int, state: State) -> None:
+        self._shared = self._started_from = torch.from_numpy(state["shared"])
+        self._server_memory = torch.from_numpy(state["server_memory"])
+        numbers = [name.removesuffix("/name") for name in state if name.endswith("/name")]
+        members = {state[f"{number}/name"].tobytes().decode(): number for number in numbers}
+        self._members = {client: member for client, member in self._members.items() if client in members}
+        for client, number in members.items():
+            member = self._members[client]
+            member.memory = torch.from_numpy(state[f"{number}/memory"])
+            member.previous_scores = member.known_scores = state[f"{number}/previous_scores"]
+            for earlier in range(1, round_number + 1):
+                member.receive(self._holdings.arrive(client, earlier))
+
+    def _open(self, client: str, round_number: int) -> Opening:
+        member = self._members[client]
+        delivery = self._holdings.arrive(client, round_number)
+        member.receive(delivery)
+        # The samples held before were scored with this very model when the last round ended.
+        known = len(member.known_scores)
+        fresh = self._score(client, self._shared, first=known)
+        scores = np.concatenate([member.known_scores, fresh])
+        if member.previous_scores is None:
+            member.previous_scores = scores  # ε(n,0): the untrained model on the first validation set
+        return Opening(
+            sample_count=delivery.declared_count,
+            training_count=len(member.training_labels),
+            validation_count=len(member.validation_labels),
+            scores=scores,
+            events=(_dry(client, delivery.fresh_count),) if delivery.is_dry else (),
+        )
+
+    def _train(self, client: str, round_number: int, iteration: int) -> tuple[LocalResult, Training]:
+        member, learning = self._members[client], self._scenario.learning
+        key = (client, round_number, iteration)
+        step_count, loss = 0, 0.0
+
+        def descend(start: Tensor, correction: Correction | None = None) -> tuple[Tensor, int]:
+            nonlocal step_count, loss
+            if isinstance(member.spec.defect, FreeRide):
+                noise = stream(self._scenario.seed, "free rider", *key)
+                return pretended_model(start, self._layout.weights, member.spec.defect, noise), 0
+            order = stream(self._scenario.seed, "batches", *key)
+            epochs = make_epochs(len(member.training_labels), learning.batch_size, learning.local_epochs, order)
+            model, loss = self._learner.train(
+                start, member.training_images, member.training_labels, epochs, learning.learning_rate, correction
+            )
+            step_count = sum(map(len, epochs))
+            return model, step_count
+
+        result = self._algorithm.local(self._shared, self._server_memory, member.memory, descend)
+        if not (np.isfinite(loss) and bool(torch.isfinite(result.model).all())):
+            raise InputError(
+                f"training must stay finite, got a loss of {loss} for client {client!r} in round {round_number}, "
+                f"iteration {iteration}: it diverged, and nothing of this round was settled; lower learning_rate "
+                f"(now {learning.learning_rate:g})"
+            )
+        return result, Training(step_count=step_count, loss=loss)
+
+    def _aggregate(self, coalition: Coalition) -> Tensor:
+        """The average of the coalition's local models, weighted by training samples; of nobody, the round's start."""
+        if not coalition:
+            return self._started_from
+        clients = self._in_order(coalition)
+        weights = [float(len(self._members[client].training_labels)) for client in clients]
+        return average([self._local[client].model for client in clients], weights)
+
+    def _score(self, client: str, model: Tensor, first: int = 0) -> Scores:
+        member = self._members[client]
+        images, labels = member.validation_images[first:], member.validation_labels[first:]
+        if not len(labels):
+            return np.empty(0)
+        personal = self._algorithm.personal(model, member.memory)
+        return self._learner.score(personal, images, labels, self._scenario.learning.score).numpy()
+
+    def _in_order(self, coalition: Coalition) -> list[str]:
+        return [client for client in self._members if client in coalition]
+
+    def _for_each(self, tasks: Iterable[Task], work: Callable[[Task], Result]) -> dict[Task, Result]:
+        tasks = list(tasks)
+        return dict(zip(tasks, self._pool.map(work, tasks), strict=True))
+
+
+def _dry(client: str, fresh_count: int) -> Event:
+    return Event(
+        kind="pool-dry",
+        client=client,
+        text=f"The pool of {client} ran dry: only {fresh_count} samples arrived.",
+    )
