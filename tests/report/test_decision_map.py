@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 import commonweal as cw
 from commonweal.records import DecisionMap
 from commonweal.report import decision_map
+from commonweal.report.palette import LEAVES, STAYS
 
 
 def drawn_map(mu, **figures):
@@ -22,7 +23,7 @@ def drawn_map(mu, **figures):
 
 def panel_of(map_):
     axes = Figure().subplots()
-    decision_map._panel(axes, map_)
+    decision_map.panel(axes, map_, title="Round 1")
     return axes
 
 
@@ -37,7 +38,6 @@ def test_bars_tell_who_stays_at_each_mu(figures):
     map_, path = drawn_map(0.05, **figures)
     axes = panel_of(map_)
     to_axis, _, end = decision_map._scale(map_)
-    stays = decision_map._STAYS
     probes = [b * factor for b in path.breakpoints for factor in (0.97, 1.03) if b > 0]
 
     def colours_at(row, x):
@@ -51,9 +51,9 @@ def test_bars_tell_who_stays_at_each_mu(figures):
 
     for row, client in enumerate(map_.clients):
         for mu in probes:
-            expected = stays if client in path.at(mu).retained else decision_map._LEAVES
+            expected = STAYS if client in path.at(mu).retained else LEAVES
             assert colours_at(row, to_axis(mu)) == [expected], (client, mu)
-        assert colours_at(row, end * 1.05) == [stays]
+        assert colours_at(row, end * 1.05) == [STAYS]
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.05, 1e6, math.inf, None])

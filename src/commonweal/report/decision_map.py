@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-import os
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from commonweal.errors import InputError
 from commonweal.records import DecisionMap, MuRange
+from commonweal.report.atomic_write import write_atomically
+from commonweal.report.drawing import figure_class, rendered
+from commonweal.report.palette import INK, LEAVES, PAPER, STAYS
+from commonweal.report.shown_names import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FORMATS = (".pdf", ".png", ".svg")
-_STAYS, _LEAVES, _INK = "#2a7f8e", "#e9c9bd", "#22313a"
 _CLIENTS_SHOWN = 60
 _MAPS_SHOWN = 12
 
@@ -29,60 +31,53 @@ def check_format(path: Path) -> None:
         )
     if not path.parent.is_dir():
         raise InputError(f"a picture's folder must exist, got {str(path.parent)!r}; create it first")
-    _figure_class()
+    figure_class()
 
 
 def draw(maps: Sequence[DecisionMap], path: Path) -> int:
     """Draw a panel for each round into one file, at most 12 of them; returns how many were drawn."""
     check_format(path)
     shown = list(maps)[:_MAPS_SHOWN]
-    rows = [min(len(m.clients), _CLIENTS_SHOWN) for m in shown]
-    height = sum(0.34 * count + 1.25 for count in rows)
-    figure = _figure_class()(figsize=(9, max(height, 2.6)), layout="tight")
-    axes = figure.subplots(len(shown), 1, squeeze=False, height_ratios=[count + 2.5 for count in rows])
-    for panel, decision_map in zip(axes[:, 0], shown, strict=True):
-        _panel(panel, decision_map)
-    target = path.resolve()  # behind a link, the file it points to
-    unfinished = target.with_name(f".{os.getpid()}.unfinished")
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the name is shown as boxes
-            figure.savefig(unfinished, format=path.suffix[1:].lower(), dpi=150)
-        unfinished.replace(target)
-    except OSError as error:
-        raise InputError(
-            f"the picture must be writable, got {error.strerror} for {str(path)!r}; choose another place"
-        ) from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+    content = rendered(lambda: _figure(shown), path.suffix[1:].lower(), name="decision-map")
+    write_atomically(path, content, what="the picture")
     return len(shown)
 
 
-def _panel(axes: Axes, decision_map: DecisionMap) -> None:
+def _figure(maps: Sequence[DecisionMap]) -> Figure:
+    rows = [min(len(m.clients), _CLIENTS_SHOWN) for m in maps]
+    height = sum(0.34 * count + 1.25 for count in rows)
+    figure: Figure = figure_class()(figsize=(9, max(height, 2.6)), layout="tight")
+    axes = figure.subplots(len(maps), 1, squeeze=False, height_ratios=[count + 2.5 for count in rows])
+    for part, decision_map in zip(axes[:, 0], maps, strict=True):
+        count = len(decision_map.clients)
+        more = f" (first {_CLIENTS_SHOWN} of {count} clients)" if count > _CLIENTS_SHOWN else ""
+        panel(part, decision_map, title=f"{decision_map.title}{more}: dark = stays, light = leaves")
+    return figure
+
+
+def panel(axes: Axes, decision_map: DecisionMap, *, title: str) -> None:
     """One row a client; colour tells whether it stays at that μ."""
     to_axis, ticks, end = _scale(decision_map)
     clients = decision_map.clients[:_CLIENTS_SHOWN]
     gap = end * 0.03
     retained_sets = [frozenset(retained) for _, retained in decision_map.pieces]
     for row, client in enumerate(clients):
-        for colour, wanted in ((_STAYS, True), (_LEAVES, False)):
+        for colour, wanted in ((STAYS, True), (LEAVES, False)):
             blocks: list[tuple[float, float]] = []
             for (mu_range, _), retained in zip(decision_map.pieces, retained_sets, strict=True):
                 if (client in retained) == wanted:
                     blocks += _blocks(mu_range, to_axis, end, gap)
             axes.broken_barh(_merged(blocks), (row - 0.36, 0.72), facecolors=colour)
     for breakpoint_mu in decision_map.breakpoints if len(decision_map.breakpoints) <= 60 else ():
-        axes.axvline(to_axis(breakpoint_mu), color="white", linewidth=1.2)
+        axes.axvline(to_axis(breakpoint_mu), color=PAPER, linewidth=1.2)
     if decision_map.mu is not None:
         at = end + gap + end * 0.025 if math.isinf(decision_map.mu) else min(to_axis(decision_map.mu), end)
-        axes.axvline(at, color=_INK, linewidth=1.4, linestyle=(0, (4, 2)))
+        axes.axvline(at, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
         axes.annotate(
-            f"mu = {decision_map.mu:g}", (at, -0.62), ha="center", va="bottom", fontsize=8, color=_INK,
+            f"mu = {decision_map.mu:g}", (at, -0.62), ha="center", va="bottom", fontsize=8, color=INK,
             annotation_clip=False,
         )  # fmt: skip
-    axes.set_yticks(range(len(clients)), clients, fontsize=8)
-    for label in axes.get_yticklabels():
-        label.set_parse_math(False)  # a client's name may hold a dollar sign
+    axes.set_yticks(range(len(clients)), [shortened(client) for client in clients], fontsize=8)
     axes.set_xticks(
         [to_axis(tick) for tick in ticks] + [end + gap + end * 0.025], [f"{tick:.3g}" for tick in ticks] + ["∞"]
     )
@@ -90,9 +85,7 @@ def _panel(axes: Axes, decision_map: DecisionMap) -> None:
     axes.set_xlim(-end * 0.005, end * 1.085)
     axes.set_ylim(len(clients) - 0.5, -0.5)
     axes.set_xlabel("mu (leniency)", fontsize=9)
-    more = len(decision_map.clients) - len(clients)
-    title = decision_map.title + (f" (first {len(clients)} of {len(decision_map.clients)} clients)" if more else "")
-    axes.set_title(f"{title}: dark = stays, light = leaves", fontsize=10, loc="left", pad=16, color=_INK)
+    axes.set_title(title, fontsize=10, loc="left", pad=16, color=INK)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
 
@@ -144,14 +137,3 @@ def _scale(decision_map: DecisionMap) -> tuple[Callable[[float], float], list[fl
     decades = range(bottom + 1, math.floor(top) + 1)
     stride = max(1, len(decades) // 7)
     return logarithmic, [0.0, *(10.0**k for k in decades[::stride])], top - bottom
-
-
-def _figure_class() -> Any:
-    """matplotlib's Figure, without pyplot and its process-wide state."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError(
-            "drawing needs matplotlib, which is not installed; install it with: pip install 'commonweal[plot]'"
-        ) from None
-    return Figure

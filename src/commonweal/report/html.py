@@ -1,0 +1,65 @@
+"""The report: one HTML file that needs nothing else and sends nothing anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from commonweal.records import Chronicle
+from commonweal.report import overview
+from commonweal.report.atomic_write import write_atomically
+from commonweal.report.client_section import client_link, client_section, fate
+from commonweal.report.inline_svg import colour_variables
+from commonweal.report.markup import definitions, text
+from commonweal.report.number_text import counted
+from commonweal.report.terms import TERMS
+
+
+def write_report(chronicle: Chronicle, path: Path) -> None:
+    """Write report.html; the same chronicle gives the same bytes."""
+    write_atomically(path, to_page(chronicle).encode(), what="the report")
+
+
+def to_page(chronicle: Chronicle) -> str:
+    """The whole page. Values put into the template are markup; what they hold of a user's has been escaped."""
+    style = Template(_part("style.css")).substitute(
+        light=colour_variables(dark=False), dark=colour_variables(dark=True)
+    )
+    script = _part("script.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return Template(_part("page.html")).substitute(
+        # The browser itself then refuses any other script and any request.
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'",
+        style=style,
+        script=script,
+        name=text(chronicle.name),
+        description=text(chronicle.description),
+        sentence=text(chronicle.sentence),
+        warnings=overview.warnings_box(chronicle),
+        key_numbers=overview.key_numbers(chronicle),
+        durations=overview.figure(chronicle, "durations"),
+        accuracy=overview.figure(chronicle, "accuracy"),
+        tsw=overview.tile(chronicle, "tsw"),
+        tsfi=overview.tile(chronicle, "tsfi"),
+        payments=overview.payments_table(chronicle),
+        transfers=overview.figure(chronicle, "transfers"),
+        balances=overview.balances_table(chronicle),
+        decision_maps=overview.decision_maps(chronicle),
+        rounds=overview.rounds_table(chronicle),
+        events=overview.events_list(chronicle),
+        index="".join(
+            f"<li>{client_link(chronicle, client)} <small>{fate(chronicle, client)}</small></li>"
+            for client in chronicle.clients
+        ),
+        clients="\n".join(client_section(chronicle, client) for client in chronicle.clients),
+        settings=overview.settings_list(chronicle),
+        terms=definitions(TERMS, "terms"),
+        client_count=counted(len(chronicle.clients), "client"),
+    )
+
+
+def _part(name: str) -> str:
+    return (files("commonweal.report") / "page" / name).read_text(encoding="utf-8")

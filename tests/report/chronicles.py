@@ -1,0 +1,228 @@
+"""Chronicles with real decisions on made-up figures: accuracies rise and level off, costs stay."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import commonweal as cw
+from commonweal import metrics
+from commonweal.decision.explain import explain
+from commonweal.records import (
+    Chronicle,
+    ChronicleRound,
+    ClientRound,
+    DecisionMap,
+    Estimate,
+    Event,
+    History,
+    RoundRecord,
+    Rules,
+)
+
+
+def make_chronicle(
+    *,
+    clients,
+    round_count,
+    mu,
+    seed=1,
+    costs=None,  # by client, of a round
+    accuracies=None,  # by client: where its accuracy levels off
+    contributions=None,  # by client: its weight
+    absences=(),  # pairs of round and client
+    events=None,  # by round
+    name="digits",
+    private=False,
+    known_errors=True,
+    with_maps=True,
+):
+    """Run rounds until at most one client is left."""
+    random = np.random.default_rng(seed)
+    costs = costs or dict.fromkeys(clients, 0.02)
+    levels = accuracies or dict.fromkeys(clients, 0.9)
+    weights = contributions or dict.fromkeys(clients, 1.0)
+    accuracy = dict.fromkeys(clients, 0.1)
+    active = list(clients)
+    rules = Rules(mu=mu)
+    held: list[ChronicleRound] = []
+    for number in range(1, round_count + 1):
+        if len(active) < min(2, len(clients)):
+            break
+        present = [client for client in active if (number, client) not in absences]
+        previous = dict(accuracy)
+        for client in present:
+            gained = 0.45 * (levels[client] - accuracy[client]) + random.normal(0, 0.006)
+            accuracy[client] = float(np.clip(accuracy[client] + gained, 0, 1))
+        profits = {client: accuracy[client] - previous[client] - costs[client] for client in present}
+        measured = {client: weights[client] * 0.05 / number + random.normal(0, 0.004) for client in present}
+        decision = cw.decide(profits=profits, contributions=measured, mu=mu)
+        path = cw.mu_path(profits=profits, contributions=measured)
+
+        def estimate(value, error):
+            return Estimate(value=float(value), standard_error=error if known_errors else None)
+
+        def figures_of(client, decision=decision, path=path, previous=previous, measured=measured, number=number):
+            stays = client in decision.shares
+            return ClientRound(
+                sample_count=100,
+                training_count=70 * number,
+                validation_count=30 * number,
+                step_count=12,
+                accuracy=estimate(accuracy[client], 0.03 / math.sqrt(number)),
+                previous_accuracy=previous[client],
+                utility=None if private else estimate(accuracy[client] - previous[client], 0.012),
+                cost=None if private else costs[client],
+                profit=estimate(decision.figures.profits[client], 0.012),
+                contribution=estimate(measured[client], 0.006),
+                share=estimate(decision.shares[client], 0.05) if stays else None,
+                payoff=estimate(decision.payoffs[client], 0.009) if stays else None,
+                transfer=estimate(decision.transfers[client], 0.008) if stays else None,
+                sentence=explain(decision, client, path if with_maps else None).sentence,
+                stays_for_mu=path.stays(client) if with_maps else None,
+            )
+
+        held.append(
+            ChronicleRound(
+                record=RoundRecord(
+                    round_number=number, decision=decision, absent=tuple(c for c in active if c not in present)
+                ),
+                clients={client: figures_of(client) for client in present},
+                budget=estimate(decision.budget, 0.02),
+                iteration_accuracies=(
+                    {client: previous[client] for client in present},
+                    {client: accuracy[client] for client in present},
+                ),
+                coalition_values=(
+                    ((), estimate(np.mean([previous[client] for client in present]), 0.01)),
+                    (tuple(present), estimate(np.mean([accuracy[client] for client in present]), 0.01)),
+                ),
+                events=tuple((events or {}).get(number, ())),
+                decision_map=DecisionMap(
+                    title=f"Round {number}",
+                    clients=path.clients,
+                    pieces=path.pieces(),
+                    breakpoints=path.breakpoints,
+                    mu=mu,
+                )
+                if with_maps
+                else None,
+            )
+        )
+        active = [client for client in active if client not in decision.eliminated]
+    return _summed_up(clients, held, round_count, rules, name, known_errors)
+
+
+def _summed_up(clients, held, round_count, rules, name, known_errors):
+    history = History(clients=tuple(clients), rounds=tuple(each.record for each in held))
+    error = 0.02 if known_errors else None
+    left = {client: each.number for each in held for client in each.record.decision.eliminated}
+    failures = metrics.irrational_rounds(history)
+    transfers = dict.fromkeys(clients, 0.0)
+    for each in held:
+        for client, amount in each.record.decision.transfers.items():
+            transfers[client] += amount
+    stayed = [client for client in clients if client not in left]
+    return Chronicle(
+        name=name,
+        description="Five hospitals learn to read digits; two data sets are hard.",
+        sentence=(
+            f"After {len(held)} rounds {len(stayed)} of {len(clients)} clients are in the federation "
+            f"({', '.join(stayed) or 'nobody'}); together they gained {metrics.tsw(history)[-1]:.4g}."
+        ),
+        settings={"seed": "1", "model": "compact", "algorithm": "FedBN", "contribution": "marginal"},
+        scenario={
+            "name": name,
+            "mechanism": {"mu": rules.mu},
+            "clients": [{"name": c, "rate": 100.0} for c in clients],
+        },
+        rules=rules,
+        clients=tuple(clients),
+        client_facts={
+            client: {"source": "built-in digits", "samples a round": "100", "cost of a sample": "0.0002"}
+            for client in clients
+        },
+        round_count=round_count,
+        rounds=tuple(held),
+        tsw=tuple(Estimate(value=v, standard_error=error) for v in metrics.tsw(history)),
+        tsfi=tuple(Estimate(value=v, standard_error=error) for v in metrics.tsfi(history)),
+        tsfi_final_set=tuple(Estimate(value=v, standard_error=error) for v in metrics.tsfi_final_set(history)),
+        durations=metrics.durations(history),
+        eliminated_after={client: left.get(client) for client in clients},
+        total_payoffs={c: Estimate(value=v, standard_error=error) for c, v in metrics.total_payoffs(history).items()},
+        total_transfers={c: Estimate(value=v, standard_error=error) for c, v in transfers.items()},
+        warnings=tuple(
+            f"Individual rationality failed in round {number}: {', '.join(by_client)} had a negative payoff."
+            for number, by_client in failures.items()
+        ),
+    )
+
+
+def hospitals():
+    """Eight rounds, five clients, two eliminations, one absence, one pool that runs dry."""
+    return make_chronicle(
+        clients=("MNIST", "SVHN", "USPS", "SynthDigits", "MNIST-M"),
+        round_count=8,
+        mu=0.03,
+        costs={"MNIST": 0.004, "SVHN": 0.05, "USPS": 0.004, "SynthDigits": 0.03, "MNIST-M": 0.008},
+        accuracies={"MNIST": 0.96, "SVHN": 0.5, "USPS": 0.94, "SynthDigits": 0.72, "MNIST-M": 0.83},
+        contributions={"MNIST": 1.6, "SVHN": 0.5, "USPS": 1.0, "SynthDigits": 0.8, "MNIST-M": 1.2},
+        absences={(3, "USPS")},
+        events={6: (Event(kind="pool-dry", client="MNIST", text="MNIST's pool ran dry: 41 of 97 samples came."),)},
+    )
+
+
+def pair():
+    """One round, two clients, nobody eliminated."""
+    return make_chronicle(clients=("north", "south"), round_count=1, mu=0.1)
+
+
+def dissolved():
+    """Everybody makes a loss in round 1 and mu is 0, so all go and no money moves."""
+    return make_chronicle(clients=("a", "b", "c"), round_count=5, mu=0.0, costs=dict.fromkeys("abc", 2.0))
+
+
+def lenient():
+    """Nobody is ever eliminated, figures are private, errors and μ paths unknown."""
+    return make_chronicle(
+        clients=("a", "b", "c"), round_count=4, mu=math.inf, private=True, known_errors=False, with_maps=False
+    )
+
+
+def crowd(client_count=30, round_count=12):
+    """Thirty clients, levels and costs spread."""
+    clients = tuple(f"clinic {place:02d}" for place in range(1, client_count + 1))
+    spread = np.linspace(0, 1, client_count)
+    return make_chronicle(
+        clients=clients,
+        round_count=round_count,
+        mu=0.05,
+        costs={client: float(0.002 + 0.04 * part) for client, part in zip(clients, spread, strict=True)},
+        accuracies={client: float(0.95 - 0.4 * part) for client, part in zip(clients, spread, strict=True)},
+        contributions={client: float(1.5 - part) for client, part in zip(clients, spread, strict=True)},
+    )
+
+
+RUDE_NAMES = (
+    "<script>document.title = 'owned'</script>",
+    "$\\frac{1}{0}$ & \"quotes\" 'too'",
+    "病院 Ünïcödé مستشفى",
+    "Saint " + "Very-Long-" * 30 + "Hospital",
+    "</details><img src=x onerror=alert(1)>${name}",
+    "url(#a) id=\"x\" \x1b[31m",
+)  # fmt: skip
+
+
+def rude():
+    """Names that try to break out of wherever they are put."""
+    levels = dict(zip(RUDE_NAMES, (0.9, 0.5, 0.9, 0.8, 0.7, 0.9), strict=True))
+    costs = {name: 0.3 if "onerror" in name else 0.02 for name in RUDE_NAMES}
+    return make_chronicle(
+        clients=RUDE_NAMES,
+        round_count=4,
+        mu=0.01,
+        accuracies=levels,
+        costs=costs,
+        name="<b>$name</b> \"quoted\" & 'more'",
+    )
