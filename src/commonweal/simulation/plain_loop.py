@@ -1,0 +1,182 @@
+"""A federation as one plain, slow loop: PyTorch's modules, one client after another, every model scored afresh.
+
+The oracle of the conductor with the in-process client set: the same scenario gives the same accuracies, contributions
+and decisions. No absences, no threads, no memory of scores, no uncertainties, no checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from commonweal.data.holdings import Delivery, Holdings
+from commonweal.decision.decide import decide_figures
+from commonweal.learning.aggregation import average
+from commonweal.learning.algorithms import LocalResult, make_algorithm
+from commonweal.learning.batches import make_epochs
+from commonweal.learning.free_riding import FreeRide, pretended_model
+from commonweal.learning.images import to_tensor
+from commonweal.learning.learner import Correction
+from commonweal.learning.models import ARCHITECTURES, Layout
+from commonweal.learning.plain import PlainLearner
+from commonweal.records import Decision, Figures
+from commonweal.scenario.spec import Scenario
+from commonweal.seeds import stream, stream_number
+from commonweal.valuation import cost, estimate_shapley, marginal, profit, quantity, shapley, utility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainRound:
+    """What the loop found out in a round."""
+
+    accuracies: Mapping[str, float]
+    step_counts: Mapping[str, int]
+    iteration_count: int
+    decision: Decision
+
+
+def run_plainly(scenario: Scenario, holdings: Holdings, *, dtype: torch.dtype = torch.float32) -> list[PlainRound]:
+    """All rounds of a scenario."""
+    loop = _Loop(scenario, holdings, dtype)
+    rounds: list[PlainRound] = []
+    for round_number in range(1, scenario.round_count + 1):
+        if len(loop.active) > 1:
+            rounds.append(loop.hold(round_number))
+    return rounds
+
+
+class _Loop:
+    """The federation between rounds, and one round after another."""
+
+    def __init__(self, scenario: Scenario, holdings: Holdings, dtype: torch.dtype) -> None:
+        self.scenario = scenario
+        self.holdings = holdings
+        self.dtype = dtype
+        self.layout = Layout(ARCHITECTURES[scenario.learning.model], holdings.image_shape)
+        self.learner = PlainLearner(self.layout)
+        self.algorithm = make_algorithm(scenario.learning, self.layout)
+        generator = torch.Generator().manual_seed(stream_number(scenario.seed, "initial model") % 2**63)
+        self.shared = self.layout.initial(generator, dtype)
+        self.server_memory = self.algorithm.first_server_memory(self.shared)
+        self.specs = {spec.name: spec for spec in scenario.clients}
+        self.active = list(self.specs)
+        self.memories = {client: self.algorithm.first_memory(self.shared) for client in self.active}
+        self.deliveries: dict[str, list[Delivery]] = {client: [] for client in self.active}
+        self.previous: dict[str, float] = {}
+
+    def hold(self, round_number: int) -> PlainRound:
+        learning = self.scenario.learning
+        for client in self.active:
+            self.deliveries[client].append(self.holdings.arrive(client, round_number))
+        start, start_memories = self.shared, dict(self.memories)
+        accuracies = self.accuracies(self.shared, self.memories)
+        previous = self.previous or accuracies
+        step_counts = dict.fromkeys(self.active, 0)
+        results: dict[str, LocalResult] = {}
+        for iteration in range(1, learning.iteration_limit + 1):
+            for client in self.active:
+                client_steps = partial(self.descend, client, round_number, iteration, step_counts)
+                results[client] = self.algorithm.local(
+                    self.shared, self.server_memory, self.memories[client], client_steps
+                )
+            self.memories = {client: results[client].memory for client in self.active}
+            self.shared = self.aggregate(results, self.active)
+            signals = [results[client].signal for client in self.active]
+            self.server_memory = self.algorithm.serve(self.server_memory, signals, len(self.active))
+            before, accuracies = accuracies, self.accuracies(self.shared, self.memories)
+            if all(abs(accuracies[client] - before[client]) < learning.stop_below for client in self.active):
+                break
+
+        def coalition_value(coalition: frozenset[str]) -> float:
+            inside = [client for client in self.active if client in coalition]
+            if inside:
+                values = self.accuracies(self.aggregate(results, inside), self.memories)
+            else:
+                values = self.accuracies(start, start_memories)
+            return sum(values.values()) / len(values)
+
+        decision = self.decide(round_number, accuracies, previous, step_counts, coalition_value)
+        self.previous = accuracies
+        self.active = list(decision.retained)
+        return PlainRound(accuracies=accuracies, step_counts=step_counts, iteration_count=iteration, decision=decision)
+
+    def descend(
+        self,
+        client: str,
+        round_number: int,
+        iteration: int,
+        step_counts: dict[str, int],
+        start: Tensor,
+        correction: Correction | None = None,
+    ) -> tuple[Tensor, int]:
+        """A client's local training, or what it pretends to be one."""
+        seed, learning, defect = self.scenario.seed, self.scenario.learning, self.specs[client].defect
+        if isinstance(defect, FreeRide):
+            random = stream(seed, "free rider", client, round_number, iteration)
+            return pretended_model(start, self.layout.weights, defect, random), 0
+        images = torch.cat([to_tensor(d.training_images, self.dtype) for d in self.deliveries[client]])
+        labels = torch.cat([torch.from_numpy(d.training_labels) for d in self.deliveries[client]])
+        order = stream(seed, "batches", client, round_number, iteration)
+        epochs = make_epochs(len(labels), learning.batch_size, learning.local_epochs, order)
+        model, _ = self.learner.train(start, images, labels, epochs, learning.learning_rate, correction)
+        step_count = sum(map(len, epochs))
+        step_counts[client] += step_count
+        return model, step_count
+
+    def aggregate(self, results: Mapping[str, LocalResult], clients: Sequence[str]) -> Tensor:
+        sizes = [float(sum(len(d.training_labels) for d in self.deliveries[client])) for client in clients]
+        return average([results[client].model for client in clients], sizes)
+
+    def accuracies(self, model: Tensor, memories: Mapping[str, Tensor]) -> dict[str, float]:
+        """Of the active clients, each with its own memory."""
+        found: dict[str, float] = {}
+        for client in self.active:
+            images = torch.cat([to_tensor(d.validation_images, self.dtype) for d in self.deliveries[client]])
+            labels = torch.cat([torch.from_numpy(d.validation_labels) for d in self.deliveries[client]])
+            personal = self.algorithm.personal(model, memories[client])
+            found[client] = float(self.learner.score(personal, images, labels, self.scenario.learning.score).mean())
+        return found
+
+    def decide(
+        self,
+        round_number: int,
+        accuracies: Mapping[str, float],
+        previous: Mapping[str, float],
+        step_counts: Mapping[str, int],
+        coalition_value: Callable[[frozenset[str]], float],
+    ) -> Decision:
+        new = {client: self.deliveries[client][-1] for client in self.active}
+        profits, costs = {}, {}
+        for client in self.active:
+            spec = self.specs[client]
+            costs[client] = cost(
+                cost_per_sample=spec.cost_per_sample,
+                cost_per_step=spec.cost_per_step,
+                cost_per_round=spec.cost_per_round,
+                sample_count=new[client].fresh_count,
+                step_count=step_counts[client],
+            )
+            gained = utility(spec.unit_value, accuracies[client], previous[client])
+            profits[client] = profit(gained, costs[client])
+        mechanism = self.scenario.mechanism
+        if mechanism.measure == "quantity":
+            contributions = quantity(self.active, {client: new[client].declared_count for client in self.active})
+        elif mechanism.measure == "marginal":
+            contributions = marginal(self.active, coalition_value)
+        elif mechanism.measure == "shapley":
+            contributions = shapley(self.active, coalition_value)
+        else:
+            assert mechanism.evaluation_limit is not None, "the scenario is validated"
+            contributions = estimate_shapley(
+                self.active,
+                coalition_value,
+                evaluation_limit=mechanism.evaluation_limit,
+                seed=stream(self.scenario.seed, "shapley", round_number),
+                method=mechanism.measure,
+            )
+        figures = Figures(profits=profits, contributions=contributions.values, costs=costs)
+        return decide_figures(figures, mechanism.rules, grace=round_number <= mechanism.grace_rounds)

@@ -1,0 +1,101 @@
+"""The conductor over the in-process clients gives what the plain loop gives, in every figure.
+
+In double precision: the two learners round differently, and in single precision a sample on the edge between two
+classes could fall to either side.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from commonweal.data.holdings import Holdings
+from commonweal.federation.conductor import conduct
+from commonweal.scenario.toml_file import parse_scenario
+from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.plain_loop import run_plainly
+
+HEAD = """
+name = "small"
+description = "three rounds"
+rounds = 3
+seed = {seed}
+[learning]
+algorithm = "{algorithm}"
+learning_rate = 0.1
+[mechanism]
+mu = {mu}
+contribution = "{measure}"
+{mechanism}
+[defaults]
+source = "mnist-5k"
+samples_per_round = 30
+cost_per_sample = 2e-4
+cost_per_step = 1e-4
+"""
+NOISY = """
+[[clients]]
+name = "a"
+[[clients]]
+name = "b"
+defect = { kind = "label-noise", probability = 0.6 }
+[[clients]]
+name = "c"
+samples_per_round = 50
+[[clients]]
+name = "d"
+defect = { kind = "duplicates", fraction = 0.5 }
+"""
+DOMAINS = """
+[[clients]]
+name = "paper"
+[[clients]]
+name = "screen"
+source = "rendered-digits"
+[[clients]]
+name = "tablet"
+source = "uci-digits"
+cost_per_sample = 5e-3
+"""
+CHEATS = """
+[[clients]]
+name = "honest"
+[[clients]]
+name = "lazy"
+defect = { kind = "untrained" }
+[[clients]]
+name = "noisy"
+defect = { kind = "noised", deviation = 0.05 }
+[[clients]]
+name = "loud"
+defect = { kind = "scaled", factor = 1.2 }
+[[clients]]
+name = "other"
+"""
+SCENARIOS = {
+    "label noise and duplicates, FedAvg, marginal": (NOISY, "fedavg", 0.01, "marginal", ""),
+    "three domains, FedBN, Shapley": (DOMAINS, "fedbn", 0.5, "shapley", ""),
+    "free riders, FedProx, quantity": (CHEATS, "fedprox", 0.05, "quantity", "loss_rule = 'equal'"),
+    "label noise, SCAFFOLD, estimated Shapley": (NOISY, "scaffold", 0.0, "adaptive", "evaluation_limit = 9"),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_fast_path_equals_the_plain_loop(name):
+    clients, algorithm, mu, measure, mechanism = SCENARIOS[name]
+    text = HEAD.format(seed=7, algorithm=algorithm, mu=mu, measure=measure, mechanism=mechanism) + clients
+    scenario = parse_scenario(text, "the test")
+    holdings = Holdings.for_scenario(scenario, None)
+    expected = run_plainly(scenario, holdings, dtype=torch.float64)
+    with InProcessClients(scenario, holdings, dtype=torch.float64) as client_set:
+        held = list(conduct(client_set, scenario))
+    assert len(held) == len(expected) > 1
+    for found, plain in zip(held, expected, strict=True):
+        decision = found.record.decision
+        assert found.iteration_accuracies[-1] == plain.accuracies
+        assert len(found.iteration_accuracies) - 1 == plain.iteration_count
+        assert {c: m.step_count for c, m in found.measured.items()} == plain.step_counts
+        assert decision.figures.contributions == pytest.approx(plain.decision.figures.contributions, abs=1e-12)
+        assert decision.figures.profits == plain.decision.figures.profits
+        assert decision.retained == plain.decision.retained
+        assert decision.transfers == pytest.approx(plain.decision.transfers, abs=1e-12)
