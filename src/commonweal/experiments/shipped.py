@@ -36,13 +36,22 @@ def load(name_or_path: str) -> Scenario:
     """
     if name_or_path in shipped_names():
         return parse_scenario(shipped_text(name_or_path), f"{name_or_path}{_SUFFIX}")
-    path = Path(name_or_path)
-    looks_like_path = path.suffix == _SUFFIX or path.name != name_or_path
-    if looks_like_path or path.exists():
-        return read_scenario(path)
+    if _is_path(name_or_path):
+        return read_scenario(Path(name_or_path))
     raise InputError(
         f"a scenario must be the path of a TOML file or one of {', '.join(shipped_names())}, {_but_got(name_or_path)}"
     )
+
+
+def _is_path(text: str) -> bool:
+    """Whether the text means a file rather than a misspelt name."""
+    path = Path(text)
+    if not text or path.suffix == _SUFFIX or path.name != text:
+        return bool(text)
+    try:
+        return path.exists()
+    except OSError:  # e.g. a name too long for a file
+        return False
 
 
 def _but_got(name: str) -> str:

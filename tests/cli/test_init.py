@@ -1,0 +1,93 @@
+"""`commonweal init`: what it writes can be read, and nothing is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from commonweal.cli.init import init_command
+from commonweal.experiments.shipped import load, shipped_names, shipped_text
+from commonweal.scenario.toml_file import read_scenario
+
+
+def test_the_first_scenario(commonweal, tmp_path):
+    done = commonweal("init")
+    assert done.returncode == 0, done.stderr
+    assert read_scenario(tmp_path / "scenario.toml") == replace(load("quickstart"), name="scenario")
+    assert done.stdout.splitlines() == [
+        "wrote scenario.toml, after quickstart: 6 clients, 8 rounds",
+        "next: edit it, then type",
+        "  commonweal run scenario.toml",
+    ]
+    assert not done.stderr
+
+
+@pytest.mark.parametrize("template", shipped_names())
+def test_every_template_is_written_whole_but_for_its_name(template, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    init_command("mine.toml", template=template)
+    assert "commonweal run mine.toml" in capsys.readouterr().out
+    written = (tmp_path / "mine.toml").read_text()
+    assert written == shipped_text(template).replace(f'name = "{template}"', 'name = "mine"')
+    assert read_scenario(tmp_path / "mine.toml") == replace(load(template), name="mine")
+
+
+@pytest.mark.parametrize(
+    "name", ["two words", "it's", 'a "quoted" one', "back\\slash", "ünï", "日本", "#[x]=1", "$HOME"]
+)
+def test_names_that_need_care(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    init_command(f"{name}.toml")
+    assert read_scenario(tmp_path / f"{name}.toml").name == name
+
+
+def test_the_next_command_can_be_typed(commonweal):
+    assert "\n  commonweal run 'two words.toml'\n" in commonweal("init", "two words.toml").stdout
+
+
+def test_a_file_is_only_overwritten_by_force(commonweal, refused, tmp_path):
+    (tmp_path / "scenario.toml").write_text("mine")
+    assert "must not overwrite a file, got scenario.toml, which exists; choose another name, or add --force" in refused(
+        "init"
+    )
+    assert (tmp_path / "scenario.toml").read_text() == "mine"
+    assert commonweal("init", "--force").returncode == 0
+    assert read_scenario(tmp_path / "scenario.toml").name == "scenario"
+
+
+def test_the_list(commonweal, tmp_path):
+    done = commonweal("init", "--list")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(shipped_names())
+    for name, line in zip(shipped_names(), lines, strict=True):
+        assert line.endswith(load(name).description)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["x.toml", "--from", "quikstart"], ["must be one of quickstart", "; did you mean 'quickstart'?"]),
+        (["mine"], ["FILE must end in .toml, got 'mine'; write 'mine.toml'"]),
+        (["label-noise"], ["write 'label-noise.toml', or --from label-noise to start from that one"]),
+        ([""], ["FILE must end in .toml"]),
+        (["none/x.toml"], ["must be writable, got No such file or directory for none/x.toml", "a folder that exists"]),
+        (["x.toml", "--list"], ["--list writes nothing, got the file 'x.toml' too"]),
+        ([f"{'x' * 61}.toml"], ["name must be 1 to 60 printable characters"]),
+        (["a\tb.toml"], ["name must be 1 to 60 printable characters"]),
+    ],
+)  # fmt: skip
+def test_refusals(refused, arguments, parts):
+    error = refused("init", *arguments)
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    for part in parts:
+        assert part in error
+
+
+def test_a_folder_in_the_way(refused, tmp_path):
+    (tmp_path / "x.toml").mkdir()
+    assert "choose another name" in refused("init", "x.toml")
+    assert "Is a directory" in refused("init", "x.toml", "--force")

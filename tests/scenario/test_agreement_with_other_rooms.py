@@ -1,0 +1,57 @@
+"""The scenario may not ask for what a later stage refuses; it knows no other stage, so the limits are compared here."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import get_args
+
+import pytest
+
+from commonweal.decision import raw, validation
+from commonweal.errors import InputError
+from commonweal.records import Rules
+from commonweal.scenario import keys, kinds
+from commonweal.scenario.assembly import NEEDED_OF_CLIENT
+from commonweal.scenario.spec import ClientSpec, DataSpec, Defect, LearningSpec, MechanismSpec
+from commonweal.valuation.estimators import ShapleyMethod, estimate_shapley
+from commonweal.valuation.measures import EXACT_CLIENT_LIMIT
+
+
+def test_sizes_are_those_of_a_decision():
+    assert (kinds.SMALLEST_MU, kinds.LARGEST_MU) == (validation.SMALLEST, validation.LARGEST)
+    most_spent = kinds.LARGEST_AMOUNT * 1e6 * keys.MOST_ROUNDS * keys.MOST_CLIENTS
+    assert most_spent < validation.LARGEST
+    assert kinds.SMALLEST_AMOUNT * 1e-17 > validation.SMALLEST
+
+
+def test_counts_are_those_of_the_stages():
+    assert keys.RAW_RULE_CLIENTS == raw.RAW_CANDIDATE_LIMIT
+    assert keys.EXACT_SHAPLEY_CLIENTS <= EXACT_CLIENT_LIMIT
+    assert set(keys.SAMPLED_MEASURES) == set(get_args(ShapleyMethod))
+
+
+@pytest.mark.parametrize("measure", keys.SAMPLED_MEASURES)
+@pytest.mark.parametrize("client_count", [1, 2, 3, 4, 7])
+def test_the_fewest_evaluations_are_just_enough(measure, client_count):
+    clients = [f"c{number}" for number in range(client_count)]
+    fewest = keys.fewest_evaluations(measure, client_count)
+    estimate_shapley(clients, len, evaluation_limit=fewest, seed=1, method=measure)
+    with pytest.raises(InputError):
+        estimate_shapley(clients, len, evaluation_limit=fewest - 1, seed=1, method=measure)
+
+
+def test_every_field_has_its_key_and_every_key_its_field():
+    def names(record):
+        return {field.name for field in fields(record)}
+
+    assert set(keys.CLIENT_KEYS) == names(ClientSpec) - {"defect"}
+    assert set(keys.DATA_KEYS) == names(DataSpec)
+    assert set(keys.LEARNING_KEYS) == names(LearningSpec)
+    assert set(keys.MECHANISM_KEYS) == names(Rules) | names(MechanismSpec) - {"rules", "measure"} | {"contribution"}
+    assert {make for make, _ in keys.DEFECTS.values()} == set(get_args(Defect))
+    for make, defect_keys in keys.DEFECTS.values():
+        assert set(defect_keys) == names(make)
+
+
+def test_needed_is_what_has_no_default():
+    assert set(NEEDED_OF_CLIENT) == {field.name for field in fields(ClientSpec) if field.default is MISSING}
