@@ -14,6 +14,7 @@ import typer
 from commonweal.cli.data import data_app
 from commonweal.cli.decide import decide_command
 from commonweal.cli.init import init_command
+from commonweal.cli.run import run_command
 from commonweal.errors import CommonwealError
 
 app = typer.Typer(
@@ -40,6 +41,7 @@ def _root(
     """The incentive layer of cross-silo federated learning: who stays, and who pays whom."""
 
 
+app.command("run")(run_command)
 app.command("decide")(decide_command)
 app.add_typer(data_app)
 app.command("init")(init_command)

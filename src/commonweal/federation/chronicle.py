@@ -81,12 +81,12 @@ def outcome_sentence(history: History, round_count: int, eliminated_after: dict[
     """What became of the federation, in one sentence."""
     held_count = len(history.rounds)
     stayed = [client for client in history.clients if eliminated_after[client] is None]
-    left = [
-        f"{client} after round {number}"
-        for client, number in sorted(eliminated_after.items(), key=lambda item: item[1] or 0)
-        if number is not None
+    departures = [
+        f"{_listed(list(record.decision.eliminated))} after round {record.round_number}"
+        for record in history.rounds
+        if record.decision.eliminated
     ]
-    who = "everybody stayed" if not left else f"{_listed(left)} let go"
+    who = f" (let go: {'; '.join(departures)})" if departures else ""
     welfare = metrics.tsw(history)[-1] if held_count else 0.0
     moved = math.fsum(
         amount for record in history.rounds for amount in record.decision.transfers.values() if amount > 0
@@ -97,7 +97,7 @@ def outcome_sentence(history: History, round_count: int, eliminated_after: dict[
         else f"held {_counted(held_count, 'round')}"
     )
     return (
-        f"The federation {ended}, {len(stayed)} of {len(history.clients)} clients stayed to the end ({who}); "
+        f"The federation {ended}, {len(stayed)} of {len(history.clients)} clients stayed to the end{who}; "
         f"its welfare came to {welfare:+.4g} and {moved:.4g} changed hands."
     )
 

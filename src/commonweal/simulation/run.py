@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,18 +51,32 @@ def run_scenario(
     return write_chronicle(scenario, held)
 
 
-def check_directory(directory: Path, *, resume: bool) -> None:
-    """Refuse to mix two runs in one folder."""
-    if (directory / CHECKPOINT).exists() and not resume:
+def prepare_directory(directory: Path, *, resume: bool, overwrite: bool) -> Path | None:
+    """Make the folder of a run, and refuse to mix two runs in it; returns the outermost folder that was made."""
+    checkpoint = directory / CHECKPOINT
+    if checkpoint.exists() and not resume and not overwrite:
         raise InputError(
             f"a new run needs a folder without another run, got {str(directory)!r}; add --resume to continue the run "
-            "in it, or give another --out"
+            "in it, --overwrite to start anew, or give another --out"
         )
-    if resume and not (directory / CHECKPOINT).exists():
+    if resume and not checkpoint.exists():
         raise InputError(
             f"--resume continues a run that held at least one round, got no checkpoint in {str(directory)!r}; "
             "leave --resume out to start"
         )
+    missing = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if overwrite:
+            checkpoint.unlink(missing_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"the folder of the results must be writable, got {error.strerror} for {str(directory)!r}; "
+            "give another --out"
+        ) from None
+    return missing[-1] if missing else None
 
 
 def _tell(on_round: Callable[[HeldRound], None] | None, held_round: HeldRound) -> None:

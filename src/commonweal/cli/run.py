@@ -1,0 +1,93 @@
+"""`commonweal run`: a scenario in, a federation's history and its report out."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from commonweal.cli import text_view
+from commonweal.errors import InputError
+from commonweal.experiments.shipped import FIRST, load
+from commonweal.scenario.override import override
+
+INTERRUPTED = 130  # the shell's exit code for Ctrl-C
+
+
+def run_command(
+    scenario: Annotated[
+        str, typer.Argument(help="A scenario file, or the name of a shipped one (commonweal init --list).")
+    ] = FIRST,
+    mu: Annotated[
+        str | None, typer.Option(metavar="MU", help="Leniency instead of the scenario's.", show_default=False)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="S", help="Seed instead of the scenario's.", show_default=False)
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(metavar="T", help="Rounds instead of the scenario's.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the results go, out/NAME if left out.", show_default=False),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in DIR after the last round it held.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew where DIR holds a run.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", envvar="COMMONWEAL_DATA", help="Where the original data sets are.", show_default=False
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Threads, one a core if left out; the result is the same.", show_default=False),
+    ] = None,
+) -> None:
+    """Run a federation, and report who stayed, who was paid, and why.
+
+    Example: commonweal run quickstart --mu 0.1 --out out/lenient
+    """
+    described = override(load(scenario), mu=mu, seed=seed, rounds=rounds)
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers must be a whole number >= 1, got {workers}; leave it out for one a core")
+    if resume and overwrite:
+        raise InputError("--resume continues a run and --overwrite starts anew, got both; drop one of them")
+    directory = Path("out") / described.name if out is None else out
+    # Heavy packages, torch among them, are loaded only once the request makes sense.
+    from commonweal.cli.run_view import RunView, show_summary
+    from commonweal.data.sources import find_directory
+    from commonweal.report.write import write_all
+    from commonweal.simulation.run import prepare_directory, run_scenario
+
+    made = prepare_directory(directory, resume=resume, overwrite=overwrite)
+    view = RunView(described)
+    try:
+        with view.shown():
+            chronicle = run_scenario(
+                described,
+                data_directory=find_directory(data),
+                directory=directory,
+                resume=resume,
+                worker_count=workers,
+                watch=view.watch,
+                on_round=view.on_round,
+            )
+        written = write_all(chronicle, directory)
+    except KeyboardInterrupt:
+        held = view.held_count
+        print(
+            f"\ninterrupted: {held} of {described.round_count} rounds are safe in {directory}"
+            + ("; add --resume to continue" if held else ""),
+            file=sys.stderr,
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        if made is not None and not any(directory.iterdir()):
+            shutil.rmtree(made)  # refused before the first round: nothing stays behind
+    show_summary(chronicle, written, text_view.make_console())
