@@ -194,6 +194,11 @@ REFUSALS = {
         "move it below [mechanism]",
     ),
     "below a table": (in_table("mechanism", "seed = 1 #!"), "move it to the top of the file, above the first [table]"),
+    "below a defect": (
+        client('[clients.defect]\nkind = "untrained"\nunit_value = 2 #!'),
+        "a key of the defect untrained must be one of kind",
+        "move it up to its client's keys, above the defect",
+    ),
     "defect of all": (
         SMALL.replace(DEFAULTS, DEFAULTS + 'defect = { kind = "untrained" } #!\n'),
         "a key of [defaults] must be",

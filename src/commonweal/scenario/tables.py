@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from commonweal.scenario.faults import Faults, shown
-from commonweal.scenario.keys import SCENARIO_KEYS, TABLE_KEYS, Keys
+from commonweal.scenario.keys import CLIENT_KEYS, SCENARIO_KEYS, TABLE_KEYS, Keys
 from commonweal.scenario.lines import KeyPath
 
 
@@ -56,6 +56,8 @@ def _better_key(key: str, known: tuple[str, ...]) -> str:
     close = get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.8)
     if close:
         return f"did you mean {close[0]!r}?"
+    if "kind" in known and key in CLIENT_KEYS:
+        return "move it up to its client's keys, above the defect"
     for name, keys in TABLE_KEYS.items():
         if key in keys:
             return f"move it below [{name}]"
