@@ -115,9 +115,11 @@ class InProcessClients:
         }
 
     def close_round(self, record: RoundRecord) -> None:
-        for client in record.decision.figures.clients:
-            member = self._members[client]
-            member.previous_scores = member.known_scores = self._scores[self._adopted, client]
+        for client, member in self._members.items():
+            if client in record.decision.figures.profits:
+                member.previous_scores = member.known_scores = self._scores[self._adopted, client]
+            else:
+                member.known_scores = np.empty(0)  # absent: it has not seen the round's model
         for client in record.decision.eliminated:
             del self._members[client]
 
@@ -128,6 +130,7 @@ class InProcessClients:
             state[f"{number}/name"] = np.frombuffer(client.encode(), np.uint8)
             state[f"{number}/memory"] = member.memory.numpy()
             state[f"{number}/previous_scores"] = member.previous_scores
+            state[f"{number}/known_scores"] = member.known_scores
         return state
 
     def restore(self, round_number: int, state: State) -> None:
@@ -139,7 +142,8 @@ class InProcessClients:
         for client, number in members.items():
             member = self._members[client]
             member.memory = torch.from_numpy(state[f"{number}/memory"])
-            member.previous_scores = member.known_scores = state[f"{number}/previous_scores"]
+            member.previous_scores = state[f"{number}/previous_scores"]
+            member.known_scores = state[f"{number}/known_scores"]
             for earlier in range(1, round_number + 1):
                 member.receive(self._holdings.arrive(client, earlier))
 

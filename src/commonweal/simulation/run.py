@@ -69,6 +69,8 @@ def prepare_directory(directory: Path, *, resume: bool, overwrite: bool) -> Path
         directory.mkdir(parents=True, exist_ok=True)
         if overwrite:
             checkpoint.unlink(missing_ok=True)
+        for left_over in directory.glob(f".{CHECKPOINT}.*.unfinished"):  # of a run that was killed
+            left_over.unlink()
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
