@@ -46,10 +46,14 @@ class Holdings:
 
     @classmethod
     def for_scenario(cls, scenario: Scenario, directory: Path | None) -> Holdings:
-        """Load each source once, divide it, and refuse what could not start its first round."""
-        clients = {client.name: client for client in scenario.clients}
+        """Load each source of the scenario once, divide it, and refuse what could not start its first round."""
         names = dict.fromkeys(client.source for client in scenario.clients)
-        sources = {name: load_source(name, directory) for name in names}
+        return cls.from_sources(scenario, {name: load_source(name, directory) for name in names})
+
+    @classmethod
+    def from_sources(cls, scenario: Scenario, sources: Mapping[str, Samples]) -> Holdings:
+        """The same from samples at hand, so that many replications of a scenario can share them."""
+        clients = {client.name: client for client in scenario.clients}
         image_shape = _common_shape(sources)
         pools = make_pools(scenario.clients, sources, scenario.seed, scenario.data.label_skew)
         arrivals = {

@@ -22,9 +22,9 @@ _LEFTOVERS = ".commonweal-partial"
 def sole_writer(directory: Path) -> Iterator[Path]:
     """A work folder inside the directory, for this process alone: finished files are renamed out of it.
 
-    What a killed writer left there is removed first. If the work fails, a directory made for it goes again.
+    What a killed writer left there is removed first. If the work fails, folders made for it go again.
     """
-    was_there = directory.is_dir()
+    made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with _locked(directory):
@@ -36,9 +36,9 @@ def sole_writer(directory: Path) -> Iterator[Path]:
             finally:
                 shutil.rmtree(work, ignore_errors=True)
     except BaseException as error:
-        if not was_there:
-            with suppress(OSError):
-                directory.rmdir()  # only when empty
+        with suppress(OSError):  # a folder that is not empty stays
+            for folder in made:
+                folder.rmdir()
         if isinstance(error, OSError):
             raise InputError(
                 f"the directory must be writable, got {error.strerror or error} for {directory}; name another"
