@@ -1,0 +1,27 @@
+"""Chronicles and their written reports, made once: drawing takes seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from commonweal.report.write import write_all
+from tests.report import chronicles
+
+
+@pytest.fixture(scope="session")
+def hospitals():
+    return chronicles.hospitals()
+
+
+@pytest.fixture(scope="session")
+def hospitals_folder(hospitals, tmp_path_factory):
+    """Everything that is written of the hospitals."""
+    folder = tmp_path_factory.mktemp("hospitals")
+    write_all(hospitals, folder)
+    return folder
+
+
+@pytest.fixture(scope="session", params=["pair", "dissolved", "lenient", "rude"])
+def unusual(request):
+    """Chronicles at the edges: one round, nobody left, nothing known, names that break out."""
+    return getattr(chronicles, request.param)()

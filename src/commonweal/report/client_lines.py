@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from commonweal.records import Chronicle, Estimate
 from commonweal.report.palette import GRID, MUTED, PAPER, ZERO, ClientStyle, client_styles
@@ -34,7 +34,7 @@ def lines_by_client(
     points: Mapping[str, Mapping[int, Estimate]],  # by client and round
     *,
     width: float,
-    value_axis: Callable[[Axes], None],
+    value_text: Callable[[float], str],
 ) -> Figure:
     """Bands are ± one standard error; a cross marks where a client left."""
     styles = client_styles(chronicle.clients)
@@ -44,24 +44,29 @@ def lines_by_client(
         if points[client]  # one that was never present has no line
     }
     draw = _together if len(lines) <= _TOGETHER_LIMIT else _apart
-    return draw(lines, width, chronicle.rounds[-1].number, value_axis)
+    return draw(lines, width, chronicle.rounds[-1].number, value_text)
 
 
-def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_axis: Callable[[Axes], None]) -> Figure:
+def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_text: Callable[[float], str]) -> Figure:
+    """One panel; names stand beside the ends of the lines."""
     height = 270.0
     figure = new_figure(width, height)
     axes = figure.subplots()
     for line in lines.values():
-        _draw(axes, line)
-    _frame(axes, last_round, value_axis)
-    axes.set_ylim(*axes.get_ylim())  # what follows must not move it
+        _draw(axes, line, _as_is)
+    quiet(axes)
+    round_axis(axes, last_round)
+    axes.yaxis.set_major_formatter(lambda value, _: value_text(value))
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high)  # what follows must not move it
+    if low < 0 < high:
+        axes.axhline(0, color=ZERO, linewidth=1)
     ends = {client: line.points[max(line.points)].value for client, line in lines.items()}
-    places = _spread(ends, axes.get_ylim(), gap=13 / (height - 50))
+    places = _spread(ends, (low, high), gap=13 / (height - 50))
     for client, place in places.items():
         line = lines[client]
-        end = max(line.points)
         axes.annotate(
-            "", xy=(end, ends[client]), xytext=(1.025, place), xycoords="data",
+            "", xy=(max(line.points), ends[client]), xytext=(1.025, place), xycoords="data",
             textcoords=axes.get_yaxis_transform(), annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": MUTED, "linewidth": 0.6, "linestyle": (0, (1, 2)), "shrinkA": 0,
                         "shrinkB": 5},
@@ -73,68 +78,85 @@ def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_a
     return figure
 
 
-def _apart(lines: Mapping[str, _Line], width: float, last_round: int, value_axis: Callable[[Axes], None]) -> Figure:
+def _apart(lines: Mapping[str, _Line], width: float, last_round: int, value_text: Callable[[float], str]) -> Figure:
+    """A small panel each, in front of the range of all. All in one axes: thirty of them take seconds to lay out."""
+    from matplotlib.ticker import MaxNLocator
+
     columns = 5 if width >= WIDE else 3
     rows = math.ceil(len(lines) / columns)
-    figure = new_figure(width, 78.0 * rows + 34)
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    lowest, highest = _extent(lines)
-    for place, axes in enumerate(grid.flat):
-        if place >= len(lines):
-            axes.set_axis_off()
-            continue
-        client = list(lines)[place]
-        axes.fill_between(list(lowest), list(lowest.values()), list(highest.values()), color=GRID, linewidth=0)
-        _draw(axes, lines[client])
-        _frame(axes, last_round, value_axis)
-        axes.tick_params(labelsize=TEXT_SIZE - 1.5)
-        axes.locator_params(axis="y", nbins=3)
-        axes.set_xlabel("")
-        axes.set_title(
-            shortened(client, 20 if width >= WIDE else 15), fontsize=TEXT_SIZE - 0.5, loc="left", pad=3,
-            color=lines[client].style.colour,
+    figure = new_figure(width, 78.0 * rows + 40)
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.set_xlim(0, columns - 0.06)
+    axes.set_ylim(-rows, 0)
+    reach = [p.value + sign * (p.standard_error or 0.0) for line in lines.values() for p in line.points.values()
+             for sign in (-1, 1)]  # fmt: skip
+    low, high = min(reach), max(reach)
+    margin = 0.06 * (high - low) or 0.5
+    low, high = low - margin, high + margin
+    value_ticks = [tick for tick in MaxNLocator(nbins=3).tick_values(low, high) if low <= tick <= high]
+    round_ticks = [
+        tick for tick in MaxNLocator(nbins=5, integer=True).tick_values(1, last_round) if 1 <= tick <= last_round
+    ]
+    extent = _extent(lines)
+    small: dict[str, Any] = {"fontsize": TEXT_SIZE - 1.5, "color": MUTED}
+    for place, (client, line) in enumerate(lines.items()):
+        row, column = divmod(place, columns)
+
+        def to_panel(round_number: float, value: float, row: int = row, column: int = column) -> tuple[float, float]:
+            across = (round_number - 0.5) / (last_round + 0.2)
+            return column + 0.94 * across, -row - 1 + 0.74 * (value - low) / (high - low)
+
+        for tick in value_ticks:
+            _, y = to_panel(1, tick)
+            axes.hlines(y, column, column + 0.94, color=ZERO if tick == 0 else GRID, linewidth=0.8)
+            if column == 0:
+                axes.text(-0.03, y, value_text(tick), ha="right", va="center", **small)
+        axes.hlines(-row - 1, column, column + 0.94, color=MUTED, linewidth=0.8, clip_on=False)
+        if place + columns >= len(lines):
+            for tick in round_ticks:
+                axes.text(to_panel(tick, 0)[0], -row - 1.04, f"{tick:g}", ha="center", va="top", **small)
+        lowest = [to_panel(r, bottom) for r, (bottom, _) in extent.items()]
+        highest = [to_panel(r, top)[1] for r, (_, top) in extent.items()]
+        axes.fill_between([x for x, _ in lowest], [y for _, y in lowest], highest, color=GRID, linewidth=0)
+        _draw(axes, line, to_panel)
+        axes.text(
+            column, -row - 0.12, shortened(client, 20 if width >= WIDE else 15), fontsize=TEXT_SIZE - 0.5, va="center",
+            color=line.style.colour,
         )  # fmt: skip
-    figure.supxlabel("round", fontsize=TEXT_SIZE, color=MUTED)
+    axes.text(columns / 2, -rows - 0.3, "round", ha="center", va="top", fontsize=TEXT_SIZE, color=MUTED)
     return figure
 
 
-def _draw(axes: Axes, line: _Line) -> None:
-    rounds = list(line.points)
-    values = [point.value for point in line.points.values()]
-    errors = [point.standard_error or 0.0 for point in line.points.values()]
-    style = line.style
-    if any(errors):
-        low = [value - error for value, error in zip(values, errors, strict=True)]
-        high = [value + error for value, error in zip(values, errors, strict=True)]
-        if len(rounds) == 1:
-            axes.vlines(rounds, low, high, color=style.colour, alpha=0.4, linewidth=4)
+def _as_is(round_number: float, value: float) -> tuple[float, float]:
+    return round_number, value
+
+
+def _draw(axes: Axes, line: _Line, place: Callable[[float, float], tuple[float, float]]) -> None:
+    """One line with its band; `place` says where in the axes a round and a value stand."""
+    style, points = line.style, line.points.items()
+    at = [place(number, point.value) for number, point in points]
+    x, y = [x for x, _ in at], [y for _, y in at]
+    if any(point.standard_error for _, point in points):
+        low = [place(number, point.value - (point.standard_error or 0.0))[1] for number, point in points]
+        high = [place(number, point.value + (point.standard_error or 0.0))[1] for number, point in points]
+        if len(x) == 1:
+            axes.vlines(x, low, high, color=style.colour, alpha=0.4, linewidth=4)
         else:
-            axes.fill_between(rounds, low, high, color=style.colour, alpha=0.13, linewidth=0)
-    axes.plot(
-        rounds, values, color=style.colour, linestyle=style.dash, linewidth=1.6,
-        marker=style.marker if len(rounds) <= _MARKED_ROUNDS else None, markersize=3.6,
-    )  # fmt: skip
+            axes.fill_between(x, low, high, color=style.colour, alpha=0.13, linewidth=0)
+    marker = style.marker if len(x) <= _MARKED_ROUNDS else None
+    axes.plot(x, y, color=style.colour, linestyle=style.dash, linewidth=1.6, marker=marker, markersize=3.6)
     if line.left:
-        axes.plot(rounds[-1:], values[-1:], marker="X", markersize=9, color=style.colour, markeredgecolor=PAPER)
+        axes.plot(x[-1:], y[-1:], marker="X", markersize=9, color=style.colour, markeredgecolor=PAPER)
 
 
-def _frame(axes: Axes, last_round: int, value_axis: Callable[[Axes], None]) -> None:
-    quiet(axes)
-    round_axis(axes, last_round)
-    value_axis(axes)
-    low, high = axes.get_ylim()
-    if low < 0 < high:
-        axes.axhline(0, color=ZERO, linewidth=1)
-
-
-def _extent(lines: Mapping[str, _Line]) -> tuple[dict[int, float], dict[int, float]]:
-    """The lowest and the highest of all clients in each round: the crowd behind each one's own line."""
+def _extent(lines: Mapping[str, _Line]) -> dict[int, tuple[float, float]]:
+    """The lowest and the highest of all clients in each round."""
     by_round: dict[int, list[float]] = {}
     for line in lines.values():
         for round_number, point in line.points.items():
             by_round.setdefault(round_number, []).append(point.value)
-    ordered = sorted(by_round)
-    return {r: min(by_round[r]) for r in ordered}, {r: max(by_round[r]) for r in ordered}
+    return {number: (min(by_round[number]), max(by_round[number])) for number in sorted(by_round)}
 
 
 def _spread(ends: Mapping[str, float], limits: tuple[float, float], gap: float) -> dict[str, float]:

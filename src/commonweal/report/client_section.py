@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from commonweal.records import Chronicle, ChronicleRound, ClientRound, Estimate, MuRange
 from commonweal.report.markup import amount_markup, definitions, estimate_markup, name_markup, row, table, term, text
-from commonweal.report.number_text import counted, decimals_for, number, with_error
+from commonweal.report.number_text import counted, decimals_for, number, percent, with_error
 from commonweal.report.palette import client_styles
 
 _HEADINGS = ("round", "accuracy", "utility", "cost", "profit", "contribution", "share", "payoff", "transfer")
@@ -70,7 +70,7 @@ def _why(chronicle: Chronicle, client: str) -> str:
         return '<p class="why">It took part in no round.</p>'
     held, last = rounds[-1]
     if chronicle.eliminated_after[client] is None:
-        return f'<h4>How it stayed</h4><p class="why">Round {held.number}. {text(last.sentence)}</p>'
+        return f'<h4>Why it stayed</h4><p class="why">Round {held.number}. {text(last.sentence)}</p>'
     return (
         f'<h4>Why it was let go</h4><p class="why">Round {held.number}. {text(last.sentence)}</p>'
         f"<p>The round was decided at mu = {number(held.record.decision.mu)}; it would have stayed for "
@@ -139,11 +139,8 @@ def _rounds(chronicle: Chronicle, client: str) -> str:
 
 
 def _accuracy(accuracy: Estimate) -> str:
-    in_percent = Estimate(
-        value=100 * accuracy.value,
-        standard_error=None if accuracy.standard_error is None else 100 * accuracy.standard_error,
-    )
-    return f"{estimate_markup(in_percent, decimals=1)} %"
+    error = f'<span class="error"> ± {100 * accuracy.standard_error:.1f}</span>' if accuracy.standard_error else ""
+    return f"{percent(accuracy.value)}{error}"
 
 
 def _reasons(chronicle: Chronicle, client: str) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".pdf", ".png", ".svg")
-_CLIENTS_SHOWN = 60
+CLIENTS_SHOWN = 60
 _MAPS_SHOWN = 12
 
 
@@ -44,21 +44,21 @@ def draw(maps: Sequence[DecisionMap], path: Path) -> int:
 
 
 def _figure(maps: Sequence[DecisionMap]) -> Figure:
-    rows = [min(len(m.clients), _CLIENTS_SHOWN) for m in maps]
+    rows = [min(len(m.clients), CLIENTS_SHOWN) for m in maps]
     height = sum(0.34 * count + 1.25 for count in rows)
     figure: Figure = figure_class()(figsize=(9, max(height, 2.6)), layout="tight")
     axes = figure.subplots(len(maps), 1, squeeze=False, height_ratios=[count + 2.5 for count in rows])
     for part, decision_map in zip(axes[:, 0], maps, strict=True):
         count = len(decision_map.clients)
-        more = f" (first {_CLIENTS_SHOWN} of {count} clients)" if count > _CLIENTS_SHOWN else ""
+        more = f" (first {CLIENTS_SHOWN} of {count} clients)" if count > CLIENTS_SHOWN else ""
         panel(part, decision_map, title=f"{decision_map.title}{more}: dark = stays, light = leaves")
     return figure
 
 
-def panel(axes: Axes, decision_map: DecisionMap, *, title: str) -> None:
+def panel(axes: Axes, decision_map: DecisionMap, *, title: str, text_size: float = 8) -> None:
     """One row a client; colour tells whether it stays at that μ."""
     to_axis, ticks, end = _scale(decision_map)
-    clients = decision_map.clients[:_CLIENTS_SHOWN]
+    clients = decision_map.clients[:CLIENTS_SHOWN]
     gap = end * 0.03
     retained_sets = [frozenset(retained) for _, retained in decision_map.pieces]
     for row, client in enumerate(clients):
@@ -74,17 +74,17 @@ def panel(axes: Axes, decision_map: DecisionMap, *, title: str) -> None:
         at = end + gap + end * 0.025 if math.isinf(decision_map.mu) else min(to_axis(decision_map.mu), end)
         axes.axvline(at, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
         axes.annotate(
-            f"mu = {decision_map.mu:g}", (at, -0.62), ha="center", va="bottom", fontsize=8, color=INK,
+            f"mu = {decision_map.mu:g}", (at, -0.62), ha="center", va="bottom", fontsize=text_size, color=INK,
             annotation_clip=False,
         )  # fmt: skip
-    axes.set_yticks(range(len(clients)), [shortened(client) for client in clients], fontsize=8)
+    axes.set_yticks(range(len(clients)), [shortened(client) for client in clients], fontsize=text_size)
     axes.set_xticks(
         [to_axis(tick) for tick in ticks] + [end + gap + end * 0.025], [f"{tick:.3g}" for tick in ticks] + ["∞"]
     )
-    axes.tick_params(axis="x", labelsize=8)
+    axes.tick_params(axis="x", labelsize=text_size)
     axes.set_xlim(-end * 0.005, end * 1.085)
     axes.set_ylim(len(clients) - 0.5, -0.5)
-    axes.set_xlabel("mu (leniency)", fontsize=9)
+    axes.set_xlabel("mu (leniency)", fontsize=text_size + 1)
     axes.set_title(title, fontsize=10, loc="left", pad=16, color=INK)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)

@@ -6,26 +6,32 @@ from typing import TYPE_CHECKING
 
 from commonweal.records import Chronicle, ChronicleRound
 from commonweal.report import decision_map
-from commonweal.report.panels import NARROW, new_figure
+from commonweal.report.panels import NARROW, TEXT_SIZE, blank_figure, new_figure
 from commonweal.report.shown_names import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MAPS_SHOWN = 15
+MAPS_SHOWN = 15
 
 
-def mapped_rounds(chronicle: Chronicle) -> list[ChronicleRound]:
-    """The rounds with a decision map."""
-    return [held for held in chronicle.rounds if held.decision_map is not None]
+def telling_rounds(chronicle: Chronicle) -> list[ChronicleRound]:
+    """The rounds whose map shows something: at some μ somebody would have left."""
+    return [
+        held
+        for held in chronicle.rounds
+        if held.decision_map is not None
+        and any(len(retained) < len(held.decision_map.clients) for _, retained in held.decision_map.pieces)
+    ]
 
 
 def decision_maps(chronicle: Chronicle, width: float) -> Figure:
-    """A panel a round; of more than fifteen rounds those with eliminations first, then the earliest."""
-    rounds = mapped_rounds(chronicle)
-    telling = sorted(rounds, key=lambda held: (not held.record.decision.eliminated, held.number))[:_MAPS_SHOWN]
-    shown = sorted(telling, key=lambda held: held.number)
+    """A panel a telling round; of more than fifteen those with eliminations first, then the earliest."""
+    by_weight = sorted(telling_rounds(chronicle), key=lambda held: (not held.record.decision.eliminated, held.number))
+    shown = sorted(by_weight[:MAPS_SHOWN], key=lambda held: held.number)
+    if not shown:
+        return blank_figure(width, "Nobody would have left at any mu.")
     columns = min(len(shown), max(1, round(width / NARROW)))
     lines = [shown[start : start + columns] for start in range(0, len(shown), columns)]
     heights = [max(_map_height(held) for held in line) for line in lines]
@@ -47,11 +53,12 @@ def decision_map_of(held: ChronicleRound) -> Figure:
 
 
 def _map_height(held: ChronicleRound) -> float:
-    return 17.0 * len(held.clients) + 74
+    return 19.0 * min(len(held.clients), decision_map.CLIENTS_SHOWN) + 82
 
 
 def _map_panel(axes: Axes, held: ChronicleRound) -> None:
     assert held.decision_map is not None
     gone = held.record.decision.eliminated
-    leaving = f"{shortened(gone[0])} leaves" if len(gone) == 1 else f"{len(gone)} clients leave"
-    decision_map.panel(axes, held.decision_map, title=f"Round {held.number}: {leaving if gone else 'everybody stays'}")
+    leaving = f"{shortened(gone[0], 14)} leaves" if len(gone) == 1 else f"{len(gone)} clients leave"
+    title = f"Round {held.number}: {leaving if gone else 'everybody stays'}"
+    decision_map.panel(axes, held.decision_map, title=title, text_size=TEXT_SIZE - 0.5)

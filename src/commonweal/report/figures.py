@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from commonweal.records import Chronicle, Estimate
 from commonweal.report.client_lines import lines_by_client
-from commonweal.report.decision_map_figures import decision_maps, mapped_rounds
+from commonweal.report.decision_map_figures import decision_maps
 from commonweal.report.palette import GRID, INK, MUTED, PAPER, STAYS, ZERO, client_styles
-from commonweal.report.panels import TEXT_SIZE, amount_axis, new_figure, percent_axis, quiet, round_axis
+from commonweal.report.panels import TEXT_SIZE, amount_text, new_figure, percent_text, quiet, round_axis
 from commonweal.report.payment_figures import payments, transfers
 from commonweal.report.shown_names import shortened
 
@@ -33,17 +33,15 @@ def pictures(chronicle: Chronicle) -> tuple[Picture, ...]:
     def picture(name: str, title: str, draw: Callable[[Chronicle, float], Figure]) -> Picture:
         return Picture(name=name, title=title, draw=lambda width: draw(chronicle, width))
 
-    drawn = (
+    return (
         picture("durations", "Rounds each client took part in", durations),
         picture("accuracy", "Accuracy of each client after each round", accuracy),
         picture("tsw", "TSW: total social welfare after each round", tsw),
         picture("tsfi", "TSFI: total selection fairness index after each round", tsfi),
         picture("payments", "Who paid whom, over all rounds", payments),
         picture("transfers", "What each client has received (+) or paid (−) up to each round", transfers),
+        picture("decision-maps", "Who stays at which mu: dark = stays, light = leaves", decision_maps),
     )
-    if not mapped_rounds(chronicle):
-        return drawn
-    return (*drawn, picture("decision-maps", "Who stays at which mu: dark = stays, light = leaves", decision_maps))
 
 
 def durations(chronicle: Chronicle, width: float) -> Figure:
@@ -54,12 +52,13 @@ def durations(chronicle: Chronicle, width: float) -> Figure:
     for row, client in enumerate(chronicle.clients):
         rounds, left = chronicle.durations[client], chronicle.eliminated_after[client]
         colour = styles[client].colour
+        axes.barh(row, rounds, height=0.62, color=PAPER, linewidth=0)  # so that the grid does not shine through
         axes.barh(row, rounds, height=0.62, color=colour, alpha=0.38 if left else 1.0, linewidth=0)
         if left:
             axes.plot([rounds], [row], marker="X", markersize=9, color=colour, markeredgecolor=PAPER, clip_on=False)
         fate = f"left after round {left}" if left else "stayed"
         axes.annotate(
-            f"{rounds}  {fate}", (rounds, row), (8, 0), textcoords="offset points", va="center", fontsize=TEXT_SIZE,
+            f"{rounds} · {fate}", (rounds, row), (8, 0), textcoords="offset points", va="center", fontsize=TEXT_SIZE,
             color=MUTED, annotation_clip=False,
         )  # fmt: skip
     quiet(axes)
@@ -78,7 +77,7 @@ def accuracy(chronicle: Chronicle, width: float) -> Figure:
         client: {held.number: held.clients[client].accuracy for held in chronicle.rounds if client in held.clients}
         for client in chronicle.clients
     }
-    return lines_by_client(chronicle, points, width=width, value_axis=percent_axis)
+    return lines_by_client(chronicle, points, width=width, value_text=percent_text)
 
 
 def tsw(chronicle: Chronicle, width: float) -> Figure:
@@ -86,7 +85,7 @@ def tsw(chronicle: Chronicle, width: float) -> Figure:
     axes = figure.axes[0]
     axes.set_ylim(min(axes.get_ylim()[0], 0.0), max(axes.get_ylim()[1], 0.0))
     axes.axhline(0, color=ZERO, linewidth=1)
-    amount_axis(axes)
+    axes.yaxis.set_major_formatter(lambda value, _: amount_text(value))
     return figure
 
 

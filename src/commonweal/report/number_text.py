@@ -17,7 +17,7 @@ def decimals_for(values: Iterable[float | None]) -> int | None:
     if largest == 0:
         return _DIGITS
     decimals = _DIGITS - 1 - math.floor(math.log10(largest))
-    return max(min(decimals, _DIGITS), 0) if -3 <= decimals <= 7 else None
+    return max(decimals, 0) if -3 <= decimals <= 7 else None
 
 
 def number(value: float, *, decimals: int | None = None, signed: bool = False) -> str:

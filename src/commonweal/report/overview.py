@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from commonweal.records import Chronicle, ChronicleRound
 from commonweal.report import figures
 from commonweal.report.client_section import client_link, fate
-from commonweal.report.decision_map_figures import decision_map_of, mapped_rounds
+from commonweal.report.decision_map_figures import MAPS_SHOWN, decision_map_of, telling_rounds
 from commonweal.report.inline_svg import inline_svg
 from commonweal.report.markup import amount_markup, definitions, estimate_markup, name_markup, row, table, term, text
-from commonweal.report.number_text import MISSING, decimals_for, number, with_error
+from commonweal.report.number_text import MISSING, counted, decimals_for, number, with_error
 from commonweal.report.panels import NARROW, WIDE
 from commonweal.report.payment_figures import payment_totals
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WARNINGS_SHOWN = 3
-_MAPS_SHOWN = 15
 
 
 def warnings_box(chronicle: Chronicle) -> str:
@@ -38,14 +37,14 @@ def key_numbers(chronicle: Chronicle) -> str:
     stayed = sum(left is None for left in chronicle.eliminated_after.values())
     moved = math.fsum(amount for *_, amount in chronicle.payments)
     held = len(chronicle.rounds)
-    tsw = with_error(chronicle.tsw[-1], signed=True)
-    tsfi = with_error(chronicle.tsfi[-1])
+    tsw = with_error(chronicle.tsw[-1], decimals=decimals_for((chronicle.tsw[-1].value,)), signed=True)
+    tsfi = with_error(chronicle.tsfi[-1], decimals=3)
     tiles = (
         ("Rounds held", str(held), f"of {chronicle.round_count} planned"),
         ("Stayed", str(stayed), f"of {len(chronicle.clients)} clients"),
         (term("TSW"), *_split(tsw, "welfare in total")),
         (term("TSFI"), *_split(tsfi, "selection fairness, at best 1")),
-        ("Money moved", number(moved), "paid from client to client"),
+        ("Money moved", number(moved, decimals=decimals_for((moved,))), "paid from client to client"),
     )
     return "".join(
         f"<div><dt>{label}</dt><dd><strong>{value}</strong><small>{note}</small></dd></div>"
@@ -72,7 +71,7 @@ def tile(chronicle: Chronicle, name: str) -> str:
     """A figure that needs no more width than a phone has."""
     picture = next(each for each in figures.pictures(chronicle) if each.name == name)
     drawing = inline_svg(_at(picture, NARROW), name=name, title=picture.title, css_class="figure")
-    return f'<figure id="figure-{name}">{drawing}<figcaption>{text(picture.title)}</figcaption></figure>'
+    return f'<figure id="figure-{name}"><figcaption>{text(picture.title)}</figcaption>{drawing}</figure>'
 
 
 def _at(picture: figures.Picture, width: float) -> Callable[[], Figure]:
@@ -133,20 +132,36 @@ def balances_table(chronicle: Chronicle) -> str:
 
 
 def decision_maps(chronicle: Chronicle) -> str:
-    """The map of each round; beyond the fifteenth on request."""
-    rounds = mapped_rounds(chronicle)
-    unknown = len(chronicle.rounds) - len(rounds)
-    note = (
-        f"<p>In {unknown} rounds there were too many turning points to follow; they have no map.</p>" if unknown else ""
-    )
-    first, rest = rounds[:_MAPS_SHOWN], rounds[_MAPS_SHOWN:]
-    shown = f'<div class="maps">{"".join(_map(held) for held in first)}</div>' if first else ""
+    """The map of each round in which somebody could have left; beyond the fifteenth on request."""
+    rounds = telling_rounds(chronicle)
+    unmapped = [held.number for held in chronicle.rounds if held.decision_map is None]
+    unmoved = [held.number for held in chronicle.rounds if held not in rounds and held.decision_map is not None]
+    parts = []
+    if unmoved:
+        parts.append(f"<p>{_numbered(unmoved)}: everybody stays at any mu.</p>")
+    if unmapped:
+        parts.append(f"<p>{_numbered(unmapped)}: no map, as the decision changes at too many mu to follow.</p>")
+    first, rest = rounds[:MAPS_SHOWN], rounds[MAPS_SHOWN:]
+    if first:
+        parts.append(f'<div class="maps">{"".join(map(_map, first))}</div>')
     if rest:
-        shown += (
-            f'<details class="more"><summary>Rounds {rest[0].number} to {rest[-1].number}</summary>'
-            f'<div class="maps">{"".join(_map(held) for held in rest)}</div></details>'
+        parts.append(
+            f'<details class="more"><summary>Maps of {counted(len(rest), "later round")}</summary>'
+            f'<div class="maps">{"".join(map(_map, rest))}</div></details>'
         )
-    return note + shown
+    return "".join(parts)
+
+
+def _numbered(rounds: Sequence[int]) -> str:
+    """ "Round 3", "Rounds 1 to 3, 5"."""
+    runs: list[list[int]] = []
+    for number_ in rounds:
+        if runs and number_ == runs[-1][-1] + 1:
+            runs[-1].append(number_)
+        else:
+            runs.append([number_])
+    spans = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return f"Round{'s' if len(rounds) > 1 else ''} {', '.join(spans)}"
 
 
 def _map(held: ChronicleRound) -> str:

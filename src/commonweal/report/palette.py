@@ -14,15 +14,15 @@ INK, MUTED, GRID, PAPER = "#22313a", "#5b6b75", "#dde3e6", "#fefefe"
 STAYS, LEAVES = "#2a7f8e", "#e9c9bd"
 ZERO = "#97a3ab"  # where gain turns into loss
 
-_CLIENT_COLOURS = ("#0067a5", "#d35400", "#008a68", "#b0428c", "#8f7000", "#56616b")
+_CLIENT_COLOURS = ("#0a55b0", "#dd6500", "#00916a", "#b8499a", "#7a5212", "#4c4650")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2)))
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 DARK = {
-    INK: "#e4eaed", MUTED: "#9fb0ba", GRID: "#2c373e", PAPER: "#171e23", STAYS: "#48a9b9", LEAVES: "#5e4138",
+    INK: "#e4eaed", MUTED: "#9fb0ba", GRID: "#2c373e", PAPER: "#12181c", STAYS: "#48a9b9", LEAVES: "#5e4138",
     ZERO: "#6c7b85",
-    "#0067a5": "#5cb3f0", "#d35400": "#f58b4c", "#008a68": "#34c79c", "#b0428c": "#e58cc6", "#8f7000": "#d6b545",
-    "#56616b": "#b3bfc8",
+    "#0a55b0": "#5b9dfa", "#dd6500": "#e07d38", "#00916a": "#2bd48c", "#b8499a": "#cf8dc5", "#7a5212": "#ecd03f",
+    "#4c4650": "#d8e2e0",
 }  # fmt: skip
 
 

@@ -13,12 +13,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDE, NARROW = 720.0, 360.0  # points; on a page one point is one pixel at the narrowest
-TEXT_SIZE = 9.5
+TEXT_SIZE = 10.0
 
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure of so many points."""
     figure: Figure = figure_class()(figsize=(width / 72, height / 72), layout="constrained")
+    return figure
+
+
+def blank_figure(width: float, why: str) -> Figure:
+    """A figure with nothing to show, which says so."""
+    figure = new_figure(width, 90.0)
+    figure.text(0.5, 0.5, why, ha="center", va="center", fontsize=TEXT_SIZE, color=MUTED)
     return figure
 
 
@@ -41,9 +48,9 @@ def round_axis(axes: Axes, last_round: int) -> None:
     axes.grid(axis="y", color=GRID, linewidth=0.8)
 
 
-def percent_axis(axes: Axes) -> None:
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+def percent_text(value: float) -> str:
+    return f"{100 * value:.0f} %"
 
 
-def amount_axis(axes: Axes) -> None:
-    axes.yaxis.set_major_formatter(lambda value, _: number(float(f"{value:.6g}"), signed=True))
+def amount_text(value: float) -> str:
+    return number(float(f"{value:.6g}"), signed=True)

@@ -9,7 +9,7 @@ from commonweal.records import Chronicle, Estimate
 from commonweal.report.client_lines import lines_by_client
 from commonweal.report.number_text import number
 from commonweal.report.palette import INK, MUTED, STAYS
-from commonweal.report.panels import TEXT_SIZE, amount_axis, new_figure, quiet
+from commonweal.report.panels import TEXT_SIZE, amount_text, blank_figure, new_figure, quiet
 from commonweal.report.shown_names import shortened
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def transfers(chronicle: Chronicle, width: float) -> Figure:
             if client in held.clients:
                 so_far += held.record.decision.transfers.get(client, 0.0)
                 points[client][held.number] = Estimate(value=so_far, standard_error=None)
-    return lines_by_client(chronicle, points, width=width, value_axis=amount_axis)
+    return lines_by_client(chronicle, points, width=width, value_text=amount_text)
 
 
 def payments(chronicle: Chronicle, width: float) -> Figure:
@@ -35,15 +35,13 @@ def payments(chronicle: Chronicle, width: float) -> Figure:
     totals = payment_totals(chronicle)
     payers = [c for c in chronicle.clients if any(payer == c for payer, _ in totals)]
     receivers = [c for c in chronicle.clients if any(receiver == c for _, receiver in totals)]
-    figure = new_figure(width, 26.0 * max(len(payers), 2) + 100)
-    axes = figure.subplots()
     if not totals:
-        axes.text(0.5, 0.5, "No money moved.", ha="center", va="center", fontsize=TEXT_SIZE, color=MUTED)
-        axes.set_axis_off()
-        return figure
+        return blank_figure(width, "No money moved.")
+    figure = new_figure(width, 26.0 * len(payers) + 100)
+    axes = figure.subplots()
     largest = max(totals.values())
     for (payer, receiver), amount in totals.items():
-        column, row, depth = receivers.index(receiver), payers.index(payer), 0.1 + 0.9 * amount / largest
+        column, row, depth = receivers.index(receiver), payers.index(payer), min(0.1 + 0.9 * amount / largest, 1.0)
         axes.broken_barh([(column - 0.48, 0.96)], (row - 0.46, 0.92), facecolors=STAYS, alpha=depth)
         if len(receivers) <= _AMOUNTS_SHOWN:
             colour = "#ffffff" if depth > 0.6 else INK

@@ -1,0 +1,95 @@
+"""Figures: drawn for one client or thirty, the same bytes every time, true to the figures."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from matplotlib.colors import to_hex
+
+from commonweal.report.drawing import rendered
+from commonweal.report.figures import accuracy, durations, pictures, tsw
+from commonweal.report.palette import client_styles
+from commonweal.report.panels import NARROW, WIDE
+from commonweal.report.payment_figures import payment_totals
+from tests.report import chronicles
+
+
+def texts(figure):
+    return [text.get_text() for axes in figure.axes for text in axes.texts]
+
+
+def test_the_same_chronicle_gives_the_same_bytes(hospitals):
+    for one, again in zip(pictures(hospitals), pictures(chronicles.hospitals()), strict=True):
+        for kind in ("svg", "png"):
+            first = rendered(lambda picture=one: picture.draw(WIDE), kind, name=one.name)
+            second = rendered(lambda picture=again: picture.draw(WIDE), kind, name=again.name)
+            assert first == second, (one.name, kind)
+        assert b"<dc:date>" not in rendered(lambda picture=one: picture.draw(WIDE), "svg")
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_unusual_chronicles_can_be_drawn(unusual, width):
+    for picture in pictures(unusual):
+        assert rendered(lambda drawn=picture: drawn.draw(width), "svg").startswith(b"<?xml"), picture.name
+
+
+def test_one_client_alone_can_be_drawn():
+    alone = chronicles.make_chronicle(clients=("only",), round_count=2, mu=0.1)
+    for picture in pictures(alone):
+        rendered(lambda drawn=picture: drawn.draw(WIDE), "png")
+
+
+def test_a_hundred_rounds_can_be_drawn():
+    long = chronicles.make_chronicle(clients=("a", "b"), round_count=100, mu=math.inf, with_maps=False)
+    assert len(long.rounds) == 100
+    for picture in pictures(long):
+        rendered(lambda drawn=picture: drawn.draw(NARROW), "svg")
+
+
+def test_bars_are_durations_and_pale_if_eliminated(hospitals):
+    bars = [bar for bar in durations(hospitals, WIDE).axes[0].patches if bar.get_alpha() is not None]
+    assert [bar.get_width() for bar in bars] == list(hospitals.durations.values())
+    for bar, left in zip(bars, hospitals.eliminated_after.values(), strict=True):
+        assert (bar.get_alpha() == 1.0) == (left is None)
+
+
+def test_lines_are_accuracies_in_the_clients_colours(hospitals):
+    axes = accuracy(hospitals, WIDE).axes[0]
+    lines = {to_hex(line.get_color()): line for line in axes.lines if len(line.get_xdata()) > 1}
+    for client, style in client_styles(hospitals.clients).items():
+        points = {
+            held.number: held.clients[client].accuracy.value for held in hospitals.rounds if client in held.clients
+        }
+        assert list(lines[style.colour].get_xdata()) == list(points)
+        assert list(lines[style.colour].get_ydata()) == list(points.values())
+    crosses = [line for line in axes.lines if line.get_marker() == "X"]
+    assert sorted(int(line.get_xdata()[0]) for line in crosses) == sorted(
+        left for left in hospitals.eliminated_after.values() if left
+    )
+
+
+def test_thirty_clients_get_a_panel_each():
+    crowd = chronicles.crowd(round_count=2)
+    for width in (WIDE, NARROW):
+        assert set(crowd.clients) <= set(texts(accuracy(crowd, width)))
+
+
+def test_the_welfare_line_is_tsw(hospitals):
+    line = next(line for line in tsw(hospitals, WIDE).axes[0].lines if len(line.get_xdata()) == 8)
+    assert list(line.get_ydata()) == [total.value for total in hospitals.tsw]
+
+
+def test_payments_add_up_to_the_transfers(hospitals):
+    totals = payment_totals(hospitals)
+    for client in hospitals.clients:
+        received = math.fsum(amount for (_, receiver), amount in totals.items() if receiver == client)
+        paid = math.fsum(amount for (payer, _), amount in totals.items() if payer == client)
+        assert received - paid == pytest.approx(hospitals.total_transfers[client].value)
+
+
+def test_names_are_drawn_as_they_are(hospitals):
+    rude = chronicles.rude()
+    svg = rendered(lambda: durations(rude, WIDE), "svg").decode()
+    assert "<script" not in svg
+    assert "&lt;script&gt;" in svg

@@ -1,0 +1,138 @@
+"""The page: says what the chronicle says, and what a user wrote does nothing but show."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from commonweal.report.html import to_page
+from commonweal.report.terms import TERMS
+from tests.report import chronicles
+
+VOID = {"meta", "link", "img", "br"}
+
+
+class Outline(HTMLParser):
+    """Tags, attributes, ids, headings and visible text, with a check that what is opened is closed in order."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.ids, self.words = [], [], [], [], []
+        self.feed(page)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, key, value) for key, value in attrs]
+        self.ids += [value for key, value in attrs if key == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self.open):
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def page(hospitals):
+    return to_page(hospitals)
+
+
+def test_the_same_chronicle_gives_the_same_page(page):
+    assert to_page(chronicles.hospitals()) == page
+
+
+def test_the_page_tells_the_outcome(page, hospitals):
+    text = Outline(page).text
+    assert " ".join(hospitals.sentence.split()) in text
+    for warning in hospitals.warnings:
+        assert warning in text
+    for held in hospitals.rounds:
+        for figures in held.clients.values():
+            assert figures.sentence in text
+        for event in held.events:
+            assert event.text in text
+    for word, meaning in TERMS.items():
+        assert word in text
+        assert meaning in text
+
+
+def test_the_table_shows_the_clients_figures(page, hospitals):
+    section = page[page.index('id="client-2"') : page.index('id="client-3"')]
+    rows = [
+        [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
+        for row in re.findall(r"<tr.*?</tr>", section)
+    ]
+    assert rows[0][:9] == [
+        "round", "accuracy", "utility", "cost", "profit", "contribution", "share", "payoff", "transfer",
+    ]  # fmt: skip
+    first = hospitals.rounds[0].clients["SVHN"]
+    assert rows[1][1] == f"{100 * first.accuracy.value:.1f} % ± 3.0"
+    assert rows[1][4].startswith(f"{first.profit.value:+.4f}")
+    assert rows[4][0] == "4 ✕"
+    assert rows[4][6:9] == ["–", "–", "–"]
+    assert "Why it was let go" in section
+    assert str(hospitals.rounds[3].clients["SVHN"].stays_for_mu[0]).replace(">", "&gt;") in section
+
+
+def test_an_absence_is_a_row(page):
+    section = page[page.index('id="client-3"') : page.index('id="client-4"')]
+    assert '<th scope="row">3</th><td colspan="9">absent</td>' in section
+
+
+def test_unusual_chronicles_make_sound_pages(unusual):
+    outline = Outline(to_page(unusual))
+    assert len(outline.ids) == len(set(outline.ids))
+    assert outline.tags.count("h1") == 1
+    levels = [int(tag[1]) for tag in outline.tags if re.fullmatch("h[1-6]", tag)]
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    targets = {value[1:] for _, key, value in outline.attributes if key == "href" and value.startswith("#")}
+    assert targets <= set(outline.ids)
+    assert "nan" not in outline.text.lower().split()
+
+
+def test_what_users_wrote_is_shown_and_does_nothing():
+    rude = chronicles.rude()
+    page = to_page(rude)
+    outline = Outline(page)
+    plain = Outline(to_page(chronicles.hospitals()))
+    assert set(outline.tags) <= set(plain.tags)
+    assert outline.tags.count("script") == 1
+    assert not [key for _, key, _ in outline.attributes if key.startswith("on")]
+    assert rude.name in outline.text
+    for client in chronicles.RUDE_NAMES[:5]:
+        assert client in outline.text
+    assert "\x1b" not in page
+
+
+def test_nothing_is_fetched(page):
+    outline = Outline(page)
+    assert not [
+        (tag, key, value)
+        for tag, key, value in outline.attributes
+        if key in ("src", "href") and not value.startswith(("#", "data:"))
+    ]
+    assert "default-src 'none'" in page
+    assert not re.search(r"url\((?!#)|@import", page)
+
+
+def test_every_figure_has_words_for_those_who_cannot_see_it(page):
+    outline = Outline(page)
+    labelled = [tag for tag, key, value in outline.attributes if tag == "svg" and key == "aria-label" and value]
+    assert len(labelled) == outline.tags.count("svg") > 8

@@ -1,0 +1,38 @@
+"""The folder a reader is given."""
+
+from __future__ import annotations
+
+import pytest
+
+from commonweal import InputError
+from commonweal.report import write
+from tests.report import chronicles
+
+NAMES = ("accuracy", "decision-maps", "durations", "payments", "transfers", "tsfi", "tsw")
+
+
+def test_everything_is_there(hospitals_folder):
+    found = sorted(str(path.relative_to(hospitals_folder)) for path in hospitals_folder.rglob("*") if path.is_file())
+    figures = [f"figures/{name}.{kind}" for name in NAMES for kind in ("png", "svg")]
+    assert found == sorted([*figures, "history.json", "report.html"])
+
+
+def test_writing_again_says_what_was_written_and_changes_nothing(tmp_path):
+    pair = chronicles.pair()
+    first = write.write_all(pair, tmp_path)
+    before = {path: path.read_bytes() for path in first}
+    assert write.write_all(pair, tmp_path) == first
+    assert {path: path.read_bytes() for path in first} == before
+    assert sorted(first) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"the report's folder must exist, got .*nowhere"):
+        write.write_all(chronicles.pair(), tmp_path / "nowhere")
+
+
+def test_a_file_in_the_place_of_the_figures_is_refused(tmp_path):
+    (tmp_path / "figures").write_text("mine")
+    with pytest.raises(InputError, match="the figures' folder must be writable, got File exists"):
+        write.write_all(chronicles.pair(), tmp_path)
+    assert (tmp_path / "figures").read_text() == "mine"
