@@ -37,10 +37,12 @@ def test_list_shows_all_sources_without_any_data(commonweal):
     assert "NOT the original SynthDigits" in done.stdout
 
 
-def test_list_shows_sources_of_ones_own(commonweal, own_file):
-    assert commonweal("data", "import", "my-scans", own_file, "--data", "store").returncode == 0
+def test_list_shows_sources_of_ones_own(commonweal, own_file, tmp_path):
+    (tmp_path / own_file).rename(tmp_path / "scans[bold].npz")
+    assert commonweal("data", "import", "my-scans", "scans[bold].npz", "--data", "store").returncode == 0
     row = next(line for line in commonweal("data", "list", "--data", "store").stdout.splitlines() if "my-scans" in line)
     assert row.split()[:5] == ["my-scans", "own", "present", "30", "28×28×1"]
+    assert "scans[bold].npz" in row
 
 
 def test_import_verify_damage_verify(commonweal, tmp_path):

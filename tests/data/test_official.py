@@ -277,6 +277,14 @@ def test_imports_add_to_the_manifest(tmp_path):
     assert len(load_source("scans", data).labels) == 25
 
 
+@pytest.mark.skipif(os.name == "nt", reason="names of bytes are a matter of POSIX")
+def test_any_file_name_can_be_recorded(tmp_path):
+    odd = tmp_path / os.fsdecode(b"scan\xff [1].npz")
+    own(tmp_path)[0].rename(odd)
+    import_source("scans", [odd], tmp_path / "data")
+    assert load_source("scans", tmp_path / "data").note == f"your own, from {odd.name}"
+
+
 def test_own_images_can_be_resized(tmp_path):
     import_source("scans", own(tmp_path, size=40), tmp_path, size=28)
     assert load_source("scans", tmp_path).image_shape == (28, 28, 1)

@@ -43,6 +43,7 @@ def list_command(data: DataDirectory = None) -> None:
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
     from commonweal.cli.text_view import make_console
     from commonweal.data.sources import find_directory, list_sources
@@ -58,7 +59,8 @@ def list_command(data: DataDirectory = None) -> None:
         count = "" if status.sample_count is None else f"{status.sample_count:,}"
         shape = "" if status.image_shape is None else "×".join(map(str, status.image_shape))
         about = f"{status.note}. Licence: {status.licence}"
-        table.add_row(status.name, status.kind, status.state, count, shape, about)
+        # As text, not as rich's markup: names and notes may hold brackets.
+        table.add_row(status.name, status.kind, status.state, count, shape, Text(about))
     console = make_console()
     console.print(table)
     if directory is None:

@@ -68,7 +68,7 @@ def _known(name: str, files: Sequence[Path]) -> tuple[bytes, Entry]:
 
 def _prepared_copy(name: str, files: Sequence[Path]) -> tuple[bytes, Entry]:
     """An .npz under the name of an original is taken only if it is the prepared copy, byte for byte."""
-    content = files[0].read_bytes() if len(files) == 1 else b""
+    content = _content(files[0]) if len(files) == 1 else b""
     found = hashlib.sha256(content).hexdigest()
     entry = PREPARED.get(name)
     if entry is None or found != entry.sha256:
@@ -93,7 +93,7 @@ def _own(name: str, files: Sequence[Path], size: int | None) -> tuple[bytes, Ent
         )
     if size is not None and not _SMALLEST_SIZE <= size <= _LARGEST_SIZE:
         raise InputError(f"--size must be {_SMALLEST_SIZE} to {_LARGEST_SIZE} pixels, got {size}; 28 suits digits")
-    images, labels = from_npz(files[0].read_bytes(), files[0].name)
+    images, labels = from_npz(_content(files[0]), files[0].name)
     if size is not None:
         images = resize(images, size)
     _, rows, columns, channels = images.shape
@@ -111,3 +111,10 @@ def _own(name: str, files: Sequence[Path], size: int | None) -> tuple[bytes, Ent
         note=f"your own, from {files[0].name}",
         licence="yours to say",
     )
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"{file.name} must be readable, got {error.strerror}; change its permissions") from None

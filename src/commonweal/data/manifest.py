@@ -56,7 +56,7 @@ def read_manifest(directory: Path) -> dict[str, Entry]:
 def to_json(entries: Mapping[str, Entry]) -> str:
     """The text of the manifest; the same entries give the same text."""
     document = {"version": _VERSION, "sources": {name: asdict(entries[name]) for name in sorted(entries)}}
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=2) + "\n"  # in ASCII, which can spell any file name
 
 
 def _entry(name: str, found: Any, path: Path) -> Entry:
