@@ -102,10 +102,9 @@ def test_figure_text_is_legible(visit):
     assert smallest >= 9
 
 
-def test_the_first_screen_of_a_desk_tells_the_outcome(visit, hospitals):
+@pytest.mark.parametrize("visit", ["desk"], indirect=True)
+def test_the_first_screen_of_a_desk_tells_the_outcome(visit):
     browser = visit("hospitals")
-    if browser.execute_script("return innerWidth") < 1000:
-        pytest.skip("a phone's first screen is short")
     seen = browser.execute_script("""
         return [".outcome", ".warnings", ".numbers", "#figure-durations"].map((selector) =>
           document.querySelector(selector).getBoundingClientRect().bottom);""")
@@ -129,6 +128,14 @@ def test_each_client_opens_by_click_and_by_link(visit, hospitals):
     fresh = visit("hospitals", "#client-4")
     assert fresh.find_element("css selector", "#client-4 table").is_displayed()
     assert not fresh.find_element("css selector", "#client-3 table").is_displayed()
+
+
+def test_ordinary_names_are_shown_whole(visit):
+    browser = visit("hospitals")
+    cut = browser.execute_script("""
+        return [...document.querySelectorAll("bdi")].filter((name) => name.scrollWidth > name.clientWidth + 1
+          && name.clientWidth > 0).map((name) => name.textContent);""")
+    assert cut == []
 
 
 def test_all_sections_open_for_print(visit):

@@ -85,7 +85,7 @@ def panel(axes: Axes, decision_map: DecisionMap, *, title: str, text_size: float
     axes.set_xlim(-end * 0.005, end * 1.085)
     axes.set_ylim(len(clients) - 0.5, -0.5)
     axes.set_xlabel("mu (leniency)", fontsize=text_size + 1)
-    axes.set_title(title, fontsize=10, loc="left", pad=16, color=INK)
+    axes.set_title(title, fontsize=10, loc="left", pad=2 * text_size, color=INK)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
 
