@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from commonweal.cli import text_view
+from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
 from commonweal.experiments.shipped import FIRST, load
 from commonweal.scenario.override import override
@@ -60,10 +61,11 @@ def run_command(
         raise InputError("--resume continues a run and --overwrite starts anew, got both; drop one of them")
     directory = Path("out") / described.name if out is None else out
     # Heavy packages, torch among them, are loaded only once the request makes sense.
-    from commonweal.cli.run_view import RunView, show_summary
-    from commonweal.data.sources import find_directory
-    from commonweal.report.write import write_all
-    from commonweal.simulation.run import prepare_directory, run_scenario
+    with needed_for("a run"):
+        from commonweal.cli.run_view import RunView, show_summary
+        from commonweal.data.sources import find_directory
+        from commonweal.report.write import write_all
+        from commonweal.simulation.run import prepare_directory, run_scenario
 
     made = prepare_directory(directory, resume=resume, overwrite=overwrite)
     view = RunView(described)
