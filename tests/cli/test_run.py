@@ -120,7 +120,7 @@ def test_a_run_killed_in_any_round_and_resumed_gives_the_same_to_the_bit(commonw
         killed.wait()
         arguments = [*arguments[:4], "--resume"]
     assert not (tmp_path / "broken/history.json").exists(), "killed too late"
-    (tmp_path / "broken/.checkpoint.npz.1.unfinished").write_bytes(b"half a checkpoint")
+    (tmp_path / "broken/.1.unfinished").write_bytes(b"half a checkpoint")
     done = commonweal(*arguments)
     assert done.returncode == 0, done.stderr
     assert results(tmp_path / "broken") == results(tmp_path / "whole")

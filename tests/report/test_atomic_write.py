@@ -8,7 +8,7 @@ import os
 import pytest
 
 from commonweal import InputError
-from commonweal.report.atomic_write import write_atomically
+from commonweal.atomic_write import write_atomically
 
 
 def test_content_is_replaced(tmp_path):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from commonweal.atomic_write import write_atomically
 from commonweal.decision.decide import decide_figures
 from commonweal.errors import InputError
 from commonweal.federation.client_set import State
@@ -36,20 +36,12 @@ def save_checkpoint(path: Path, *, identity: str, held: Sequence[HeldRound], sta
     arrays["document"] = np.frombuffer(json.dumps(document).encode(), np.uint8)
     content = io.BytesIO()
     np.savez(content, **arrays)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            file.write(content.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except OSError as error:
-        raise InputError(
-            f"the state after a round must be writable, got {error.strerror} for {str(path)!r}; make room there, "
-            "then continue with --resume"
-        ) from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_atomically(
+        path,
+        content.getvalue(),
+        what="the state after a round",
+        way_out="make room there, then continue with --resume",
+    )
 
 
 def load_checkpoint(path: Path, *, identity: str, rules: Rules) -> tuple[list[HeldRound], State]:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
 from commonweal.records import DecisionMap, MuRange
-from commonweal.report.atomic_write import write_atomically
 from commonweal.report.drawing import figure_class, rendered
 from commonweal.report.palette import INK, LEAVES, PAPER, STAYS
 from commonweal.report.shown_names import shortened

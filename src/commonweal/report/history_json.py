@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from commonweal.atomic_write import write_atomically
 from commonweal.records import Chronicle, ChronicleRound, ClientRound, DecisionMap, Estimate, MuRange, Rules
-from commonweal.report.atomic_write import write_atomically
 
 SCHEMA = "commonweal.history/1"
 

@@ -8,9 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from commonweal.atomic_write import write_atomically
 from commonweal.records import Chronicle
 from commonweal.report import overview
-from commonweal.report.atomic_write import write_atomically
 from commonweal.report.client_section import client_link, client_section, fate
 from commonweal.report.inline_svg import colour_variables
 from commonweal.report.markup import definitions, text

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
 from commonweal.records import Chronicle
-from commonweal.report.atomic_write import write_atomically
 from commonweal.report.drawing import rendered
 from commonweal.report.figures import Picture, pictures
 from commonweal.report.history_json import write_history

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from commonweal.atomic_write import UNFINISHED
 from commonweal.data.holdings import Holdings
 from commonweal.errors import InputError
 from commonweal.federation.checkpoint import load_checkpoint, save_checkpoint
@@ -69,7 +70,7 @@ def prepare_directory(directory: Path, *, resume: bool, overwrite: bool) -> Path
         directory.mkdir(parents=True, exist_ok=True)
         if overwrite:
             checkpoint.unlink(missing_ok=True)
-        for left_over in directory.glob(f".{CHECKPOINT}.*.unfinished"):  # of a run that was killed
+        for left_over in directory.glob(f".*{UNFINISHED}"):  # of a run that was killed
             left_over.unlink()
         with tempfile.TemporaryFile(dir=directory):
             pass

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from commonweal.errors import InputError
 
+UNFINISHED = ".unfinished"  # how a file's name ends until it is whole
 
-def write_atomically(path: Path, content: bytes, *, what: str) -> None:
+
+def write_atomically(path: Path, content: bytes, *, what: str, way_out: str = "choose another place") -> None:
     """Write beside the target, flush to the disk, rename; `what` names the file in the error: "the picture"."""
     target = path.resolve()  # behind a link, the file it points to
-    unfinished = target.with_name(f".{os.getpid()}.unfinished")
+    unfinished = target.with_name(f".{os.getpid()}{UNFINISHED}")
     try:
         with unfinished.open("wb") as file:
             file.write(content)
@@ -21,7 +23,7 @@ def write_atomically(path: Path, content: bytes, *, what: str) -> None:
         unfinished.replace(target)
     except OSError as error:
         raise InputError(
-            f"{what} must be writable, got {error.strerror} for {str(path)!r}; choose another place"
+            f"{what} must be writable, got {error.strerror} for {str(path)!r}; {way_out}"
         ) from None
     finally:
         with suppress(OSError):  # where it could not be made, such as on a read-only disk, there is nothing to remove
