@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-DEMO_INSTALLED := $(VENV)/.installed-plot
+DEMO_INSTALLED := $(VENV)/.installed-simulation
 TEST_INSTALLED := $(VENV)/.installed-test
+BENCH_INSTALLED := $(VENV)/.installed-bench
 
 .PHONY: help demo test check bench pins clean
 help: ## this list
@@ -16,9 +17,8 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	@touch $@
 
-demo: $(DEMO_INSTALLED) ## decide the paper's worked example, and draw its decision map
-	@mkdir -p out
-	$(BIN)/commonweal decide --example --mu 0.05 --plot out/decision-map.png
+demo: $(DEMO_INSTALLED) ## run a federation of five banks on built-in data, and report on it
+	$(BIN)/commonweal run quickstart --out out/demo --overwrite
 
 test: check ## lint, types, import rule and all tests
 	$(BIN)/python -m pytest -n auto
@@ -29,8 +29,8 @@ check: $(TEST_INSTALLED) ## lint, format, types and the import rule
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(TEST_INSTALLED) ## speed as ratios to a baseline of the same run; errors of the estimators
-	@for question in benchmarks/bench_*.py; do echo "== $$question"; $(BIN)/python $$question || exit 1; done
+bench: $(BENCH_INSTALLED) ## speed as ratios to a baseline of the same run; errors of the estimators
+	@for question in benchmarks/bench_*.py; do echo "== $$question"; $(BIN)/python -m benchmarks.$$(basename $$question .py) || exit 1; done
 
 pins: $(TEST_INSTALLED) ## write the versions installed now into constraints.txt
 	@{ head -n 1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt

@@ -16,7 +16,7 @@ def test_the_first_scenario(commonweal, tmp_path):
     assert done.returncode == 0, done.stderr
     assert read_scenario(tmp_path / "scenario.toml") == replace(load("quickstart"), name="scenario")
     assert done.stdout.splitlines() == [
-        "wrote scenario.toml, after quickstart: 6 clients, 8 rounds",
+        "wrote scenario.toml, after quickstart: 5 clients, 8 rounds",
         "next: edit it, then type",
         "  commonweal run scenario.toml",
     ]

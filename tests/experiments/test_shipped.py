@@ -91,7 +91,6 @@ def test_the_quickstart_has_its_story():
     scenario = load("quickstart")
     defects = [type(client.defect) for client in scenario.clients]
     assert defects.count(LabelNoise) == 1
-    assert defects.count(Untrained) == 1
     costs = sorted(client.cost_per_sample for client in scenario.clients)
     assert costs[-1] > costs[-2], "one is more costly"
 

@@ -54,7 +54,7 @@ LEARNING_KEYS: Keys = MappingProxyType(
     {
         "model": one_of(get_args(ModelName)),
         "algorithm": one_of(get_args(AlgorithmName)),
-        "learning_rate": number("a finite number > 0", "0.05", lambda rate: 0 < rate < math.inf),
+        "learning_rate": number("a finite number > 0", "0.1", lambda rate: 0 < rate < math.inf),
         "batch_size": whole_number(2, 1_000_000, example=32),
         "local_epochs": whole_number(1, 10_000, example=1),
         "iteration_limit": whole_number(1, 10_000, example=5),

@@ -81,7 +81,7 @@ class LearningSpec:
 
     model: ModelName = "compact"
     algorithm: AlgorithmName = "fedavg"
-    learning_rate: float = 0.05
+    learning_rate: float = 0.1
     batch_size: int = 32
     local_epochs: int = 1  # an iteration
     iteration_limit: int = 5  # a round
