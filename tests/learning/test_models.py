@@ -1,0 +1,145 @@
+"""Where the tensors of a model lie, how many there are, and what an untrained model holds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from torch import nn
+
+from commonweal.learning.models import ARCHITECTURES, Architecture, Layout
+
+architectures = st.builds(
+    Architecture,
+    channels=st.tuples(*[st.integers(1, 5)] * 3),
+    kernel_sizes=st.tuples(*[st.sampled_from([1, 3, 5])] * 3),
+    pools=st.tuples(*[st.booleans()] * 3),
+    hidden=st.tuples(*[st.integers(1, 7)] * 2),
+)
+shapes = st.tuples(st.integers(8, 12), st.integers(8, 12), st.sampled_from([1, 3]))
+
+
+def weight_parts(layout):
+    return [*layout.convolutions, *layout.linears, layout.head, layout.head_bias]
+
+
+def parts_of_one_kind(layout):
+    return {1.0: weight_parts(layout), 2.0: layout.scales + layout.shifts, 3.0: layout.means + layout.variances}
+
+
+@settings(max_examples=30)
+@given(architectures, shapes)
+def test_each_entry_of_the_vector_belongs_to_exactly_one_tensor(architecture, shape) -> None:
+    layout = Layout(architecture, shape)
+    owners = torch.zeros(layout.size)
+    for parts in parts_of_one_kind(layout).values():
+        for part in parts:
+            part.of(owners).add_(1)
+    assert (owners == 1).all()
+
+
+@settings(max_examples=30)
+@given(architectures, shapes)
+def test_slices_tell_weights_from_batch_normalisation_and_statistics_from_what_is_trained(architecture, shape) -> None:
+    layout = Layout(architecture, shape)
+    kinds = torch.zeros(layout.size)
+    for kind, parts in parts_of_one_kind(layout).items():
+        for part in parts:
+            part.of(kinds).fill_(kind)
+    positions = torch.arange(layout.size)
+    assert torch.equal(positions[layout.weights], positions[kinds == 1])
+    assert torch.equal(positions[layout.trainable], positions[kinds <= 2])
+    assert torch.equal(positions[layout.norms], positions[kinds >= 2])
+    assert torch.equal(positions[layout.statistics], positions[kinds == 3])
+
+
+@settings(max_examples=30)
+@given(architectures, shapes)
+def test_the_first_fully_connected_layer_takes_what_pooling_leaves(architecture, shape) -> None:
+    height, width, channel_count = shape
+    x = torch.empty(1, channel_count, height, width, device="meta")
+    channels = (channel_count, *architecture.channels)
+    for i, size in enumerate(architecture.kernel_sizes):
+        x = nn.Conv2d(channels[i], channels[i + 1], size, padding=size // 2, device="meta")(x)
+        x = nn.functional.max_pool2d(x, 2) if architecture.pools[i] else x
+    assert Layout(architecture, shape).linears[0].shape == (architecture.hidden[0], x.numel())
+
+
+def digit_model() -> nn.Module:
+    """The DigitModel of the FedBN authors, biases and all."""
+    return nn.Sequential(
+        nn.Conv2d(3, 64, 5, 1, 2, device="meta"), nn.BatchNorm2d(64, device="meta"),
+        nn.Conv2d(64, 64, 5, 1, 2, device="meta"), nn.BatchNorm2d(64, device="meta"),
+        nn.Conv2d(64, 128, 5, 1, 2, device="meta"), nn.BatchNorm2d(128, device="meta"),
+        nn.Linear(6272, 2048, device="meta"), nn.BatchNorm1d(2048, device="meta"),
+        nn.Linear(2048, 512, device="meta"), nn.BatchNorm1d(512, device="meta"),
+        nn.Linear(512, 10, device="meta"),
+    )  # fmt: skip
+
+
+def test_the_model_of_the_fedbn_code_has_its_published_size_less_the_biases_that_normalisation_cancels() -> None:
+    published = sum(parameter.numel() for parameter in digit_model().parameters())
+    assert published == 14_219_210
+    layout = Layout(ARCHITECTURES["fedbn-digits"], (28, 28, 3))
+    cancelled_bias_count = 64 + 64 + 128 + 2048 + 512
+    assert layout.trainable.stop == published - cancelled_bias_count
+    assert layout.size - layout.weights.stop == 4 * cancelled_bias_count  # scale, shift, mean, variance
+
+
+def test_a_bias_before_batch_normalisation_is_cancelled() -> None:
+    """So leaving it out changes nothing that a model can express."""
+    torch.manual_seed(3)
+    x = torch.randn(16, 5, dtype=torch.float64)
+    linear, norm = nn.Linear(5, 4).double(), nn.BatchNorm1d(4).double()
+    with_bias = norm(linear(x))
+    linear.bias.data.zero_()
+    torch.testing.assert_close(norm(linear(x)), with_bias, rtol=0, atol=1e-12)
+
+
+def test_an_untrained_model_has_the_distribution_of_pytorchs_layers() -> None:
+    """Kolmogorov-Smirnov against fresh layers; the seeds are fixed, so it passes always or never."""
+    layout = Layout(ARCHITECTURES["compact"], (28, 28, 1))
+    torch.manual_seed(11)
+    generator = torch.Generator().manual_seed(12)
+    ours = [layout.initial(generator, torch.float64) for _ in range(20)]
+
+    def fresh(part):
+        if part is layout.head_bias:
+            return nn.Linear(layout.head.shape[1], 10).bias
+        if len(part.shape) == 4:
+            return nn.Conv2d(part.shape[3], part.shape[0], part.shape[1]).weight
+        return nn.Linear(part.shape[1], part.shape[0]).weight
+
+    for part in weight_parts(layout):
+        theirs = torch.cat([fresh(part).detach().flatten() for _ in range(20)]).numpy()
+        drawn = torch.cat([part.of(vector).flatten() for vector in ours]).numpy()
+        rows = np.random.default_rng(0).permutation(len(drawn))[:20_000]
+        assert stats.ks_2samp(drawn[rows], theirs[rows]).pvalue > 0.01
+        input_count = math.prod((layout.head if part is layout.head_bias else part).shape[1:])
+        assert np.abs(drawn).max() <= 1 / math.sqrt(input_count)
+        assert drawn.std() == pytest.approx(1 / math.sqrt(3 * input_count), rel=3 / math.sqrt(len(drawn)))
+
+
+def test_batch_normalisation_starts_as_pytorchs_does() -> None:
+    layout = Layout(ARCHITECTURES["compact"], (28, 28, 1))
+    vector = layout.initial(torch.Generator().manual_seed(0), torch.float64)
+    for i, width in enumerate((16, 32, 64, 128, 64)):
+        theirs = nn.BatchNorm1d(width).double()
+        assert torch.equal(layout.scales[i].of(vector), theirs.weight)
+        assert torch.equal(layout.shifts[i].of(vector), theirs.bias)
+        assert torch.equal(layout.means[i].of(vector), theirs.running_mean)
+        assert torch.equal(layout.variances[i].of(vector), theirs.running_var)
+
+
+def test_the_same_seed_gives_the_same_model_in_both_precisions_and_another_seed_another() -> None:
+    layout = Layout(ARCHITECTURES["compact"], (28, 28, 1))
+    double = layout.initial(torch.Generator().manual_seed(5), torch.float64)
+    assert torch.equal(layout.initial(torch.Generator().manual_seed(5), torch.float64), double)
+    assert torch.equal(layout.initial(torch.Generator().manual_seed(5), torch.float32), double.float())
+    other = layout.initial(torch.Generator().manual_seed(6), torch.float64)
+    assert (other[layout.weights] != double[layout.weights]).all()
