@@ -33,7 +33,7 @@ bench: $(BENCH_INSTALLED) ## speed as ratios to a baseline of the same run; erro
 	@for question in benchmarks/bench_*.py; do echo "== $$question"; $(BIN)/python -m benchmarks.$$(basename $$question .py) || exit 1; done
 
 pins: $(TEST_INSTALLED) ## write the versions installed now into constraints.txt
-	@{ head -n 1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
+	@{ head -n 1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed "s/+cpu$$//"; } > constraints.new && mv constraints.new constraints.txt
 
 clean: ## remove what make made
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

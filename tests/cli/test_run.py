@@ -260,6 +260,12 @@ def test_a_really_full_disk_leaves_the_last_round_safe(commonweal, small, tmp_pa
     assert results(tmp_path / "elsewhere") == results(tmp_path / "whole")
 
 
+def test_a_scenario_named_like_a_path_stays_in_its_folder(commonweal, small, tmp_path):
+    small.write_text(SMALL.replace('name = "small"', 'name = "../over/there"'))
+    assert commonweal("run", "small.toml", "--rounds", 1).returncode == 0
+    assert (tmp_path / "out/over-there/report.html").exists()
+
+
 def test_the_quickstart_is_the_default(commonweal, tmp_path):
     done = commonweal("run", "--rounds", 1)
     assert done.returncode == 0, done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,3 +56,10 @@ def test_every_order_is_equally_likely() -> None:
     expected, deviation = draw_count / 6, math.sqrt(draw_count * 5 / 36)
     assert len(set(orders)) == 6
     assert all(abs(orders.count(order) - expected) < 4 * deviation for order in set(orders))
+
+
+@pytest.mark.parametrize("batch_size", [3, 4, 5, 16, 32, 33])
+def test_no_batch_is_a_single_sample(batch_size):
+    """One sample has no variance; 3 is the smallest batch size that a scenario allows."""
+    for sample_count in range(2, 100):
+        assert min(len(b) for b in make_epochs(sample_count, batch_size, 1, np.random.default_rng(0))[0]) > 1

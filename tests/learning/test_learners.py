@@ -235,3 +235,12 @@ def test_an_untrained_head_of_zeros_loses_the_logarithm_of_ten() -> None:
     for make_learner in LEARNERS:
         _, loss = make_learner(task.layout).train(vector, task.images, task.labels, one_batch(24), 0.1)
         assert loss == pytest.approx(math.log(10), abs=1e-12)
+
+
+def test_a_correction_may_return_what_it_was_given():
+    task, epochs = make_task(), [list(torch.split(torch.arange(24), 8))]
+    fast, plain = (
+        make(task.layout).train(task.vector, task.images, task.labels, epochs, 0.1, lambda w: w)[0]
+        for make in (FastLearner, PlainLearner)
+    )
+    torch.testing.assert_close(fast, plain, rtol=0, atol=1e-10)

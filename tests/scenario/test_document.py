@@ -65,7 +65,7 @@ learnings = st.builds(
     model=st.sampled_from(["compact", "fedbn-digits"]),
     algorithm=st.sampled_from(["fedavg", "fedbn", "fedprox", "scaffold"]),
     learning_rate=st.floats(0, exclude_min=True, allow_infinity=False),
-    batch_size=st.integers(2, 1_000_000),
+    batch_size=st.integers(3, 1024),
     local_epochs=st.integers(1, 10_000),
     iteration_limit=st.integers(1, 10_000),
     stop_below=shares,

@@ -41,7 +41,7 @@ REFUSALS = {
     "seed negative": (top("seed = -1 #!"), "seed must be a whole number from 0 to 9223372036854775807, got -1"),
     "seed too large": (top(f"seed = {2**63} #!"), "seed must be a whole number"),
     "grace": (in_table("mechanism", "grace_rounds = -1 #!"), "grace_rounds must be a whole number from 0"),
-    "batch of one": (in_table("learning", "batch_size = 1 #!"), "batch_size must be a whole number from 2"),
+    "batch of two": (in_table("learning", "batch_size = 2 #!"), "batch_size must be a whole number from 3"),
     "no iteration": (in_table("learning", "iteration_limit = 0 #!"), "iteration_limit must be a whole number from 1"),
     "no epoch": (in_table("learning", "local_epochs = 0 #!"), "local_epochs must be a whole number from 1"),
     # names and texts

@@ -226,3 +226,10 @@ def test_from_a_part_of_the_coalitions_the_fit_is_the_constrained_least_squares_
     solved = np.linalg.solve(system, np.vstack([X.T @ W @ targets, gain]))[:5]
     found = shapley_draws(clients, known)
     np.testing.assert_allclose([found[client] for client in clients], solved, rtol=0, atol=1e-10)
+
+
+def test_from_too_few_coalitions_clients_that_look_alike_get_the_same_draws():
+    known = {frozenset(): np.zeros(2), frozenset("abc"): np.array([3.0, 6.0]), frozenset("a"): np.array([0.5, 1.0])}
+    draws = shapley_draws(["a", "b", "c"], known)
+    np.testing.assert_allclose(draws["b"], draws["c"])
+    np.testing.assert_allclose(draws["a"] + draws["b"] + draws["c"], [3.0, 6.0])

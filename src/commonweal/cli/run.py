@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -59,7 +60,7 @@ def run_command(
         raise InputError(f"--workers must be a whole number >= 1, got {workers}; leave it out for one a core")
     if resume and overwrite:
         raise InputError("--resume continues a run and --overwrite starts anew, got both; drop one of them")
-    directory = Path("out") / described.name if out is None else out
+    directory = Path("out") / _folder_name(described.name) if out is None else out
     # Heavy packages, torch among them, are loaded only once the request makes sense.
     with needed_for("a run"):
         from commonweal.cli.run_view import RunView, show_summary
@@ -93,3 +94,8 @@ def run_command(
         if made is not None and not any(directory.iterdir()):
             shutil.rmtree(made)  # refused before the first round: nothing stays behind
     show_summary(chronicle, written, text_view.make_console())
+
+
+def _folder_name(scenario_name: str) -> str:
+    """A name as a folder: one that leads nowhere else, on any system."""
+    return re.sub(r"[^\w.-]+", "-", scenario_name).strip(".-") or "run"

@@ -62,7 +62,7 @@ class FastLearner:
         loss_sum = 0.0
         for batches in epochs:
             for number, batch in enumerate(batches):
-                added = None if correction is None else correction(vector[self.layout.trainable])
+                added = None if correction is None else correction(vector[self.layout.trainable].clone())
                 layers, features = self._forward(vector, images[batch], averaging=1 / (number + 1))
                 gradient, loss = self._head_step(vector, features, labels[batch], learning_rate)
                 self._backward_steps(vector, layers, gradient, learning_rate)

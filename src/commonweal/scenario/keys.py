@@ -55,7 +55,8 @@ LEARNING_KEYS: Keys = MappingProxyType(
         "model": one_of(get_args(ModelName)),
         "algorithm": one_of(get_args(AlgorithmName)),
         "learning_rate": number("a finite number > 0", "0.1", lambda rate: 0 < rate < math.inf),
-        "batch_size": whole_number(2, 1_000_000, example=32),
+        # Fewer than 3 can leave a batch of one, which has no variance; of very many, sums in single precision lose digits.
+        "batch_size": whole_number(3, 1024, example=32),
         "local_epochs": whole_number(1, 10_000, example=1),
         "iteration_limit": whole_number(1, 10_000, example=5),
         "stop_below": number("a number from 0 to 1", "0.01", lambda change: 0 <= change <= 1),

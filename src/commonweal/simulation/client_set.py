@@ -24,7 +24,7 @@ from commonweal.learning.algorithms import LocalResult, make_algorithm
 from commonweal.learning.batches import make_epochs
 from commonweal.learning.fast import FastLearner
 from commonweal.learning.free_riding import FreeRide, pretended_model
-from commonweal.learning.learner import Correction, Learner
+from commonweal.learning.learner import Correction
 from commonweal.learning.models import ARCHITECTURES, Layout
 from commonweal.records import Event, RoundRecord
 from commonweal.scenario.spec import Scenario
@@ -45,12 +45,11 @@ class InProcessClients:
         *,
         worker_count: int | None = None,
         dtype: torch.dtype = torch.float32,
-        make_learner: Callable[[Layout], Learner] = FastLearner,
     ) -> None:
         self._layout = layout = Layout(ARCHITECTURES[scenario.learning.model], holdings.image_shape)
         self._scenario = scenario
         self._holdings = holdings
-        self._learner = make_learner(layout)
+        self._learner = FastLearner(layout)
         self._algorithm = make_algorithm(scenario.learning, layout)
         generator = torch.Generator().manual_seed(stream_number(scenario.seed, "initial model") % 2**63)
         self._shared = layout.initial(generator, dtype)

@@ -24,7 +24,7 @@ DRAW_COUNT = 400
 
 def resampling_weights(seed: int, client: str, sample_count: int) -> NDArray[np.float64]:
     """Weights of a client's first validation samples, one row a sample, one column a draw."""
-    # Drawn row by row: with more samples the first rows stay as they are.
+    # Drawn row by row: with more samples the first rows stay as they are (but for the repair below).
     weights = stream(seed, "bootstrap", client).poisson(1.0, (sample_count, DRAW_COUNT)).astype(np.float64)
     weights[:, weights.sum(axis=0) == 0] = 1.0  # of few samples, a draw may have none
     return weights
@@ -65,11 +65,13 @@ def shapley_draws(clients: Sequence[str], values: Mapping[frozenset[str], Draws]
     binomials = np.array([float(np.prod([(count - j) / (j + 1) for j in range(s)])) for s in range(count + 1)])
     s = sizes[inner]
     root = np.sqrt((count - 1) / (binomials[s] * s * (count - s)))[:, None]
-    # With the last client's slope put in from Σ slopes = v(A) − v(∅), an ordinary least squares problem is left.
-    x, last = members[inner][:, :-1], members[inner][:, -1:]
-    target = draws[inner] - nothing - last * (everything - nothing)
-    slopes = np.linalg.lstsq(root * (x - last), root * target, rcond=None)[0]
-    return dict(zip(clients, [*slopes, everything - nothing - slopes.sum(axis=0)], strict=True))
+    # Slopes are equal parts of v(A) − v(∅) plus deviations that sum to zero. Rows less their mean leave just those, and
+    # where coalitions are too few to tell, the smallest deviations: clients that look alike then get the same.
+    gain = everything - nothing
+    centred = members[inner] - (s / count)[:, None]
+    target = draws[inner] - nothing - (s / count)[:, None] * gain
+    deviations = np.linalg.lstsq(root * centred, root * target, rcond=None)[0]
+    return dict(zip(clients, gain / count + deviations, strict=True))
 
 
 def _rows(clients: Sequence[str], values: Mapping[frozenset[str], Draws]) -> NDArray[np.float64]:
