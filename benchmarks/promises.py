@@ -1,0 +1,33 @@
+"""What a benchmark promises, what it found, and the exit code that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A bound on something measured."""
+
+    text: str
+    found: float
+    at_least: float | None = None
+    less_than: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        return (self.at_least is None or self.found >= self.at_least) and (
+            self.less_than is None or self.found < self.less_than
+        )
+
+    @property
+    def target(self) -> str:
+        return f"≥ {self.at_least:g}" if self.at_least is not None else f"< {self.less_than:g}"
+
+
+def conclude(promises: list[Promise]) -> int:
+    """Print each promise; returns 1 where one is broken."""
+    print(f"\n{'promise':66s} {'target':>7s} {'found':>7s}")
+    for promise in promises:
+        print(f"{promise.text:66s} {promise.target:>7s} {promise.found:7.2f}  {'holds' if promise.holds else 'BROKEN'}")
+    return 0 if all(promise.holds for promise in promises) else 1
