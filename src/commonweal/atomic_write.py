@@ -22,9 +22,7 @@ def write_atomically(path: Path, content: bytes, *, what: str, way_out: str = "c
             os.fsync(file.fileno())
         unfinished.replace(target)
     except OSError as error:
-        raise InputError(
-            f"{what} must be writable, got {error.strerror} for {str(path)!r}; {way_out}"
-        ) from None
+        raise InputError(f"{what} must be writable, got {error.strerror} for {str(path)!r}; {way_out}") from None
     finally:
         with suppress(OSError):  # where it could not be made, such as on a read-only disk, there is nothing to remove
             unfinished.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from commonweal.learning.learner import Correction
-from commonweal.learning.models import NORM_EPSILON, Layout
+from commonweal.learning.models import NORM_EPSILON, Layout, Tensors
 from commonweal.scenario.spec import ScoreName
 
 _aten = torch.ops.aten
@@ -47,6 +47,7 @@ class FastLearner:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
+        self._pools = layout.architecture.pools
 
     @torch.no_grad()
     def train(
@@ -59,40 +60,39 @@ class FastLearner:
         correction: Correction | None = None,
     ) -> tuple[Tensor, float]:
         vector = vector.clone()
+        model, trainable = self.layout.tensors(vector), vector[self.layout.trainable]
         loss_sum = 0.0
         for batches in epochs:
             for number, batch in enumerate(batches):
-                added = None if correction is None else correction(vector[self.layout.trainable].clone())
-                layers, features = self._forward(vector, images[batch], averaging=1 / (number + 1))
-                gradient, loss = self._head_step(vector, features, labels[batch], learning_rate)
-                self._backward_steps(vector, layers, gradient, learning_rate)
+                added = None if correction is None else correction(trainable.clone())
+                layers, features = self._forward(model, images[batch], averaging=1 / (number + 1))
+                gradient, loss = _head_step(model, features, labels[batch], learning_rate)
+                self._backward_steps(model, layers, gradient, learning_rate)
                 if added is not None:
-                    vector[self.layout.trainable].sub_(added, alpha=learning_rate)
+                    trainable.sub_(added, alpha=learning_rate)
                 loss_sum += loss
         return vector, loss_sum / sum(len(batch) for batches in epochs for batch in batches)
 
     @torch.no_grad()
     def score(self, vector: Tensor, images: Tensor, labels: Tensor, kind: ScoreName) -> Tensor:
-        logits = torch.cat([self._logits(vector, chunk) for chunk in torch.split(images, _CHUNK)])
+        model = self.layout.tensors(vector)
+        logits = torch.cat([self._logits(model, chunk) for chunk in torch.split(images, _CHUNK)])
         if kind == "hit":
             return (logits.argmax(1) == labels).double()
         return logits.double().softmax(1).gather(1, labels[:, None])[:, 0]
 
-    def _forward(self, vector: Tensor, images: Tensor, *, averaging: float) -> tuple[list[_Layer], Tensor]:
+    def _forward(self, model: Tensors, images: Tensor, *, averaging: float) -> tuple[list[_Layer], Tensor]:
         """The five normalised layers. BN statistics become the mean over the batches of the epoch up to this one."""
-        layout = self.layout
 
         def normed(i: int, raw: Tensor) -> _Normed:
             out, mean, inverse_deviation = torch.native_batch_norm(
-                raw, layout.scales[i].of(vector), layout.shifts[i].of(vector),
-                layout.means[i].of(vector), layout.variances[i].of(vector), True, averaging, NORM_EPSILON,
-            )  # fmt: skip
+                raw, model.scales[i], model.shifts[i], model.means[i], model.variances[i], True, averaging, NORM_EPSILON
+            )
             return _Normed(raw, out, mean, inverse_deviation)
 
         layers: list[_Layer] = []
         x = images.permute(0, 3, 1, 2)
-        for i, (part, is_pooled) in enumerate(zip(layout.convolutions, layout.architecture.pools, strict=True)):
-            kernel = part.of(vector).permute(0, 3, 1, 2)
+        for i, (kernel, is_pooled) in enumerate(zip(model.kernels, self._pools, strict=True)):
             norm = normed(i, torch.conv2d(x, kernel, None, 1, kernel.shape[-1] // 2))
             if is_pooled:
                 peaks, winners = _aten.max_pool2d_with_indices(norm.out, [2, 2])
@@ -101,30 +101,15 @@ class FastLearner:
                 layers.append(_Layer(x, kernel, norm, None, norm.out.relu_()))
             x = layers[-1].rectified
         x = x.permute(0, 2, 3, 1).reshape(len(images), -1)
-        for i, part in enumerate(layout.linears, start=len(layers)):
-            weight = part.of(vector)
+        for i, weight in enumerate(model.linears, start=len(layers)):
             norm = normed(i, x @ weight.t())
             layers.append(_Layer(x, weight, norm, None, norm.out.relu_()))
             x = layers[-1].rectified
         return layers, x
 
-    def _head_step(
-        self, vector: Tensor, features: Tensor, labels: Tensor, learning_rate: float
-    ) -> tuple[Tensor, float]:
-        """Step of the last layer; returns the gradient at its input, and the sum of the losses."""
-        head, bias = self.layout.head.of(vector), self.layout.head_bias.of(vector)
-        log_probabilities = torch.addmm(bias, features, head.t()).log_softmax(1)
-        loss = -float(log_probabilities.gather(1, labels[:, None]).sum())
-        gradient = (log_probabilities.exp() - functional.one_hot(labels, len(bias))) / len(labels)
-        passed_on = gradient @ head
-        head.addmm_(gradient.t(), features, alpha=-learning_rate)
-        bias.sub_(gradient.sum(0), alpha=learning_rate)
-        return passed_on, loss
-
-    def _backward_steps(self, vector: Tensor, layers: list[_Layer], gradient: Tensor, learning_rate: float) -> None:
-        """Steps of the other layers, last to first; each weight moves once it has passed the gradient on."""
-        layout = self.layout
-        convolution_count = len(layout.convolutions)
+    def _backward_steps(self, model: Tensors, layers: list[_Layer], gradient: Tensor, learning_rate: float) -> None:
+        """Steps of the layers below the last, last to first; each weight moves once it has passed the gradient on."""
+        convolution_count = len(model.kernels)
         for i, layer in reversed(list(enumerate(layers))):
             if i == convolution_count - 1:
                 batch_size, channel_count, height, width = layer.rectified.shape
@@ -134,12 +119,12 @@ class FastLearner:
                 gradient = _aten.max_pool2d_with_indices_backward(
                     gradient, layer.normed.out, [2, 2], [2, 2], [0, 0], [1, 1], False, layer.winners
                 )
-            norm, scale = layer.normed, layout.scales[i].of(vector)
+            norm, scale = layer.normed, model.scales[i]
             gradient, to_scale, to_shift = _aten.native_batch_norm_backward(
                 gradient, norm.raw, scale, None, None, norm.mean, norm.inverse_deviation, True, NORM_EPSILON, [True] * 3
             )
             scale.sub_(to_scale, alpha=learning_rate)
-            layout.shifts[i].of(vector).sub_(to_shift, alpha=learning_rate)
+            model.shifts[i].sub_(to_shift, alpha=learning_rate)
             if i >= convolution_count:
                 passed_on = gradient @ layer.weight
                 layer.weight.addmm_(gradient.t(), layer.x, alpha=-learning_rate)
@@ -150,26 +135,32 @@ class FastLearner:
                 gradient, to_kernel, _ = _convolution_backward(gradient, layer.x, layer.weight, [True, True, False])
                 layer.weight.sub_(to_kernel, alpha=learning_rate)
 
-    def _logits(self, vector: Tensor, images: Tensor) -> Tensor:
-        """As `_forward`, with the stored statistics."""
-        layout = self.layout
+    def _logits(self, model: Tensors, images: Tensor) -> Tensor:
+        """As `_forward`, with the stored statistics: batch normalisation is factor · x + shift."""
+        factors = [
+            scale * (variance + NORM_EPSILON).rsqrt()
+            for scale, variance in zip(model.scales, model.variances, strict=True)
+        ]
+        shifts = [shift - mean * factor for shift, mean, factor in zip(model.shifts, model.means, factors, strict=True)]
         x = images.permute(0, 3, 1, 2)
-        for i, (part, is_pooled) in enumerate(zip(layout.convolutions, layout.architecture.pools, strict=True)):
-            factor, shift = self._folded(vector, i)
-            kernel = (part.of(vector) * factor[:, None, None, None]).permute(0, 3, 1, 2)
-            x = torch.conv2d(x, kernel, shift, 1, kernel.shape[-1] // 2)
+        for i, (kernel, is_pooled) in enumerate(zip(model.kernels, self._pools, strict=True)):
+            x = torch.conv2d(x, kernel * factors[i][:, None, None, None], shifts[i], 1, kernel.shape[-1] // 2)
             x = (functional.max_pool2d(x, 2) if is_pooled else x).relu_()
         x = x.permute(0, 2, 3, 1).reshape(len(images), -1)
-        for i, part in enumerate(layout.linears, start=len(layout.convolutions)):
-            factor, shift = self._folded(vector, i)
-            x = torch.addcmul(shift, x @ part.of(vector).t(), factor).relu_()
-        return torch.addmm(layout.head_bias.of(vector), x, layout.head.of(vector).t())
+        for i, weight in enumerate(model.linears, start=len(model.kernels)):
+            x = torch.addcmul(shifts[i], x @ weight.t(), factors[i]).relu_()
+        return torch.addmm(model.head_bias, x, model.head.t())
 
-    def _folded(self, vector: Tensor, i: int) -> tuple[Tensor, Tensor]:
-        """Batch normalisation with stored statistics as factor · x + shift."""
-        layout = self.layout
-        factor = layout.scales[i].of(vector) * (layout.variances[i].of(vector) + NORM_EPSILON).rsqrt()
-        return factor, layout.shifts[i].of(vector) - layout.means[i].of(vector) * factor
+
+def _head_step(model: Tensors, features: Tensor, labels: Tensor, learning_rate: float) -> tuple[Tensor, float]:
+    """Step of the last layer; returns the gradient at its input, and the sum of the losses."""
+    log_probabilities = torch.addmm(model.head_bias, features, model.head.t()).log_softmax(1)
+    loss = -float(log_probabilities.gather(1, labels[:, None]).sum())
+    gradient = (log_probabilities.exp() - functional.one_hot(labels, len(model.head_bias))) / len(labels)
+    passed_on = gradient @ model.head
+    model.head.addmm_(gradient.t(), features, alpha=-learning_rate)
+    model.head_bias.sub_(gradient.sum(0), alpha=learning_rate)
+    return passed_on, loss
 
 
 def _kernel_gradient(gradient: Tensor, x: Tensor, kernel: Tensor) -> Tensor:
@@ -177,11 +168,12 @@ def _kernel_gradient(gradient: Tensor, x: Tensor, kernel: Tensor) -> Tensor:
     out_count, in_count, size, _ = kernel.shape
     if in_count > 1:
         return _convolution_backward(gradient, x, kernel, [False, True, False])[1]
-    batch_size, _, height, width = x.shape
+    batch_size, _, height, width = gradient.shape
     padded = functional.pad(x[:, 0], [size // 2] * 4)
     by_image, by_row, by_column = padded.stride()
     windows = padded.as_strided(
-        (size, size, batch_size, height, width), (by_row, by_column, by_image, by_row, by_column)
+        (size, size, batch_size, height, width),
+        (by_row, by_column, by_image, by_row, by_column),
     )
     products = windows.reshape(size * size, -1) @ gradient.permute(0, 2, 3, 1).reshape(-1, out_count)
     return products.t().reshape(out_count, 1, size, size)

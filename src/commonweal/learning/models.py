@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -54,6 +55,19 @@ class Part:
         return vector[self.start : self.start + self.size].view(self.shape)
 
 
+class Tensors(NamedTuple):
+    """The tensors of one model, as views of its vector; a list has one entry a layer."""
+
+    kernels: list[Tensor]  # (out, in, height, width), in the memory layout (out, height, width, in)
+    linears: list[Tensor]
+    head: Tensor
+    head_bias: Tensor
+    scales: list[Tensor]
+    shifts: list[Tensor]
+    means: list[Tensor]
+    variances: list[Tensor]
+
+
 class Layout:
     """Where the tensors of an architecture lie in the vector: weights, then BN scales and shifts, then BN statistics.
 
@@ -70,8 +84,8 @@ class Layout:
         self.convolutions = [
             self._part(channels[i + 1], size, size, channels[i]) for i, size in enumerate(architecture.kernel_sizes)
         ]
-        for pooled in architecture.pools:
-            height, width = (height // 2, width // 2) if pooled else (height, width)
+        for is_pooled in architecture.pools:
+            height, width = (height // 2, width // 2) if is_pooled else (height, width)
         features = (height * width * channels[-1], *architecture.hidden)
         self.linears = [self._part(features[i + 1], features[i]) for i in range(2)]
         self.head = self._part(CLASS_COUNT, features[-1])
@@ -91,6 +105,23 @@ class Layout:
         part = Part(self._end, shape)
         self._end += part.size
         return part
+
+    def tensors(self, vector: Tensor) -> Tensors:
+        """The tensors of the model `vector`."""
+
+        def views(parts: list[Part]) -> list[Tensor]:
+            return [part.of(vector) for part in parts]
+
+        return Tensors(
+            kernels=[kernel.permute(0, 3, 1, 2) for kernel in views(self.convolutions)],
+            linears=views(self.linears),
+            head=self.head.of(vector),
+            head_bias=self.head_bias.of(vector),
+            scales=views(self.scales),
+            shifts=views(self.shifts),
+            means=views(self.means),
+            variances=views(self.variances),
+        )
 
     def initial(self, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
         """An untrained model: weights uniform within ±1/√(inputs), as PyTorch's layers start; BN layers do nothing."""

@@ -21,8 +21,8 @@ class Network(nn.Module):
         architecture = layout.architecture
         self.pools = architecture.pools
         self.convolutions = nn.ModuleList(
-            nn.Conv2d(shape[3], shape[0], shape[1], padding=shape[1] // 2, bias=False)
-            for shape in (part.shape for part in layout.convolutions)
+            nn.Conv2d(part.shape[3], part.shape[0], part.shape[1], padding=part.shape[1] // 2, bias=False)
+            for part in layout.convolutions
         )
         self.linears = nn.ModuleList(nn.Linear(part.shape[1], part.shape[0], bias=False) for part in layout.linears)
         self.head = nn.Linear(layout.head.shape[1], layout.head.shape[0])
@@ -113,25 +113,20 @@ class PlainLearner:
 
     def _pairs(self, network: Network, vector: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Each tensor of the module beside its place in the vector, in the module's order of dimensions."""
-        layout = self.layout
-        parts = [part.of(vector) for part in (*layout.linears, layout.head, layout.head_bias)]
-        tensors: list[Tensor] = [
-            *network.convolutions.parameters(),
-            *network.linears.parameters(),
-            *network.head.parameters(),
-        ]
-        pairs = list(zip(tensors, [p.of(vector).permute(0, 3, 1, 2) for p in layout.convolutions] + parts, strict=True))
+        model = self.layout.tensors(vector)
+        modules = (network.convolutions, network.linears, network.head)
+        tensors: list[Tensor] = [tensor for module in modules for tensor in module.parameters()]
+        pairs = list(zip(tensors, [*model.kernels, *model.linears, model.head, model.head_bias], strict=True))
         for i, norm in enumerate(network.norms):
             assert isinstance(norm, nn.BatchNorm1d | nn.BatchNorm2d)
             assert norm.running_mean is not None
             assert norm.running_var is not None
-            for tensor, part in (
-                (norm.weight, layout.scales[i]),
-                (norm.bias, layout.shifts[i]),
-                (norm.running_mean, layout.means[i]),
-                (norm.running_var, layout.variances[i]),
-            ):
-                pairs.append((tensor, part.of(vector)))
+            pairs += [
+                (norm.weight, model.scales[i]),
+                (norm.bias, model.shifts[i]),
+                (norm.running_mean, model.means[i]),
+                (norm.running_var, model.variances[i]),
+            ]
         return pairs
 
 

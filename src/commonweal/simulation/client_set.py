@@ -183,7 +183,8 @@ class InProcessClients:
             return model, step_count
 
         result = self._algorithm.local(self._shared, self._server_memory, member.memory, descend)
-        if not (np.isfinite(loss) and bool(torch.isfinite(result.model).all())):
+        # The extremes of a model are finite just if all of it is.
+        if not (np.isfinite(loss) and bool(torch.stack(torch.aminmax(result.model)).isfinite().all())):
             raise InputError(
                 f"training must stay finite, got a loss of {loss} for client {client!r} in round {round_number}, "
                 f"iteration {iteration}: it diverged, and nothing of this round was settled; lower learning_rate "
