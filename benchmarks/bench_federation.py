@@ -123,7 +123,12 @@ def compare(processes: list[ProcessPoolExecutor], model: ModelName, *, with_flow
         print(f"; its clients were at work {at_work:.0%} of all cores' time")
         differences["Flower"] = max(mean_difference(fast[0].outcome, outcome) for outcome, _, _ in flower)
         promises.append(
-            Promise(text=f"fast path over Flower, replications a minute, {model}", found=ratio, at_least=FLOWER_FACTOR)
+            Promise(
+                text=f"fast path over Flower, replications a minute, {model}",
+                found=ratio,
+                at_least=FLOWER_FACTOR,
+                known_miss="its clients compute most of the time, so the ratio is near (plain / fast) / (time at work)",
+            )
         )
     for way_compared, difference in differences.items():
         text = f"mean accuracy of a round, fast path against {way_compared}, {model}"

@@ -21,6 +21,7 @@ from commonweal.scenario.spec import ScoreName
 
 _aten = torch.ops.aten
 _CHUNK = 64  # samples scored at once, so that their activations stay in the cache
+_WINDOW_ENTRIES = 1 << 20
 
 
 class _Normed(NamedTuple):
@@ -129,11 +130,12 @@ class FastLearner:
                 passed_on = gradient @ layer.weight
                 layer.weight.addmm_(gradient.t(), layer.x, alpha=-learning_rate)
                 gradient = passed_on
-            elif i == 0:
-                layer.weight.sub_(_kernel_gradient(gradient, layer.x, layer.weight), alpha=learning_rate)
             else:
-                gradient, to_kernel, _ = _convolution_backward(gradient, layer.x, layer.weight, [True, True, False])
-                layer.weight.sub_(to_kernel, alpha=learning_rate)
+                passed_on = gradient
+                if i > 0:
+                    passed_on = _convolution_backward(gradient, layer.x, layer.weight, [True, False, False])[0]
+                _kernel_step(gradient, layer.x, layer.weight, learning_rate)
+                gradient = passed_on
 
     def _logits(self, model: Tensors, images: Tensor) -> Tensor:
         """As `_forward`, with the stored statistics: batch normalisation is factor · x + shift."""
@@ -163,20 +165,25 @@ def _head_step(model: Tensors, features: Tensor, labels: Tensor, learning_rate: 
     return passed_on, loss
 
 
-def _kernel_gradient(gradient: Tensor, x: Tensor, kernel: Tensor) -> Tensor:
-    """Gradient of the first kernel; of grey images by one matrix product, five times as fast as the general way."""
+def _kernel_step(gradient: Tensor, x: Tensor, kernel: Tensor, learning_rate: float) -> None:
+    """Step of a kernel. While the windows that it slides over fit into the cache, one matrix product does it."""
     out_count, in_count, size, _ = kernel.shape
-    if in_count > 1:
-        return _convolution_backward(gradient, x, kernel, [False, True, False])[1]
-    batch_size, _, height, width = gradient.shape
-    padded = functional.pad(x[:, 0], [size // 2] * 4)
-    by_image, by_row, by_column = padded.stride()
-    windows = padded.as_strided(
-        (size, size, batch_size, height, width),
-        (by_row, by_column, by_image, by_row, by_column),
-    )
-    products = windows.reshape(size * size, -1) @ gradient.permute(0, 2, 3, 1).reshape(-1, out_count)
-    return products.t().reshape(out_count, 1, size, size)
+    batch_size, _, height, width = x.shape
+    pixels = gradient.permute(0, 2, 3, 1).reshape(-1, out_count)
+    by_pixel = kernel.permute(0, 2, 3, 1).view(out_count, -1)  # (out, window)
+    if size * size * in_count * len(pixels) > _WINDOW_ENTRIES:
+        kernel.sub_(_convolution_backward(gradient, x, kernel, [False, True, False])[1], alpha=learning_rate)
+        return
+    padded = functional.pad(x.permute(0, 2, 3, 1), [0, 0, *[size // 2] * 4])
+    by_image, by_row, by_column, _ = padded.stride()
+    if in_count == 1:  # windows a column: of one channel, rows of the image are the longest runs to copy
+        shape, strides = (size, size, batch_size, height, width), (by_row, by_column, by_image, by_row, by_column)
+        windows = padded.as_strided(shape, strides).reshape(size * size, -1)
+        by_pixel.sub_((windows @ pixels).t(), alpha=learning_rate)
+    else:
+        shape, strides = (batch_size, height, width, size, size * in_count), (by_image, by_row, by_column, by_row, 1)
+        windows = padded.as_strided(shape, strides).reshape(len(pixels), -1)
+        by_pixel.addmm_(pixels.t(), windows, alpha=-learning_rate)
 
 
 def _convolution_backward(gradient: Tensor, x: Tensor, kernel: Tensor, wanted: list[bool]) -> tuple[Tensor, ...]:
