@@ -55,7 +55,7 @@ LEARNING_KEYS: Keys = MappingProxyType(
         "model": one_of(get_args(ModelName)),
         "algorithm": one_of(get_args(AlgorithmName)),
         "learning_rate": number("a finite number > 0", "0.1", lambda rate: 0 < rate < math.inf),
-        # Fewer than 3 can leave a batch of one, which has no variance; of very many, sums in single precision lose digits.
+        # Fewer than 3 can leave a batch of one, which has no variance; sums over very many lose digits.
         "batch_size": whole_number(3, 1024, example=32),
         "local_epochs": whole_number(1, 10_000, example=1),
         "iteration_limit": whole_number(1, 10_000, example=5),
