@@ -1,0 +1,34 @@
+"""The paper's scenarios on the original data; they run where COMMONWEAL_DATA names a folder with them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commonweal.data.holdings import Holdings
+from commonweal.experiments.shipped import load
+from commonweal.federation.conductor import conduct
+from commonweal.scenario.override import override
+from commonweal.simulation.client_set import InProcessClients
+
+DATA = os.environ.get("COMMONWEAL_DATA")
+CHANCE = 0.1
+
+pytestmark = pytest.mark.skipif(not DATA, reason="COMMONWEAL_DATA names no folder with the original data")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["heterogeneous", "large-mnist", "large-cifar10", "small-mnist", "small-cifar10", "label-noise", "equal-mnist"],
+)
+def test_after_the_first_round_no_scenario_sits_at_chance(name):
+    """By more than four standard errors of what guessing would score on as many validation samples."""
+    scenario = override(load(name), mu="inf", rounds=1)
+    with InProcessClients(scenario, Holdings.for_scenario(scenario, Path(DATA))) as clients:
+        (held,) = conduct(clients, scenario)
+    sample_count = sum(measured.validation_count for measured in held.measured.values())
+    mean = np.mean([measured.accuracy.value for measured in held.measured.values()])
+    assert mean > CHANCE + 4 * np.sqrt(CHANCE * (1 - CHANCE) / sample_count), (mean, sample_count)
