@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from commonweal.cli.outcome import Outcome, RoundView
-from commonweal.records import MuRange
+from commonweal.report.history_json import range_document
 
 SCHEMA = "commonweal.decide/1"
 _INDENTED_ROWS = 10_000
@@ -75,7 +75,7 @@ def _round(view: RoundView, with_pieces: bool) -> dict[str, Any]:
         document["mu_path"] = (
             None
             if path is None
-            else [{**_range(piece), "retained": list(retained)} for piece, retained in path.pieces()]
+            else [{**range_document(piece), "retained": list(retained)} for piece, retained in path.pieces()]
         )
     return document
 
@@ -95,7 +95,7 @@ def _client(view: RoundView, client: str) -> dict[str, Any]:
         "share": decision.shares.get(client),
         "payoff": decision.payoffs.get(client),
         "transfer": decision.transfers.get(client),
-        "stays_for_mu": (None if path is None else [_range(range_) for range_ in path.stays(client)]),
+        "stays_for_mu": (None if path is None else [range_document(range_) for range_ in path.stays(client)]),
         "runner_up": (
             None
             if fate is None or fate.gain is None or fate.runner_up_retained is None
@@ -105,15 +105,6 @@ def _client(view: RoundView, client: str) -> dict[str, Any]:
                 "gain": fate.gain,
             }
         ),
-    }
-
-
-def _range(range_: MuRange) -> dict[str, Any]:
-    return {
-        "lower": _number(range_.lower),
-        "upper": _number(range_.upper),
-        "includes_lower": range_.includes_lower,
-        "includes_upper": range_.includes_upper,
     }
 
 

@@ -117,15 +117,16 @@ def _client(held: ChronicleRound, client: str, figures: ClientRound) -> dict[str
         "payoff": _estimate(figures.payoff),
         "transfer": _estimate(figures.transfer),
         "sentence": figures.sentence,
-        "stays_for_mu": None if figures.stays_for_mu is None else [_range(range_) for range_ in figures.stays_for_mu],
+        "stays_for_mu": None if figures.stays_for_mu is None else [range_document(range_) for range_ in figures.stays_for_mu],
     }
 
 
 def _pieces(drawn: DecisionMap) -> list[dict[str, Any]]:
-    return [{**_range(range_), "retained": list(retained)} for range_, retained in drawn.pieces]
+    return [{**range_document(range_), "retained": list(retained)} for range_, retained in drawn.pieces]
 
 
-def _range(range_: MuRange) -> dict[str, Any]:
+def range_document(range_: MuRange) -> dict[str, Any]:
+    """A range of μ; its bounds are doubles, and whether they belong to it is told of those."""
     return {
         "lower": _number(range_.lower),
         "upper": _number(range_.upper),
