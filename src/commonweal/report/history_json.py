@@ -117,7 +117,9 @@ def _client(held: ChronicleRound, client: str, figures: ClientRound) -> dict[str
         "payoff": _estimate(figures.payoff),
         "transfer": _estimate(figures.transfer),
         "sentence": figures.sentence,
-        "stays_for_mu": None if figures.stays_for_mu is None else [range_document(range_) for range_ in figures.stays_for_mu],
+        "stays_for_mu": None
+        if figures.stays_for_mu is None
+        else [range_document(range_) for range_ in figures.stays_for_mu],
     }
 
 
