@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from torch.nn import functional
 
 from commonweal.learning.aggregation import average
 from commonweal.learning.algorithms import make_algorithm
+from commonweal.learning.algorithms.scaffold import Scaffold
 from commonweal.learning.batches import make_epochs
 from commonweal.learning.fast import FastLearner
 from commonweal.learning.models import Layout
@@ -71,26 +73,27 @@ class Federation:
     """The shared model and all memories after some iterations of an algorithm."""
 
     shared: Tensor
-    server_memory: Tensor
     memories: list[Tensor]
     models: list[Tensor]
 
 
 def iterate(algorithm, clients, iteration_count) -> Federation:
     start = clients[0].task.vector
-    state = Federation(
-        start, algorithm.first_server_memory(start), [algorithm.first_memory(start) for _ in clients], []
-    )
+    state = Federation(start, [algorithm.first_memory(start) for _ in clients], [])
     for iteration in range(iteration_count):
+        served = served_by(algorithm, state, clients)
         results = [
-            algorithm.local(state.shared, state.server_memory, memory, client.descend(iteration))
+            algorithm.local(state.shared, served, memory, client.descend(iteration))
             for client, memory in zip(clients, state.memories, strict=True)
         ]
         state.models = [result.model for result in results]
         state.memories = [result.memory for result in results]
         state.shared = average(state.models, [client.weight for client in clients])
-        state.server_memory = algorithm.serve(state.server_memory, [result.signal for result in results], len(clients))
     return state
+
+
+def served_by(algorithm, state, clients) -> Tensor:
+    return algorithm.serve(state.memories, [client.weight for client in clients])
 
 
 class Module:
@@ -233,7 +236,7 @@ def test_fedbn_ignores_the_norms_of_every_shared_model() -> None:
     assert torch.equal(algorithm.personal(poisoned, memory), algorithm.personal(shared, memory))
 
 
-def test_fedbn_remembers_the_norms_of_the_trained_model_and_signals_nothing() -> None:
+def test_fedbn_remembers_the_norms_of_the_trained_model() -> None:
     client = make_clients()[0]
     layout, shared = client.task.layout, client.task.vector
     algorithm = algorithm_named("fedbn", layout)
@@ -242,7 +245,6 @@ def test_fedbn_remembers_the_norms_of_the_trained_model_and_signals_nothing() ->
     result = algorithm.local(shared, shared.new_empty(0), memory, client.descend(0))
     assert torch.equal(result.memory, result.model[layout.norms])
     assert (result.memory != memory).any()
-    assert len(result.signal) == 0
     kept = result.memory.clone()
     result.model.zero_()
     assert torch.equal(result.memory, kept)  # it shares no storage with the model that is sent
@@ -313,14 +315,14 @@ def test_fedprox_at_a_weight_of_one_over_the_rate_ends_one_gradient_away_from_th
 
 
 def test_scaffold_over_three_iterations_is_its_pseudo_code() -> None:
-    """Algorithm 1, option II, η_g = 1, over all clients; tensors by name, control variates one for each."""
+    """Algorithm 1, option II, η_g = 1, over all clients, p_i for 1/N; tensors by name."""
     clients = make_clients(iteration_count=3)
     layout = clients[0].task.layout
     shared = clients[0].task.vector
     zeros = [torch.zeros_like(p) for p in Module(layout, shared).parameters()]
     c, c_of = zeros, [zeros for _ in clients]
     for iteration in range(3):
-        answers, changes = [], []
+        answers = []
         for i, client in enumerate(clients):
             module = Module(layout, shared)
             x = [parameter.detach().clone() for parameter in module.parameters()]
@@ -338,11 +340,10 @@ def test_scaffold_over_three_iterations_is_its_pseudo_code() -> None:
                 mine - everyones + (a - b) / (K * LEARNING_RATE)
                 for mine, everyones, a, b in zip(c_of[i], c, x, y, strict=True)
             ]
-            changes.append([new - old for new, old in zip(renewed, c_of[i], strict=True)])
             c_of[i] = renewed
             answers.append(module.vector())
         shared = 24 / 65 * answers[0] + 41 / 65 * answers[1]
-        c = [old + (first + second) / 2 for old, first, second in zip(c, *changes, strict=True)]
+        c = [24 / 65 * first + 41 / 65 * second for first, second in zip(*c_of, strict=True)]
     state = iterate(algorithm_named("scaffold", layout), clients, 3)
     close(state.shared, shared)
 
@@ -353,18 +354,19 @@ def test_scaffold_over_three_iterations_is_its_pseudo_code() -> None:
                 parameter.copy_(tensor)
         return module.vector()[layout.trainable]
 
-    close(state.server_memory, as_vector(c), 1e-9)
+    close(served_by(algorithm_named("scaffold", layout), state, clients), as_vector(c), 1e-9)
     for memory, mine in zip(state.memories, c_of, strict=True):
         close(memory, as_vector(mine), 1e-9)
 
 
-def test_scaffolds_server_remembers_the_mean_of_its_clients_control_variates() -> None:
+def test_scaffolds_server_sends_the_weighted_mean_of_its_clients_control_variates() -> None:
     clients = make_clients((24, 41, 15))
     algorithm = algorithm_named("scaffold", clients[0].task.layout)
     for iteration_count in (1, 2):
         state = iterate(algorithm, clients, iteration_count)
-        close(state.server_memory, torch.stack(state.memories).mean(0))
-        assert state.server_memory.norm() > 0.1
+        served = served_by(algorithm, state, clients)
+        close(served, (24 * state.memories[0] + 41 * state.memories[1] + 15 * state.memories[2]) / 80)
+        assert served.norm() > 0.1
 
 
 def test_scaffolds_first_control_variate_is_the_mean_gradient_of_the_steps() -> None:
@@ -395,19 +397,35 @@ def test_scaffold_learns_nothing_about_drift_from_a_client_that_took_no_step() -
     algorithm = algorithm_named("scaffold", layout)
     state = iterate(algorithm, make_clients(), 1)
     sent = state.shared + 1  # whatever a free rider sends
-    result = algorithm.local(state.shared, state.server_memory, state.memories[0], lambda start, _=None: (sent, 0))
+    served = served_by(algorithm, state, make_clients())
+    result = algorithm.local(state.shared, served, state.memories[0], lambda start, _=None: (sent, 0))
     assert torch.equal(result.model, sent)
     assert torch.equal(result.memory, state.memories[0])
-    assert torch.equal(algorithm.serve(state.server_memory, [result.signal], 2), state.server_memory)
 
 
-def test_scaffolds_server_divides_by_all_clients_also_when_some_are_silent() -> None:
-    """c ← c + |S| / N · mean of Δc_i over the S who answered."""
-    layout = make_clients()[0].task.layout
-    random = np.random.default_rng(0)
-    c, first, second = (torch.from_numpy(random.standard_normal(layout.trainable.stop)) for _ in range(3))
-    served = algorithm_named("scaffold", layout).serve(c, [first, second], 5)
-    close(served, c + 2 / 5 * (first + second) / 2)
+def test_scaffold_forgets_a_client_that_left() -> None:
+    """On quadratics with minima 0, 1 and 8: once the third has left, the model settles between the other two."""
+    targets, rate, steps = [0.0, 1.0, 8.0], 0.1, 5
+    algorithm = Scaffold(SimpleNamespace(trainable=slice(0, 1)), rate)
+    shared = torch.zeros(1, dtype=torch.float64)
+    memories = [algorithm.first_memory(shared) for _ in targets]
+
+    def descent(target):
+        def descend(start, correction=None):
+            w = start.clone()
+            for _ in range(steps):
+                w = w - rate * ((w - target) + correction(w))
+            return w, steps
+
+        return descend
+
+    for iteration in range(400):
+        there = 3 if iteration < 3 else 2
+        served = algorithm.serve(memories[:there], [1.0] * there)
+        results = [algorithm.local(shared, served, memories[i], descent(targets[i])) for i in range(there)]
+        memories[:there] = [result.memory for result in results]
+        shared = average([result.model for result in results], [1.0] * there)
+    close(shared, torch.tensor([0.5], dtype=torch.float64))
 
 
 # All
@@ -418,10 +436,10 @@ def test_no_argument_of_a_clients_or_the_servers_part_is_written_to(name) -> Non
     clients = make_clients()
     algorithm = algorithm_named(name, clients[0].task.layout)
     state = iterate(algorithm, clients, 1)
-    given = [state.shared, state.server_memory, state.memories[0]]
+    given = [state.shared, served_by(algorithm, state, clients), state.memories[0]]
     copies = [tensor.clone() for tensor in given]
     result = algorithm.local(*given, clients[0].descend(1))
-    algorithm.serve(state.server_memory, [result.signal], 2)
+    algorithm.serve([result.memory, state.memories[1]], [1.0, 2.0])
     algorithm.personal(state.shared, state.memories[0])
     assert all(torch.equal(tensor, kept) for tensor, kept in zip(given, copies, strict=True))
 

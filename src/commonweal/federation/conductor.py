@@ -17,6 +17,7 @@ import numpy as np
 from commonweal.decision.decide import decide_figures
 from commonweal.errors import InputError
 from commonweal.federation.client_set import ClientSet, Coalition, Opening, Report, Scores
+from commonweal.federation.early_stopping import has_settled
 from commonweal.federation.held_round import HeldRound, Measured
 from commonweal.federation.round_valuation import RoundValuation, value_round
 from commonweal.records import Estimate, Figures, RoundRecord
@@ -80,16 +81,16 @@ class _Round:
             self._train(iteration)
             accuracies.append(self._until_all_answer(lambda: self._accuracies(frozenset(self._present))))
             self._tell(iteration, accuracies[-1])
-            before, now = accuracies[-2:]
-            if all(abs(now[client] - before[client]) < self._scenario.learning.stop_below for client in now):
+            if has_settled(accuracies[-2], accuracies[-1], self._scenario.learning.stop_below):
                 break
         valuation, reports = self._until_all_answer(lambda: self._value(openings))
         record = self._decide(valuation, reports)
         self._clients.close_round(record)
+        accuracies[-1] = {client: valuation.accuracies[client].value for client in self._present}
         return HeldRound(
             record=record,
             measured={c: self._measured(c, openings[c], reports[c], valuation) for c in self._present},
-            iteration_accuracies=tuple(accuracies),
+            iteration_accuracies=tuple({c: row[c] for c in self._present} for row in accuracies),
             coalition_values=valuation.coalition_values,
             events=tuple(event for c in self._present for event in (*openings[c].events, *reports[c].events)),
             profit_draws=np.array([_profit_draws(reports[c]) for c in self._present]),

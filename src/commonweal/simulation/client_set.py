@@ -53,20 +53,16 @@ class InProcessClients:
         self._algorithm = make_algorithm(scenario.learning, layout)
         generator = torch.Generator().manual_seed(stream_number(scenario.seed, "initial model") % 2**63)
         self._shared = layout.initial(generator, dtype)
-        self._server_memory = self._algorithm.first_server_memory(self._shared)
         self._members = {
             spec.name: Member.start(spec, self._algorithm.first_memory(self._shared), holdings.image_shape, dtype)
             for spec in scenario.clients
         }
-        self._started_from = self._shared  # the model that starts the round
         self._local: dict[str, LocalResult] = {}  # of the last iteration
         self._scores: dict[tuple[Coalition, str], Scores] = {}  # of the last iteration's coalition models
         self._adopted: Coalition = frozenset()
-        self._memory_before_adoption = self._server_memory
         torch.set_num_threads(1)
-        self._pool = ThreadPoolExecutor(
-            worker_count or os.cpu_count(), initializer=torch.set_num_threads, initargs=(1,)
-        )
+        self._worker_count = worker_count or os.cpu_count() or 1
+        self._pool = ThreadPoolExecutor(self._worker_count, initializer=torch.set_num_threads, initargs=(1,))
 
     def __enter__(self) -> InProcessClients:
         return self
@@ -77,14 +73,16 @@ class InProcessClients:
         self._pool.shutdown(cancel_futures=True)
 
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
-        self._local, self._scores = {}, {}
-        self._started_from = self._shared
-        return self._for_each(clients, lambda client: self._open(client, round_number))
+        self._local = {}
+        openings = self._for_each(clients, lambda client: self._open(client, round_number))
+        self._scores = {(frozenset(), client): opening.scores for client, opening in openings.items()}
+        return openings
 
     def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
-        self._scores = {}
-        self._memory_before_adoption = self._server_memory
-        trained = self._for_each(clients, lambda client: self._train(client, round_number, iteration))
+        self._scores = {(coalition, client): s for (coalition, client), s in self._scores.items() if not coalition}
+        memories = [member.memory for member in self._members.values()]
+        served = self._algorithm.serve(memories, self._sizes(self._members))
+        trained = self._for_each(clients, lambda client: self._train(client, round_number, iteration, served))
         self._local = {client: result for client, (result, _) in trained.items()}
         for client, (result, training) in trained.items():
             self._members[client].memory = result.memory
@@ -95,15 +93,15 @@ class InProcessClients:
         self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]
     ) -> Mapping[str, Mapping[Coalition, Scores]]:
         missing = [c for c in coalitions if any((c, client) not in self._scores for client in clients)]
-        models = self._for_each(missing, self._aggregate)
-        tasks = [(coalition, client) for coalition in missing for client in clients]
-        self._scores |= self._for_each(tasks, lambda task: self._score(task[1], models[task[0]]))
+        for first in range(0, len(missing), self._worker_count):  # so that only so many models are held at a time
+            some = missing[first : first + self._worker_count]
+            models = self._for_each(some, self._aggregate)
+            tasks = [(coalition, client) for coalition in some for client in clients]
+            self._scores |= self._score_all(tasks, models)
         return {client: {coalition: self._scores[coalition, client] for coalition in coalitions} for client in clients}
 
     def adopt(self, coalition: Coalition) -> None:
         self._shared = self._aggregate(coalition)
-        signals = [self._local[client].signal for client in self._in_order(coalition)]
-        self._server_memory = self._algorithm.serve(self._memory_before_adoption, signals, len(self._members))
         self._adopted = coalition
 
     def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Report]:
@@ -123,7 +121,7 @@ class InProcessClients:
             del self._members[client]
 
     def save(self) -> State:
-        state = {"shared": self._shared.numpy(), "server_memory": self._server_memory.numpy()}
+        state = {"shared": self._shared.numpy()}
         for number, (client, member) in enumerate(self._members.items()):
             assert member.previous_scores is not None, "saved after a round"
             state[f"{number}/name"] = np.frombuffer(client.encode(), np.uint8)
@@ -133,8 +131,7 @@ class InProcessClients:
         return state
 
     def restore(self, round_number: int, state: State) -> None:
-        self._shared = self._started_from = torch.from_numpy(state["shared"])
-        self._server_memory = torch.from_numpy(state["server_memory"])
+        self._shared = torch.from_numpy(state["shared"])
         numbers = [name.removesuffix("/name") for name in state if name.endswith("/name")]
         members = {state[f"{number}/name"].tobytes().decode(): number for number in numbers}
         self._members = {client: member for client, member in self._members.items() if client in members}
@@ -164,7 +161,7 @@ class InProcessClients:
             events=(_dry(client, delivery.fresh_count),) if delivery.is_dry else (),
         )
 
-    def _train(self, client: str, round_number: int, iteration: int) -> tuple[LocalResult, Training]:
+    def _train(self, client: str, round_number: int, iteration: int, served: Tensor) -> tuple[LocalResult, Training]:
         member, learning = self._members[client], self._scenario.learning
         key = (client, round_number, iteration)
         step_count, loss = 0, 0.0
@@ -182,7 +179,7 @@ class InProcessClients:
             step_count = sum(map(len, epochs))
             return model, step_count
 
-        result = self._algorithm.local(self._shared, self._server_memory, member.memory, descend)
+        result = self._algorithm.local(self._shared, served, member.memory, descend)
         # The extremes of a model are finite just if all of it is.
         if not (np.isfinite(loss) and bool(torch.stack(torch.aminmax(result.model)).isfinite().all())):
             raise InputError(
@@ -193,12 +190,18 @@ class InProcessClients:
         return result, Training(step_count=step_count, loss=loss)
 
     def _aggregate(self, coalition: Coalition) -> Tensor:
-        """The average of the coalition's local models, weighted by training samples; of nobody, the round's start."""
-        if not coalition:
-            return self._started_from
+        """The average of the coalition's local models, weighted by training samples."""
+        assert coalition, "the model that starts a round is scored when the round opens"
         clients = self._in_order(coalition)
-        weights = [float(len(self._members[client].training_labels)) for client in clients]
-        return average([self._local[client].model for client in clients], weights)
+        return average([self._local[client].model for client in clients], self._sizes(clients))
+
+    def _sizes(self, clients: Iterable[str]) -> list[float]:
+        return [float(len(self._members[client].training_labels)) for client in clients]
+
+    def _score_all(
+        self, tasks: Sequence[tuple[Coalition, str]], models: Mapping[Coalition, Tensor]
+    ) -> dict[tuple[Coalition, str], Scores]:
+        return self._for_each(tasks, lambda task: self._score(task[1], models[task[0]]))
 
     def _score(self, client: str, model: Tensor, first: int = 0) -> Scores:
         member = self._members[client]

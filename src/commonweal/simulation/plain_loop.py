@@ -15,6 +15,7 @@ from torch import Tensor
 
 from commonweal.data.holdings import Delivery, Holdings
 from commonweal.decision.decide import decide_figures
+from commonweal.federation.early_stopping import has_settled
 from commonweal.learning.aggregation import average
 from commonweal.learning.algorithms import LocalResult, make_algorithm
 from commonweal.learning.batches import make_epochs
@@ -61,7 +62,6 @@ class _Loop:
         self.algorithm = make_algorithm(scenario.learning, self.layout)
         generator = torch.Generator().manual_seed(stream_number(scenario.seed, "initial model") % 2**63)
         self.shared = self.layout.initial(generator, dtype)
-        self.server_memory = self.algorithm.first_server_memory(self.shared)
         self.specs = {spec.name: spec for spec in scenario.clients}
         self.active = list(self.specs)
         self.memories = {client: self.algorithm.first_memory(self.shared) for client in self.active}
@@ -78,17 +78,14 @@ class _Loop:
         step_counts = dict.fromkeys(self.active, 0)
         results: dict[str, LocalResult] = {}
         for iteration in range(1, learning.iteration_limit + 1):
+            served = self.algorithm.serve([self.memories[c] for c in self.active], self.sizes(self.active))
             for client in self.active:
                 client_steps = partial(self.descend, client, round_number, iteration, step_counts)
-                results[client] = self.algorithm.local(
-                    self.shared, self.server_memory, self.memories[client], client_steps
-                )
+                results[client] = self.algorithm.local(self.shared, served, self.memories[client], client_steps)
             self.memories = {client: results[client].memory for client in self.active}
             self.shared = self.aggregate(results, self.active)
-            signals = [results[client].signal for client in self.active]
-            self.server_memory = self.algorithm.serve(self.server_memory, signals, len(self.active))
             before, accuracies = accuracies, self.accuracies(self.shared, self.memories)
-            if all(abs(accuracies[client] - before[client]) < learning.stop_below for client in self.active):
+            if has_settled(before, accuracies, learning.stop_below):
                 break
 
         def coalition_value(coalition: frozenset[str]) -> float:
@@ -128,8 +125,11 @@ class _Loop:
         return model, step_count
 
     def aggregate(self, results: Mapping[str, LocalResult], clients: Sequence[str]) -> Tensor:
-        sizes = [float(sum(len(d.training_labels) for d in self.deliveries[client])) for client in clients]
-        return average([results[client].model for client in clients], sizes)
+        return average([results[client].model for client in clients], self.sizes(clients))
+
+    def sizes(self, clients: Sequence[str]) -> list[float]:
+        """Training samples held."""
+        return [float(sum(len(d.training_labels) for d in self.deliveries[client])) for client in clients]
 
     def accuracies(self, model: Tensor, memories: Mapping[str, Tensor]) -> dict[str, float]:
         """Of the active clients, each with its own memory."""

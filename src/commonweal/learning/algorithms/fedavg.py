@@ -15,15 +15,12 @@ class FedAvg:
     def first_memory(self, initial: Tensor) -> Tensor:
         return initial.new_empty(0)
 
-    def first_server_memory(self, initial: Tensor) -> Tensor:
-        return initial.new_empty(0)
-
     def personal(self, shared: Tensor, memory: Tensor) -> Tensor:
         return shared
 
-    def local(self, shared: Tensor, server_memory: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
-        model, _ = descend(shared)  # w ← w − η ∇ℓ(w; b) for each batch b
-        return LocalResult(model=model, memory=memory, signal=memory)
+    def serve(self, memories: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+        return memories[0].new_empty(0)
 
-    def serve(self, server_memory: Tensor, signals: Sequence[Tensor], client_count: int) -> Tensor:
-        return server_memory
+    def local(self, shared: Tensor, served: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
+        model, _ = descend(shared)  # w ← w − η ∇ℓ(w; b) for each batch b
+        return LocalResult(model=model, memory=memory)

@@ -19,17 +19,14 @@ class FedBN:
     def first_memory(self, initial: Tensor) -> Tensor:
         return initial[self._norms].clone()
 
-    def first_server_memory(self, initial: Tensor) -> Tensor:
-        return initial.new_empty(0)
-
     def personal(self, shared: Tensor, memory: Tensor) -> Tensor:
         model = shared.clone()
         model[self._norms] = memory
         return model
 
-    def local(self, shared: Tensor, server_memory: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
-        model, _ = descend(self.personal(shared, memory))
-        return LocalResult(model=model, memory=model[self._norms].clone(), signal=server_memory)
+    def serve(self, memories: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+        return memories[0].new_empty(0)
 
-    def serve(self, server_memory: Tensor, signals: Sequence[Tensor], client_count: int) -> Tensor:
-        return server_memory
+    def local(self, shared: Tensor, served: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
+        model, _ = descend(self.personal(shared, memory))
+        return LocalResult(model=model, memory=model[self._norms].clone())

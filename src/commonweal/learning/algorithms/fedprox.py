@@ -20,16 +20,13 @@ class FedProx:
     def first_memory(self, initial: Tensor) -> Tensor:
         return initial.new_empty(0)
 
-    def first_server_memory(self, initial: Tensor) -> Tensor:
-        return initial.new_empty(0)
-
     def personal(self, shared: Tensor, memory: Tensor) -> Tensor:
         return shared
 
-    def local(self, shared: Tensor, server_memory: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
+    def serve(self, memories: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+        return memories[0].new_empty(0)
+
+    def local(self, shared: Tensor, served: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
         anchor = shared[self._trainable]
         model, _ = descend(shared, lambda w: self._proximal_weight * (w - anchor))
-        return LocalResult(model=model, memory=memory, signal=memory)
-
-    def serve(self, server_memory: Tensor, signals: Sequence[Tensor], client_count: int) -> Tensor:
-        return server_memory
+        return LocalResult(model=model, memory=memory)

@@ -1,7 +1,8 @@
 """What an algorithm of federated learning decides; everything else is common to all of them.
 
-Models and memories are flat vectors (see `learning.models`). A memory is what a client, or the server, keeps from one
-iteration to the next; it is empty where an algorithm needs none.
+Models and memories are flat vectors (see `learning.models`). A memory is what a client keeps from one iteration to the
+next; it is empty where an algorithm needs none. The server keeps none: what it sends beside the model follows from the
+memories of the clients that are still there, so whoever leaves takes its part along.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ class LocalResult:
     """What local training left behind."""
 
     model: Tensor
-    memory: Tensor  # stays with the client
-    signal: Tensor  # goes to the server beside the model
+    memory: Tensor
 
 
 class Algorithm(Protocol):
@@ -39,18 +39,14 @@ class Algorithm(Protocol):
         """A client's memory before the first round."""
         ...
 
-    def first_server_memory(self, initial: Tensor) -> Tensor:
-        """The server's memory before the first round."""
-        ...
-
     def personal(self, shared: Tensor, memory: Tensor) -> Tensor:
         """A shared model as a client uses it, for training and for evaluation."""
         ...
 
-    def local(self, shared: Tensor, server_memory: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
-        """A client's part of an iteration."""
+    def serve(self, memories: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+        """What the server sends beside the shared model, from the memories of all active clients."""
         ...
 
-    def serve(self, server_memory: Tensor, signals: Sequence[Tensor], client_count: int) -> Tensor:
-        """The server's memory after an iteration of `client_count` active clients, some of which sent signals."""
+    def local(self, shared: Tensor, served: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
+        """A client's part of an iteration."""
         ...
