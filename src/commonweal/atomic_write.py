@@ -1,12 +1,18 @@
-"""A file is there whole or not at all."""
+"""A file is there whole or not at all, and one process at a time writes a directory."""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from commonweal.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows: no lock, so one writer at a time is up to the user
+    fcntl = None  # type: ignore[assignment]
 
 UNFINISHED = ".unfinished"  # how a file's name ends until it is whole
 
@@ -26,3 +32,23 @@ def write_atomically(path: Path, content: bytes, *, what: str, way_out: str = "c
     finally:
         with suppress(OSError):  # where it could not be made, such as on a read-only disk, there is nothing to remove
             unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def held_alone(directory: Path, what: str) -> Iterator[None]:
+    """Keep other processes that ask for it out of the directory; `what` is done in it: "a run"."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{what} needs its directory for itself, got another process at work in {directory}; wait for it to "
+                "end, or name another"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -163,7 +163,7 @@ class Estimate:
     """A figure with its standard error."""
 
     value: float
-    standard_error: float | None  # None: not known; 0.0: exact
+    standard_error: float | None  # None: not known; 0.0: exact, or no validation sample spoke against it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ class ClientRound:
     payoff: Estimate | None
     transfer: Estimate | None
     sentence: str  # why it stays or leaves, and for which μ it (would have) stayed
-    stays_for_mu: tuple[MuRange, ...] | None  # None: the round's μ path was too long to follow
+    stays_for_mu: tuple[MuRange, ...] | None  # None: a round of grace, or its μ path was too long to follow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

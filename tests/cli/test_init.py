@@ -73,7 +73,7 @@ def test_the_list(commonweal, tmp_path):
         (["mine"], ["FILE must end in .toml, got 'mine'; write 'mine.toml'"]),
         (["label-noise"], ["write 'label-noise.toml', or --from label-noise to start from that one"]),
         ([""], ["FILE must end in .toml"]),
-        (["none/x.toml"], ["must be writable, got No such file or directory for none/x.toml", "a folder that exists"]),
+        (["none/x.toml"], ["got No such file or directory for 'none/x.toml'", "a folder that exists"]),
         (["x.toml", "--list"], ["--list writes nothing, got the file 'x.toml' too"]),
         ([f"{'x' * 61}.toml"], ["name must be 1 to 60 printable characters"]),
         (["a\tb.toml"], ["name must be 1 to 60 printable characters"]),

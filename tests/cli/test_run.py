@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from commonweal.experiments.shipped import shipped_text
@@ -107,15 +108,17 @@ def test_a_run_killed_in_any_round_and_resumed_gives_the_same_to_the_bit(commonw
     assert commonweal("run", "small.toml", "--out", "whole").returncode == 0
     delays = random.Random(20)
     arguments = ["run", "small.toml", "--out", "broken"]
-    killed = started(*arguments)  # in round 1: nothing is safe yet
-    time.sleep(delays.uniform(2, 4))
+    killed = started(*arguments)  # in round 1, or just before: nothing is safe yet
+    while not (tmp_path / "broken").exists():
+        time.sleep(0.01)
+    time.sleep(delays.uniform(0, 0.3))
     killed.kill()
     killed.wait()
     assert not (tmp_path / "broken/checkpoint.npz").exists(), "killed too late"
     for round_number in (2, 3, 4):
         killed = started(*arguments)
         wait_for_round(killed, round_number - 1)
-        time.sleep(delays.uniform(0, 0.4))
+        time.sleep(delays.uniform(0, 0.2))
         killed.kill()
         killed.wait()
         arguments = [*arguments[:4], "--resume"]
@@ -157,8 +160,61 @@ def test_options_override_the_scenario(commonweal, small, tmp_path):
 def test_two_runs_are_not_mixed_in_one_folder(commonweal, refused, small):
     assert commonweal("run", "small.toml", "--rounds", 1).returncode == 0
     assert "add --resume to continue the run in it" in refused("run", "small.toml", "--rounds", 1)
-    assert "another one than that of" in refused("run", "small.toml", "--seed", 4, "--resume")
+    assert "got other ones than those of" in refused("run", "small.toml", "--seed", 4, "--resume")
     assert commonweal("run", "small.toml", "--rounds", 1, "--overwrite").returncode == 0
+
+
+def test_a_run_that_cannot_start_leaves_the_one_before_it(commonweal, refused, small, tmp_path):
+    assert commonweal("run", "small.toml", "--rounds", 1, "--out", "kept").returncode == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*") if path.is_file()}
+    small.write_text(SMALL.replace("mnist-5k", "no-such-source"))
+    refused("run", "small.toml", "--out", "kept", "--overwrite")
+    assert before == {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*") if path.is_file()}
+
+
+def test_a_new_run_removes_what_the_one_before_it_reported(started, commonweal, small, tmp_path):
+    assert commonweal("run", "small.toml", "--rounds", 1, "--out", "kept").returncode == 0
+    process = started("run", "small.toml", "--out", "kept", "--overwrite")
+    wait_for_round(process, 1)
+    process.kill()
+    process.wait()
+    assert [path.name for path in (tmp_path / "kept").rglob("*") if path.is_file()] == ["checkpoint.npz"]
+
+
+def test_a_refused_run_takes_nothing_of_others_along(started, small, tmp_path):
+    """Its folder was made, another process writes beside it, then it fails."""
+    small.write_text(SMALL.replace("[learning]", "[learning]\nlearning_rate = 1e30"))
+    process = started("run", "small.toml", "--out", "shared/mine")
+    while not (tmp_path / "shared/mine").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    (tmp_path / "shared/theirs").write_text("results")
+    assert process.wait(timeout=100) == 2
+    assert [path.name for path in (tmp_path / "shared").iterdir()] == ["theirs"]
+
+
+def test_two_runs_at_once_do_not_share_a_folder(started, commonweal, small):
+    first = started("run", "small.toml", "--out", "one")
+    wait_for_round(first, 1)
+    done = commonweal("run", "small.toml", "--out", "one", "--resume")
+    assert done.returncode == 2
+    assert "another process at work" in done.stderr
+
+
+def test_a_run_is_not_continued_on_other_data(commonweal, refused, small, tmp_path):
+    random = np.random.default_rng(1)
+    small.write_text(SMALL.replace("mnist-5k", "mine"))
+    for start in ("first", "second"):
+        np.savez(
+            tmp_path / f"{start}.npz",
+            images=random.integers(0, 256, (1000, 28, 28), np.uint8),
+            labels=random.integers(0, 10, 1000, np.uint8),
+        )
+    assert commonweal("data", "import", "mine", "first.npz", "--data", "store").returncode == 0
+    assert commonweal("run", "small.toml", "--rounds", 1, "--data", "store").returncode == 0
+    assert commonweal("data", "import", "mine", "second.npz", "--data", "store").returncode == 0
+    error = refused("run", "small.toml", "--rounds", 1, "--data", "store", "--resume")
+    assert "a run continues with the scenario and the data it was started with" in error
 
 
 def test_a_spoilt_checkpoint_is_refused(commonweal, refused, small, tmp_path):
@@ -176,6 +232,7 @@ REFUSALS = {
     "unknown key": (SMALL.replace("iteration_limit", "iterations_limit"), "(line 11 of small.toml)"),
     "missing data": (SMALL.replace("mnist-5k", "svhn"), "--data DIR"),
     "unknown source": (SMALL.replace("mnist-5k", "mnits"), "mnits"),
+    "huge rate": (SMALL.replace("[learning]", "[learning]\nlearning_rate = 1e39"), "learning_rate must be"),
     "pool too small": (SMALL.replace("samples_per_round = 60", "samples_per_round = 9000"), "north"),
     "zero clients": (ALL_CLIENTS.sub("", SMALL), "clients"),
     "one client": (ALL_CLIENTS.sub('[[clients]]\nname = "alone"', SMALL), "at least 2"),

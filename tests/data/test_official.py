@@ -344,7 +344,7 @@ def test_two_writers_do_not_meet(tmp_path):
     descriptor = os.open(tmp_path / "data", os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="one process at a time"):
+        with pytest.raises(InputError, match="writing data needs its directory for itself"):
             import_source("scans", own(tmp_path), tmp_path / "data")
     finally:
         os.close(descriptor)

@@ -64,12 +64,12 @@ learnings = st.builds(
     LearningSpec,
     model=st.sampled_from(["compact", "fedbn-digits"]),
     algorithm=st.sampled_from(["fedavg", "fedbn", "fedprox", "scaffold"]),
-    learning_rate=st.floats(0, exclude_min=True, allow_infinity=False),
+    learning_rate=st.floats(0, 1e30, exclude_min=True),
     batch_size=st.integers(3, 1024),
     local_epochs=st.integers(1, 10_000),
     iteration_limit=st.integers(1, 10_000),
     stop_below=shares,
-    proximal_weight=st.floats(0, allow_infinity=False).map(abs),
+    proximal_weight=st.floats(0, 1e6).map(abs),
     score=st.sampled_from(["hit", "probability"]),
 ).map(
     # The weight is fedprox's alone; elsewhere it stays at its default.

@@ -112,8 +112,11 @@ REFUSALS = {
     "value negative": (client("unit_value = -1 #!"), "unit_value must be a finite number >= 0"),
     "value beyond floats": (client(f"unit_value = {'9' * 400} #!"), "unit_value must be a finite number"),
     "cap": (in_table("mechanism", "liability_cap = -1 #!"), "liability_cap must be", "leave it out for no cap"),
-    "learning rate": (in_table("learning", "learning_rate = 0.0 #!"), "learning_rate must be a finite number > 0"),
-    "learning rate infinite": (in_table("learning", "learning_rate = inf #!"), "learning_rate must be a finite number"),
+    "learning rate": (in_table("learning", "learning_rate = 0.0 #!"), "learning_rate must be a number > 0"),
+    "learning rate infinite": (
+        in_table("learning", "learning_rate = inf #!"),
+        "must be a number > 0, at most 1e30",
+    ),
     "stop": (in_table("learning", "stop_below = 1.5 #!"), "stop_below must be a number from 0 to 1"),
     "share 0": (in_table("data", "validation_share = 0 #!"), "validation_share must be a number between 0 and 1"),
     "share 1": (in_table("data", "validation_share = 1 #!"), "validation_share must be a number between 0 and 1"),
@@ -254,7 +257,7 @@ REFUSALS = {
     ),
     "proximal negative": (
         in_table("learning", 'algorithm = "fedprox"\nproximal_weight = -1 #!'),
-        "proximal_weight must be a finite number >= 0",
+        "proximal_weight must be a number from 0 to 1e6",
     ),
     # no TOML
     "no value": (top("seed = #!"), "a scenario must be valid TOML, got invalid value"),

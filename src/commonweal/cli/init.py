@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
 from commonweal.experiments.shipped import FIRST, load, shipped_names, shipped_text
 from commonweal.scenario.lines import key_places
@@ -70,14 +71,8 @@ def _renamed(text: str, path: Path) -> str:
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
-    try:
-        with path.open("w" if force else "x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except FileExistsError:
+    if not force and path.exists():
         raise InputError(
             f"init must not overwrite a file, got {path}, which exists; choose another name, or add --force"
-        ) from None
-    except OSError as error:
-        raise InputError(
-            f"the file must be writable, got {error.strerror} for {path}; choose a folder that exists and is yours"
-        ) from None
+        )
+    write_atomically(path, text.encode(), what="the file", way_out="choose a folder that exists and is yours")

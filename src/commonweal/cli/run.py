@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -66,36 +65,33 @@ def run_command(
         from commonweal.cli.run_view import RunView, show_summary
         from commonweal.data.sources import find_directory
         from commonweal.report.write import write_all
-        from commonweal.simulation.run import prepare_directory, run_scenario
+        from commonweal.simulation.run import run_directory, run_scenario
 
-    made = prepare_directory(directory, resume=resume, overwrite=overwrite)
     view = RunView(described)
-    try:
-        with view.shown():
-            chronicle = run_scenario(
-                described,
-                data_directory=find_directory(data),
-                directory=directory,
-                resume=resume,
-                worker_count=workers,
-                watch=view.watch,
-                on_round=view.on_round,
+    with run_directory(directory, resume=resume, overwrite=overwrite):
+        try:
+            with view.shown():
+                chronicle = run_scenario(
+                    described,
+                    data_directory=find_directory(data),
+                    directory=directory,
+                    resume=resume,
+                    worker_count=workers,
+                    watch=view.watch,
+                    on_round=view.on_round,
+                )
+            written = write_all(chronicle, directory)
+        except KeyboardInterrupt:
+            held = view.held_count
+            print(
+                f"\ninterrupted: {held} of {described.round_count} rounds are safe in {directory}"
+                + ("; add --resume to continue" if held else ""),
+                file=sys.stderr,
             )
-        written = write_all(chronicle, directory)
-    except KeyboardInterrupt:
-        held = view.held_count
-        print(
-            f"\ninterrupted: {held} of {described.round_count} rounds are safe in {directory}"
-            + ("; add --resume to continue" if held else ""),
-            file=sys.stderr,
-        )
-        raise typer.Exit(INTERRUPTED) from None
-    finally:
-        if made is not None and not any(directory.iterdir()):
-            shutil.rmtree(made)  # refused before the first round: nothing stays behind
+            raise typer.Exit(INTERRUPTED) from None
     show_summary(chronicle, written, text_view.make_console())
 
 
 def _folder_name(scenario_name: str) -> str:
-    """A name as a folder: one that leads nowhere else, on any system."""
+    """A name as a folder: one that leads nowhere else."""
     return re.sub(r"[^\w.-]+", "-", scenario_name).strip(".-") or "run"

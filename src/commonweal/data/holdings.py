@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +73,15 @@ class Holdings:
         for name in clients:
             holdings._check_start(name)
         return holdings
+
+    def fingerprint(self) -> str:
+        """A hash of all samples: the same scenario on other data is another run."""
+        content = hashlib.sha256()
+        for name, samples in sorted(self.sources.items()):
+            content.update(json.dumps([name, samples.images.shape]).encode())
+            content.update(samples.images.tobytes())
+            content.update(samples.labels.tobytes())
+        return content.hexdigest()
 
     def arrive(self, client: str, round_number: int) -> Delivery:
         """What the client receives in the round; rounds count from 1."""

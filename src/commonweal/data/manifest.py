@@ -41,7 +41,12 @@ def read_manifest(directory: Path) -> dict[str, Entry]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise InputError(
+            f"a data directory must be a folder whose manifest can be read, got {error.strerror} for {path}; name "
+            "another with --data DIR, or make it readable"
+        ) from None
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"a manifest must be readable JSON, got {type(error).__name__} in {path}; {_way_out(path)}"
         ) from None

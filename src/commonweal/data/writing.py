@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from commonweal.atomic_write import held_alone
 from commonweal.errors import InputError
-
-try:
-    import fcntl
-except ImportError:  # Windows: no lock, so one writer at a time is up to the user
-    fcntl = None  # type: ignore[assignment]
 
 _LEFTOVERS = ".commonweal-partial"
 
@@ -27,7 +22,7 @@ def sole_writer(directory: Path) -> Iterator[Path]:
     made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with _locked(directory):
+        with held_alone(directory, "writing data"):
             work = directory / _LEFTOVERS
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir()
@@ -44,22 +39,3 @@ def sole_writer(directory: Path) -> Iterator[Path]:
                 f"the directory must be writable, got {error.strerror or error} for {directory}; name another"
             ) from None
         raise
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"one process at a time may write into a data directory, got another at work in {directory}; wait for "
-                "it to end"
-            ) from None
-        yield
-    finally:
-        os.close(descriptor)

@@ -27,7 +27,7 @@ FORMAT = "commonweal.checkpoint/1"
 
 
 def save_checkpoint(path: Path, *, identity: str, held: Sequence[HeldRound], state: State) -> None:
-    """Replace the checkpoint. `identity` names the scenario: another one cannot continue from it."""
+    """Replace the checkpoint. `identity` names scenario and data: others cannot continue from it."""
     document = {"format": FORMAT, "identity": identity, "rounds": [_to_document(held_round) for held_round in held]}
     arrays: dict[str, Any] = {f"state/{name}": array for name, array in state.items()}
     for number, held_round in enumerate(held):
@@ -57,8 +57,8 @@ def load_checkpoint(path: Path, *, identity: str, rules: Rules) -> tuple[list[He
             )
         if document["identity"] != identity:
             raise InputError(
-                f"a run continues with the scenario it was started with, got another one than that of {str(path)!r}; "
-                "give the same scenario, mu, seed and rounds, or start anew in another folder"
+                "a run continues with the scenario and the data it was started with, got other ones than those of "
+                f"{str(path)!r}; give the same scenario, mu, seed, rounds and data, or start anew in another folder"
             )
         held = [
             _from_document(

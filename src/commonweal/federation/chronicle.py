@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -39,15 +39,14 @@ def write_chronicle(scenario: Scenario, held: Sequence[HeldRound]) -> Chronicle:
     """All that a reader is shown of the rounds held so far."""
     history = History(clients=scenario.client_names, rounds=tuple(held_round.record for held_round in held))
     divisions = [_Divisions(held_round) for held_round in held]
-    drawn = [_drawn_history(history, divisions, draw) for draw in range(DRAW_COUNT)]
-
-    def with_errors(metric: Callable[[History], tuple[float, ...]]) -> tuple[Estimate, ...]:
-        errors = np.std([metric(one) for one in drawn], axis=0, ddof=1) if held else []
-        return tuple(
-            Estimate(value=value, standard_error=float(error))
-            for value, error in zip(metric(history), errors, strict=True)
-        )
-
+    of_history = (metrics.tsw, metrics.tsfi, metrics.tsfi_final_set)
+    drawn = (_drawn_history(history, divisions, draw) for draw in range(DRAW_COUNT))  # one at a time: they are large
+    in_draws = [[metric(one) for metric in of_history] for one in drawn]
+    errors = np.std(in_draws, axis=0, ddof=1)
+    tsw, tsfi, tsfi_final_set = (
+        tuple(Estimate(value=v, standard_error=float(e)) for v, e in zip(metric(history), row, strict=True))
+        for metric, row in zip(of_history, errors, strict=True)
+    )
     eliminated_after = dict.fromkeys(history.clients) | {
         client: record.round_number for record in history.rounds for client in record.decision.eliminated
     }
@@ -62,9 +61,9 @@ def write_chronicle(scenario: Scenario, held: Sequence[HeldRound]) -> Chronicle:
         client_facts=client_facts(scenario),
         round_count=scenario.round_count,
         rounds=tuple(_round(held_round, division) for held_round, division in zip(held, divisions, strict=True)),
-        tsw=with_errors(metrics.tsw),
-        tsfi=with_errors(metrics.tsfi),
-        tsfi_final_set=with_errors(metrics.tsfi_final_set),
+        tsw=tsw,
+        tsfi=tsfi,
+        tsfi_final_set=tsfi_final_set,
         durations=metrics.durations(history),
         eliminated_after=eliminated_after,
         total_payoffs=_totals(history.clients, divisions, "payoffs"),

@@ -58,7 +58,7 @@ def value_round(
     return RoundValuation(
         contributions=contributions.values,
         contribution_errors={
-            client: math.hypot(standard_error(draws[client]), contributions.standard_errors[client])
+            client: standard_error(draws[client]) if math.isfinite(contributions.standard_errors[client]) else math.inf
             for client in clients
         },
         contribution_draws=draws,
@@ -100,11 +100,18 @@ def _measure(
         seed=stream(scenario.seed, "shapley", round_number),
         method=measure,
     )
-    # The draws show the spread around the fit to the coalitions at hand; they are moved onto the estimate.
+    # The draws show the spread of the fit to the coalitions at hand; they are moved onto the estimate, and the error of
+    # the estimator itself is added, so that all that follows from contributions has it too.
     draws = shapley_draws(clients, values.draws)
-    return estimated, {
-        client: draws[client] - float(draws[client].mean()) + estimated.values[client] for client in clients
-    }
+
+    def moved(client: str) -> Draws:
+        own = estimated.standard_errors[client]
+        spread = draws[client].copy()
+        if math.isfinite(own):
+            spread += own * stream(scenario.seed, "estimator", client, round_number).standard_normal(DRAW_COUNT)
+        return np.asarray(estimated.values[client] + spread - spread.mean())
+
+    return estimated, {client: moved(client) for client in clients}
 
 
 class _Values:

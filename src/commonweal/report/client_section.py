@@ -47,8 +47,10 @@ def client_section(chronicle: Chronicle, client: str) -> str:
 </details>"""
 
 
-def in_words(ranges: Sequence[MuRange] | None) -> str:
+def in_words(ranges: Sequence[MuRange] | None, *, grace: bool = False) -> str:
     """Ranges of μ in words."""
+    if grace:
+        return "any (grace)"
     if ranges is None:
         return "not known"
     return " or ".join(map(str, ranges)) or "never"
@@ -79,8 +81,9 @@ def _why(chronicle: Chronicle, client: str) -> str:
 
 
 def _money(chronicle: Chronicle, client: str) -> str:
-    received = math.fsum(amount for _, _, receiver, amount in chronicle.payments if receiver == client)
-    paid = math.fsum(amount for _, payer, _, amount in chronicle.payments if payer == client)
+    transfers = [held.record.decision.transfers.get(client, 0.0) for held in chronicle.rounds]
+    received = math.fsum(amount for amount in transfers if amount > 0)
+    paid = -math.fsum(amount for amount in transfers if amount < 0)
     decimals = decimals_for((received, paid, chronicle.total_payoffs[client].value))
 
     def shown(total: Estimate) -> str:
@@ -130,7 +133,7 @@ def _rounds(chronicle: Chronicle, client: str) -> str:
             estimate_markup(each.share, decimals=3),
             estimate_markup(each.payoff, decimals=money, signed=True),
             estimate_markup(each.transfer, decimals=money, signed=True),
-            text(in_words(each.stays_for_mu)),
+            text(in_words(each.stays_for_mu, grace=held.record.decision.grace)),
         ]
         left = client in held.record.decision.eliminated
         rows.append(row(f"{held.number}{' ✕' if left else ''}", cells, "left" if left else ""))

@@ -134,9 +134,14 @@ def balances_table(chronicle: Chronicle) -> str:
 def decision_maps(chronicle: Chronicle) -> str:
     """The map of each round in which somebody could have left; beyond the fifteenth on request."""
     rounds = telling_rounds(chronicle)
-    unmapped = [held.number for held in chronicle.rounds if held.decision_map is None]
+    in_grace = [held.number for held in chronicle.rounds if held.record.decision.grace]
+    unmapped = [
+        held.number for held in chronicle.rounds if held.decision_map is None and not held.record.decision.grace
+    ]
     unmoved = [held.number for held in chronicle.rounds if held not in rounds and held.decision_map is not None]
     parts = []
+    if in_grace:
+        parts.append(f"<p>{_numbered(in_grace)}: grace, nobody could be let go.</p>")
     if unmoved:
         parts.append(f"<p>{_numbered(unmoved)}: everybody stays at any mu.</p>")
     if unmapped:
@@ -216,9 +221,6 @@ def settings_list(chronicle: Chronicle) -> str:
     return definitions(
         {
             **chronicle.settings,
-            "mu": number(rules.mu),
-            "contribution rule": rules.contribution_rule,
-            "loss rule": rules.loss_rule,
             "liability cap": cap,
         },
         "facts settings",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import get_args
@@ -54,13 +53,13 @@ LEARNING_KEYS: Keys = MappingProxyType(
     {
         "model": one_of(get_args(ModelName)),
         "algorithm": one_of(get_args(AlgorithmName)),
-        "learning_rate": number("a finite number > 0", "0.1", lambda rate: 0 < rate < math.inf),
+        "learning_rate": number("a number > 0, at most 1e30", "0.1", lambda rate: 0 < rate <= 1e30),
         # Fewer than 3 can leave a batch of one, which has no variance; sums over very many lose digits.
         "batch_size": whole_number(3, 1024, example=32),
         "local_epochs": whole_number(1, 10_000, example=1),
         "iteration_limit": whole_number(1, 10_000, example=5),
         "stop_below": number("a number from 0 to 1", "0.01", lambda change: 0 <= change <= 1),
-        "proximal_weight": number("a finite number >= 0", "0.01", lambda weight: 0 <= weight < math.inf),
+        "proximal_weight": number("a number from 0 to 1e6", "0.01", lambda weight: 0 <= weight <= 1e6),
         "score": one_of(get_args(ScoreName)),
     }
 )

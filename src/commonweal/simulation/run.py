@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from commonweal.atomic_write import UNFINISHED
+from commonweal.atomic_write import UNFINISHED, held_alone
 from commonweal.data.holdings import Holdings
 from commonweal.errors import InputError
 from commonweal.federation.checkpoint import load_checkpoint, save_checkpoint
@@ -33,45 +35,35 @@ def run_scenario(
 ) -> Chronicle:
     """Hold all rounds; with a `directory` each is checkpointed there, and `resume` continues from the last one.
 
+    Results of an earlier run in the directory go when the first checkpoint of this one is written, not before.
     `on_round` is called with each round once it is safe, those of an earlier start included.
     """
     holdings = Holdings.for_scenario(scenario, data_directory)
+    identity = hashlib.sha256(f"{digest(scenario)} {holdings.fingerprint()}".encode()).hexdigest()
     checkpoint = None if directory is None else directory / CHECKPOINT
     held: list[HeldRound] = []
     with InProcessClients(scenario, holdings, worker_count=worker_count) as clients:
-        if resume and checkpoint is not None and checkpoint.exists():
-            held, state = load_checkpoint(checkpoint, identity=digest(scenario), rules=scenario.mechanism.rules)
+        if resume and checkpoint is not None:
+            held, state = load_checkpoint(checkpoint, identity=identity, rules=scenario.mechanism.rules)
             clients.restore(len(held), state)
         for held_round in held:
             _tell(on_round, held_round)
         for held_round in conduct(clients, scenario, held=held, watch=watch):
+            if checkpoint is not None and not held:
+                _remove_results(checkpoint.parent)
             held.append(held_round)
             if checkpoint is not None:
-                save_checkpoint(checkpoint, identity=digest(scenario), held=held, state=clients.save())
+                save_checkpoint(checkpoint, identity=identity, held=held, state=clients.save())
             _tell(on_round, held_round)
     return write_chronicle(scenario, held)
 
 
-def prepare_directory(directory: Path, *, resume: bool, overwrite: bool) -> Path | None:
-    """Make the folder of a run, and refuse to mix two runs in it; returns the outermost folder that was made."""
-    checkpoint = directory / CHECKPOINT
-    if checkpoint.exists() and not resume and not overwrite:
-        raise InputError(
-            f"a new run needs a folder without another run, got {str(directory)!r}; add --resume to continue the run "
-            "in it, --overwrite to start anew, or give another --out"
-        )
-    if resume and not checkpoint.exists():
-        raise InputError(
-            f"--resume continues a run that held at least one round, got no checkpoint in {str(directory)!r}; "
-            "leave --resume out to start"
-        )
+@contextmanager
+def run_directory(directory: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
+    """The folder of a run, made if need be and held by this process alone; folders that stay empty go again."""
     missing = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        if overwrite:
-            checkpoint.unlink(missing_ok=True)
-        for left_over in directory.glob(f".*{UNFINISHED}"):  # of a run that was killed
-            left_over.unlink()
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
@@ -79,7 +71,38 @@ def prepare_directory(directory: Path, *, resume: bool, overwrite: bool) -> Path
             f"the folder of the results must be writable, got {error.strerror} for {str(directory)!r}; "
             "give another --out"
         ) from None
-    return missing[-1] if missing else None
+    try:
+        with held_alone(directory, "a run"):
+            _check_no_other_run(directory / CHECKPOINT, resume=resume, overwrite=overwrite)
+            for left_over in directory.glob(f".*{UNFINISHED}"):  # of a run that was killed
+                left_over.unlink()
+            yield
+    finally:
+        with suppress(OSError):  # a folder that is not empty stays
+            for folder in missing:
+                folder.rmdir()
+
+
+def _check_no_other_run(checkpoint: Path, *, resume: bool, overwrite: bool) -> None:
+    if checkpoint.exists() and not resume and not overwrite:
+        raise InputError(
+            f"a new run needs a folder without another run, got {str(checkpoint.parent)!r}; add --resume to continue "
+            "the run in it, --overwrite to start anew, or give another --out"
+        )
+    if resume and not checkpoint.exists():
+        raise InputError(
+            f"--resume continues a run that held at least one round, got no checkpoint in {str(checkpoint.parent)!r}; "
+            "leave --resume out to start"
+        )
+
+
+def _remove_results(directory: Path) -> None:
+    """An earlier run's files, so that no report stands beside another run's checkpoint."""
+    for name in (CHECKPOINT, "history.json", "report.html"):
+        (directory / name).unlink(missing_ok=True)
+    for figure in directory.glob("figures/*"):
+        if figure.suffix in (".png", ".svg"):
+            figure.unlink()
 
 
 def _tell(on_round: Callable[[HeldRound], None] | None, held_round: HeldRound) -> None:
