@@ -3,7 +3,8 @@
 The same federation, seeds and schedule in all three, with all cores given to each: the first two as one process a core
 that run separate replications at the same time, Flower with all cores on one replication. Repetitions take turns, so
 that a busy machine is busy for all; figures are medians of ratios of neighbours. "Core for core" compares processor
-time. Start-up is left out: imports, Ray, and a first replication (of one round without Flower).
+time of a process that runs alone: the "cores" of many machines are threads of one core, and share its arithmetic units.
+Start-up is left out: imports, Ray, and a first replication (of one round without Flower).
 
 Flower's engine passes messages on ten times a second: with small models and few samples much of its time is waiting.
 So the time its clients are at work is printed beside.
@@ -80,6 +81,7 @@ def on_all_cores(
 def compare(processes: list[ProcessPoolExecutor], model: ModelName, *, with_flower: bool) -> list[Promise]:
     fast: list[Repetition] = []
     plain: list[Repetition] = []
+    alone: list[float] = []  # ratios of one process's time while the other cores rest
     flower: list[tuple[Outcome, float, float]] = []
     with ExitStack() as stack:
         if with_flower:
@@ -92,10 +94,14 @@ def compare(processes: list[ProcessPoolExecutor], model: ModelName, *, with_flow
         for _ in range(REPETITION_COUNT):
             fast.append(on_all_cores(processes, "fast path", model))
             plain.append(on_all_cores(processes, "plain loop", model))
+            one = processes[:1]
+            quick_alone, slow_alone = (on_all_cores(one, way, model) for way in ("fast path", "plain loop"))
+            alone.append(slow_alone.processor_seconds / quick_alone.processor_seconds)
             if with_flower:
                 flower.append(engine.replicate(model, 1))
 
-    core_for_core = statistics.median(
+    core_for_core = statistics.median(alone)
+    all_busy = statistics.median(
         slow.processor_seconds / quick.processor_seconds for quick, slow in zip(fast, plain, strict=True)
     )
     fast_seconds = statistics.median(each.seconds_each for each in fast)
@@ -104,7 +110,7 @@ def compare(processes: list[ProcessPoolExecutor], model: ModelName, *, with_flow
     print(f"{'':12s} {'replications a minute':>22s} {'fast path is':>16s}")
     print(f"{'fast path':12s} {60 / fast_seconds:22.2f}")
     print(f"{'plain loop':12s} {60 / plain_seconds:22.2f} {plain_seconds / fast_seconds:10.2f} times", end="")
-    print(f"; core for core, in processor time, {core_for_core:.2f} times")
+    print(f"; core for core, in processor time, {core_for_core:.2f} times alone, {all_busy:.2f} with all cores busy")
     differences = {"plain loop": max(mean_difference(a.outcome, b.outcome) for a, b in zip(fast, plain, strict=True))}
     promises = [
         Promise(
