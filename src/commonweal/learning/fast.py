@@ -20,7 +20,7 @@ from commonweal.learning.models import NORM_EPSILON, Layout, Tensors
 from commonweal.scenario.spec import ScoreName
 
 _aten = torch.ops.aten
-_CHUNK = 64  # samples scored at once, so that their activations stay in the cache
+_CHUNK = 128  # samples scored at once, so that their activations stay in the cache
 _WINDOW_ENTRIES = 1 << 20
 
 

@@ -8,6 +8,7 @@ the difference or sum, not that of unrelated figures. The per-sample scores are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,13 @@ DRAW_COUNT = 400
 """A standard error from 400 draws is itself good to about 4 %."""
 
 
+@lru_cache(maxsize=32)  # a round asks for the same weights at the client and at the conductor
 def resampling_weights(seed: int, client: str, sample_count: int) -> NDArray[np.float64]:
     """Weights of a client's first validation samples, one row a sample, one column a draw."""
     # Drawn row by row: with more samples the first rows stay as they are (but for the repair below).
     weights = stream(seed, "bootstrap", client).poisson(1.0, (sample_count, DRAW_COUNT)).astype(np.float64)
     weights[:, weights.sum(axis=0) == 0] = 1.0  # of few samples, a draw may have none
+    weights.setflags(write=False)
     return weights
 
 
