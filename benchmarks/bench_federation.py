@@ -83,20 +83,20 @@ def compare(processes: list[ProcessPoolExecutor], model: ModelName, *, with_flow
     plain: list[Repetition] = []
     alone: list[float] = []  # ratios of one process's time while the other cores rest
     flower: list[tuple[Outcome, float, float]] = []
+    for way in ("fast path", "plain loop"):
+        on_all_cores(processes, way, model, round_limit=1)
+    for _ in range(REPETITION_COUNT):  # before Flower's engine is up, whose processes are never quite at rest
+        quick_alone, slow_alone = (on_all_cores(processes[:1], way, model) for way in ("fast path", "plain loop"))
+        alone.append(slow_alone.processor_seconds / quick_alone.processor_seconds)
     with ExitStack() as stack:
         if with_flower:
             from benchmarks.flower_federation import FlowerEngine
 
             engine = stack.enter_context(FlowerEngine(CORE_COUNT))
             engine.replicate(model, 1)
-        for way in ("fast path", "plain loop"):
-            on_all_cores(processes, way, model, round_limit=1)
         for _ in range(REPETITION_COUNT):
             fast.append(on_all_cores(processes, "fast path", model))
             plain.append(on_all_cores(processes, "plain loop", model))
-            one = processes[:1]
-            quick_alone, slow_alone = (on_all_cores(one, way, model) for way in ("fast path", "plain loop"))
-            alone.append(slow_alone.processor_seconds / quick_alone.processor_seconds)
             if with_flower:
                 flower.append(engine.replicate(model, 1))
 
