@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -68,6 +69,13 @@ def run_command(
         from commonweal.simulation.run import run_directory, run_scenario
 
     view = RunView(described)
+    interrupts: list[int] = []
+
+    def on_interrupt(number: int, frame: object) -> None:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, on_interrupt)
     with run_directory(directory, resume=resume, overwrite=overwrite):
         try:
             with view.shown():
@@ -81,7 +89,9 @@ def run_command(
                     on_round=view.on_round,
                 )
             written = write_all(chronicle, directory)
-        except KeyboardInterrupt:
+        except BaseException:
+            if not interrupts:  # an interrupt may surface as an error of whatever it interrupted
+                raise
             held = view.held_count
             print(
                 f"\ninterrupted: {held} of {described.round_count} rounds are safe in {directory}"
