@@ -53,7 +53,7 @@ def run_command(
 ) -> None:
     """Run a federation, and report who stayed, who was paid, and why.
 
-    Example: commonweal run quickstart --mu 0.1 --out out/lenient
+    Example: commonweal run quickstart --mu inf --out out/lenient
     """
     described = override(load(scenario), mu=mu, seed=seed, rounds=rounds)
     if workers is not None and workers < 1:
