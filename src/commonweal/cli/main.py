@@ -14,6 +14,7 @@ import typer
 from commonweal.cli.data import data_app
 from commonweal.cli.decide import decide_command
 from commonweal.cli.init import init_command
+from commonweal.cli.reproduce import reproduce_command
 from commonweal.cli.run import run_command
 from commonweal.errors import CommonwealError
 
@@ -43,6 +44,7 @@ def _root(
 
 app.command("run")(run_command)
 app.command("decide")(decide_command)
+app.command("reproduce")(reproduce_command)
 app.add_typer(data_app)
 app.command("init")(init_command)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -53,6 +53,18 @@ def decide_figures(figures: Figures, rules: Rules, *, grace: bool = False) -> De
     else:
         choice = choose(make_problem(profits, used, rules.contribution_rule), len(profits), float(rules.mu))
     return _assemble(figures, rules, profits, used, costs, choice, grace=grace)
+
+
+def decision_with(figures: Figures, rules: Rules, retained: Container[str]) -> Decision:
+    """The round as it is when these clients are retained, whether or not a μ would choose them; nothing is solved.
+
+    The objective is that of the rules' μ.
+    """
+    profits, contributions, costs = check_figures(figures)
+    check_rules(rules, has_costs=costs is not None)
+    used = used_contributions(contributions, rules.contribution_rule)
+    choice = Choice(retained=np.array([client in retained for client in figures.clients], np.bool_))
+    return _assemble(figures, rules, profits, used, costs, choice)
 
 
 def mu_path(

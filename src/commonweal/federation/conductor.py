@@ -49,9 +49,16 @@ def conduct(
     for round_number in range(len(held) + 1, scenario.round_count + 1):
         if len(active) < 2:
             return
-        held_round = _Round(clients, scenario, round_number, active, watch).hold()
+        held_round = hold_round(clients, scenario, round_number, active, watch=watch)
         active = [client for client in active if client not in held_round.record.decision.eliminated]
         yield held_round
+
+
+def hold_round(
+    clients: ClientSet, scenario: Scenario, round_number: int, active: Sequence[str], *, watch: Watch | None = None
+) -> HeldRound:
+    """Hold one round with the clients that are active in it."""
+    return _Round(clients, scenario, round_number, active, watch).hold()
 
 
 class _LostError(Exception):

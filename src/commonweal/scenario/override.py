@@ -17,14 +17,19 @@ def override(
     μ may be text, as typed: "0.05" or "inf".
     """
     if mu is not None:
-        leniency = MECHANISM_KEYS["mu"].checked("--mu", _typed_number(mu))
-        rules = replace(scenario.mechanism.rules, mu=leniency)
+        rules = replace(scenario.mechanism.rules, mu=checked_mu(mu))
         scenario = replace(scenario, mechanism=replace(scenario.mechanism, rules=rules))
     if seed is not None:
         scenario = replace(scenario, seed=SCENARIO_KEYS["seed"].checked("--seed", seed))
     if rounds is not None:
         scenario = replace(scenario, round_count=SCENARIO_KEYS["rounds"].checked("--rounds", rounds))
     return scenario
+
+
+def checked_mu(mu: float | str) -> float:
+    """A μ of the command line: text as typed, "0.05" or "inf", or a number."""
+    leniency: float = MECHANISM_KEYS["mu"].checked("--mu", _typed_number(mu))
+    return leniency
 
 
 def _typed_number(mu: float | str) -> float:

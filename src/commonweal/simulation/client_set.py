@@ -7,8 +7,10 @@ depend on how many there are.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
@@ -142,6 +144,15 @@ class InProcessClients:
             member.known_scores = state[f"{number}/known_scores"]
             for earlier in range(1, round_number + 1):
                 member.receive(self._holdings.arrive(client, earlier))
+
+    def fork(self, retained: Container[str]) -> InProcessClients:
+        """The same clients between two rounds, less those not retained: another future of the same past.
+
+        Both go on independently; threads and data are shared, and closed with the set that was forked first.
+        """
+        twin = copy(self)
+        twin._members = {client: replace(member) for client, member in self._members.items() if client in retained}
+        return twin
 
     def _open(self, client: str, round_number: int) -> Opening:
         member = self._members[client]

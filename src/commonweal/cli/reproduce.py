@@ -1,0 +1,139 @@
+"""`commonweal reproduce`: the paper's experiments, many replications over many μ, into one result set."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from commonweal.cli.mu_list import parse_mus
+from commonweal.cli.run import INTERRUPTED
+from commonweal.data.optional_packages import needed_for
+from commonweal.errors import InputError
+from commonweal.experiments.machine import core_count
+from commonweal.experiments.paper import REPLICATION_COUNT, chosen_experiments
+from commonweal.experiments.shipped import load
+
+if TYPE_CHECKING:
+    from commonweal.experiments.reproduce import Workers
+
+
+class Backend(StrEnum):
+    """Where replications are computed."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+class ContributionRules(StrEnum):
+    """Which contributions the decisions use."""
+
+    CLIP = "clip"
+    RAW = "raw"
+    BOTH = "both"
+
+
+def reproduce_command(
+    experiments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[EXPERIMENT ...|all]", help="Experiments of the paper; all if left out."),
+    ] = None,
+    replications: Annotated[
+        int, typer.Option(metavar="N", help="Replications of each experiment, with the seeds 1 to N.")
+    ] = REPLICATION_COUNT,
+    mu: Annotated[
+        str, typer.Option(metavar="LIST|all", help="Values of mu with commas between, or all: the whole axis, exactly.")
+    ] = "0,0.01,0.02,0.05,0.1,0.2,inf",
+    contributions: Annotated[
+        ContributionRules,
+        typer.Option(help="Decide with contributions clipped at zero, raw as measured, or both, side by side."),
+    ] = ContributionRules.CLIP,
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Processes, one a core if left out; the result is the same.", show_default=False),
+    ] = None,
+    backend: Annotated[
+        Backend, typer.Option(help="This machine's processes, or the workers of a running Ray cluster.")
+    ] = Backend.LOCAL,
+    ray_address: Annotated[
+        str, typer.Option(metavar="ADDRESS", envvar="RAY_ADDRESS", help="Of the cluster: host:port; auto: the one here.")
+    ] = "auto",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the results are, or go.")] = Path("out/reproduction"),
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", envvar="COMMONWEAL_DATA", help="Where the original data sets are.", show_default=False
+        ),
+    ] = None,
+    mixed_cpus: Annotated[
+        bool, typer.Option("--mixed-cpus", help="Accept results of several kinds of processors in DIR.")
+    ] = False,
+) -> None:
+    """Reproduce the paper's experiments. Run it again to continue, or to add replications and mu.
+
+    Example: commonweal reproduce label-noise --replications 20 --out out/paper
+    """
+    names = chosen_experiments(experiments or [])
+    if replications < 1:
+        raise InputError(f"--replications must be a whole number >= 1, got {replications}; the paper has 100")
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers must be a whole number >= 1, got {workers}; leave it out for one a core")
+    mus = parse_mus(mu)
+    with needed_for("a reproduction"):
+        from commonweal.cli.reproduce_view import ReproductionView
+        from commonweal.data.sources import find_directory
+        from commonweal.experiments.reproduce import Request, carry_out, plan, result_directory
+
+    rules = ("clip", "raw") if contributions is ContributionRules.BOTH else (contributions.value,)
+    request = Request(
+        scenarios={name: load(name) for name in names},
+        replication_count=replications,
+        mus=dict.fromkeys(rules, mus),
+        data_directory=find_directory(data),
+        mixed_cpus=mixed_cpus,
+    )
+    interrupts: list[int] = []
+
+    def on_interrupt(number: int, frame: object) -> None:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    with result_directory(out):
+        planned = plan(request, out)
+        view = ReproductionView(planned, request)
+        try:
+            with _workers(backend, workers, ray_address) as chosen, view.shown():
+                written = carry_out(request, planned, out, chosen, on_result=view.on_result)
+        except BaseException:
+            if not interrupts:  # an interrupt may surface as an error of whatever it interrupted
+                raise
+            print(
+                f"\ninterrupted: {view.done_count} of {view.total_count} replications are safe in {out}; "
+                "run the same command to continue",
+                file=sys.stderr,
+            )
+            raise typer.Exit(INTERRUPTED) from None
+    print(f"results: {written}")
+
+
+@contextmanager
+def _workers(backend: Backend, count: int | None, ray_address: str) -> Iterator[Workers]:
+    """Whoever computes, until the block ends."""
+    if backend is Backend.RAY:
+        with needed_for("the Ray backend"):
+            from commonweal.experiments.ray_workers import ray_cluster
+
+        with ray_cluster(ray_address, worker_count=count) as workers:
+            yield workers
+    else:
+        from commonweal.experiments.local_workers import replicate_locally
+
+        yield partial(replicate_locally, worker_count=count or core_count())

@@ -1,0 +1,75 @@
+"""The μ that a sweep follows: some of them, or all from 0 to infinity; and how a round's decision parts them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
+
+from commonweal.decision.decide import decide_figures, mu_path_of_figures
+from commonweal.records import Figures, MuRange, Rules
+
+
+class Leniencies(Protocol):
+    """A set of μ under which a federation has had the same history so far."""
+
+    @property
+    def ranges(self) -> tuple[MuRange, ...]:
+        """The set as intervals, in rising order."""
+        ...
+
+    def parted(self, figures: Figures, rules: Rules) -> Mapping[tuple[str, ...], Leniencies]:
+        """The set by who is retained; the μ of the rules is not used."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Chosen values of μ, in rising order."""
+
+    mus: tuple[float, ...]
+
+    @property
+    def ranges(self) -> tuple[MuRange, ...]:
+        return tuple(_point(mu) for mu in self.mus)
+
+    def parted(self, figures: Figures, rules: Rules) -> dict[tuple[str, ...], Leniencies]:
+        parts: dict[tuple[str, ...], list[float]] = {}
+        for mu in self.mus:
+            parts.setdefault(decide_figures(figures, replace(rules, mu=mu)).retained, []).append(mu)
+        return {retained: Grid(tuple(mus)) for retained, mus in parts.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Intervals of μ between exact bounds, in rising order; they need not touch: a set may be best in several."""
+
+    ranges: tuple[MuRange, ...]
+
+    def parted(self, figures: Figures, rules: Rules) -> dict[tuple[str, ...], Leniencies]:
+        parts: dict[tuple[str, ...], list[MuRange]] = {}
+        for piece, retained in mu_path_of_figures(figures, rules).pieces():
+            common = [part for range_ in self.ranges if (part := intersection(range_, piece)) is not None]
+            if common:
+                parts.setdefault(retained, []).extend(common)
+        return {retained: Axis(tuple(ranges)) for retained, ranges in parts.items()}
+
+
+WHOLE_AXIS = Axis((MuRange(exact_lower=Fraction(0), exact_upper=math.inf, closed_below=True, closed_above=True),))
+
+
+def intersection(one: MuRange, other: MuRange) -> MuRange | None:
+    """What two intervals have in common; None if nothing."""
+    lower, upper = max(one.exact_lower, other.exact_lower), min(one.exact_upper, other.exact_upper)
+    closed_below = all(r.closed_below for r in (one, other) if r.exact_lower == lower)
+    closed_above = all(r.closed_above for r in (one, other) if r.exact_upper == upper)
+    if lower > upper or (lower == upper and not (closed_below and closed_above)):
+        return None
+    return MuRange(exact_lower=lower, exact_upper=upper, closed_below=closed_below, closed_above=closed_above)
+
+
+def _point(mu: float) -> MuRange:
+    exact: Fraction | float = mu if math.isinf(mu) else Fraction(mu)
+    return MuRange(exact_lower=exact, exact_upper=exact, closed_below=True, closed_above=True)

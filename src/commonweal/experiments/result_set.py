@@ -1,0 +1,251 @@
+"""Results on disk: one Parquet file a replication, written whole, and all of them together in results.parquet.
+
+A file's metadata say what it was made of: scenario, code, seed, data, kind of processor. A result set is of one
+scenario for each experiment, one code, one data set and, unless asked otherwise, one kind of processor.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from commonweal.atomic_write import write_atomically
+from commonweal.errors import InputError
+from commonweal.experiments.paper import EXPERIMENTS
+from commonweal.experiments.replication import Mus, Replication
+from commonweal.experiments.rows import SCHEMA
+from commonweal.records import ContributionRule
+from commonweal.scenario.document import digest
+from commonweal.scenario.spec import Scenario
+
+FORMAT = "commonweal.results/1"
+RESULTS = "results.parquet"
+_FOLDER = "replications"
+_METADATA = b"commonweal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a result was made of, apart from its seed."""
+
+    experiment: str
+    scenario_digest: str  # without seed, μ and contribution rule: those are the replications' and the policies'
+    code_version: str
+    data_fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReplication:
+    """What is known of a replication without its rows."""
+
+    origin: Origin
+    replication: int
+    seed: int
+    mus: Mapping[ContributionRule, Mus]
+    round_count: int  # planned
+    cpu_kind: str
+    held_count: int
+    seconds: float
+    processor_seconds: float
+    peak_memory_bytes: int
+
+    def covers(self, mus: Mapping[ContributionRule, Mus]) -> bool:
+        """Whether it has the outcome at all these μ."""
+        return all(rule in self.mus and _includes(self.mus[rule], asked) for rule, asked in mus.items())
+
+
+def scenario_digest(scenario: Scenario) -> str:
+    """Of all that replications and policies have in common."""
+    rules = replace(scenario.mechanism.rules, mu=math.inf, contribution_rule="clip")
+    return digest(replace(scenario, seed=0, mechanism=replace(scenario.mechanism, rules=rules)))
+
+
+def joined(one: Mus, other: Mus) -> Mus:
+    """All μ of both."""
+    return "all" if one == "all" or other == "all" else tuple(sorted({*one, *other}))
+
+
+def write_replication(directory: Path, result: Replication) -> StoredReplication:
+    """Put the file of one replication into the set, in place of an earlier one of the same seed."""
+    task = result.task
+    stored = StoredReplication(
+        origin=Origin(
+            experiment=task.experiment,
+            scenario_digest=scenario_digest(task.scenario),
+            code_version=result.code_version,
+            data_fingerprint=result.data_fingerprint,
+        ),
+        replication=task.replication,
+        seed=task.scenario.seed,
+        mus=task.mus,
+        round_count=task.scenario.round_count,
+        cpu_kind=result.cpu_kind,
+        held_count=result.held_count,
+        seconds=result.seconds,
+        processor_seconds=result.processor_seconds,
+        peak_memory_bytes=result.peak_memory_bytes,
+    )
+    path = _path(directory, task.experiment, task.replication)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write(path, result.rows, {"replications": [_to_document(stored)]})
+    return stored
+
+
+def stored_replications(directory: Path) -> Iterator[StoredReplication]:
+    """All replications of the set, by experiment in the paper's order and number."""
+    for path in _paths(directory):
+        (document,) = _read_metadata(path)["replications"]
+        yield _from_document(document, path)
+
+
+def write_results(directory: Path) -> Path:
+    """All rows together, by experiment in the paper's order and number of the replication."""
+    paths = _paths(directory)
+    documents = [document for path in paths for document in _read_metadata(path)["replications"]]
+    rows = pa.concat_tables([_read(path) for path in paths]) if paths else SCHEMA.empty_table()
+    _write(directory / RESULTS, rows, {"replications": documents})
+    return directory / RESULTS
+
+
+def read_results(directory: Path) -> tuple[list[StoredReplication], pa.Table]:
+    """What `write_results` wrote."""
+    path = directory / RESULTS
+    if not path.exists():
+        raise InputError(
+            f"claims are tested on the results of `commonweal reproduce`, got no {RESULTS} in {str(directory)!r}; "
+            f"run `commonweal reproduce all --out {directory}` first"
+        )
+    documents = _read_metadata(path)["replications"]
+    return [_from_document(document, path) for document in documents], _read(path)
+
+
+def check_one_origin(stored: Iterable[StoredReplication], wanted: Sequence[Origin], directory: Path) -> None:
+    """Refuse to add results to those of another version."""
+    by_experiment = {origin.experiment: origin for origin in wanted}
+    code_versions = {origin.code_version for origin in wanted}
+    for one in stored:
+        theirs, ours = one.origin, by_experiment.get(one.origin.experiment)
+        differing = [
+            name
+            for name, differs in (
+                ("code", theirs.code_version not in code_versions),
+                ("scenario", ours is not None and theirs.scenario_digest != ours.scenario_digest),
+                ("data", ours is not None and theirs.data_fingerprint != ours.data_fingerprint),
+            )
+            if differs
+        ]
+        if differing:
+            raise InputError(
+                "a result set is of one scenario for each experiment, one code and one data set, got results of other "
+                f"{' and '.join(differing)} for replication {one.replication} of {theirs.experiment} in "
+                f"{str(directory)!r}; give another --out, or move those results away"
+            )
+
+
+def check_one_cpu_kind(kinds: Iterable[str], directory: Path) -> None:
+    """Refuse to mix kinds of processors, whose results may differ in the last bits."""
+    found = sorted(set(kinds))
+    if len(found) > 1:
+        raise InputError(
+            f"results come from one kind of processor, since others round differently, got {' and '.join(found)} in "
+            f"{str(directory)!r}; give another --out, or accept the mixture with --mixed-cpus"
+        )
+
+
+def _includes(held: Mus, asked: Mus) -> bool:
+    return held == "all" or (asked != "all" and set(asked) <= set(held))
+
+
+def _path(directory: Path, experiment: str, replication: int) -> Path:
+    return directory / _FOLDER / experiment / f"{replication:05d}.parquet"
+
+
+def _paths(directory: Path) -> list[Path]:
+    folder = directory / _FOLDER
+    return [path for experiment in EXPERIMENTS for path in sorted((folder / experiment).glob("[0-9]*.parquet"))]
+
+
+def _write(path: Path, rows: pa.Table, document: Mapping[str, Any]) -> None:
+    text = json.dumps({"format": FORMAT, **document}, allow_nan=False)
+    content = io.BytesIO()
+    pq.write_table(rows.replace_schema_metadata({_METADATA: text.encode()}), content, compression="zstd")
+    write_atomically(
+        path, content.getvalue(), what="the results", way_out="make room there, then run the same command again"
+    )
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(io.BytesIO(path.read_bytes())).replace_schema_metadata(None).cast(SCHEMA)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _read_metadata(path: Path) -> dict[str, Any]:
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        document = json.loads(metadata[_METADATA])
+        if document["format"] == FORMAT:
+            return dict(document)
+        found = document["format"]
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(path, error) from None
+    raise InputError(
+        f"results must be in the format {FORMAT}, got {found!r} in {str(path)!r}; use the version that wrote it, or "
+        "give another --out"
+    )
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    return InputError(
+        f"a result file must be whole, got {reason} for {str(path)!r}; remove that file and run the same command "
+        "again: only what it held is computed anew"
+    )
+
+
+def _to_document(stored: StoredReplication) -> dict[str, Any]:
+    origin = stored.origin
+    return {
+        "experiment": origin.experiment,
+        "replication": stored.replication,
+        "seed": stored.seed,
+        "scenario_digest": origin.scenario_digest,
+        "code_version": origin.code_version,
+        "data_fingerprint": origin.data_fingerprint,
+        "mus": {rule: mus if mus == "all" else [_mu_text(mu) for mu in mus] for rule, mus in stored.mus.items()},
+        "round_count": stored.round_count,
+        "cpu_kind": stored.cpu_kind,
+        "held_count": stored.held_count,
+        "seconds": stored.seconds,
+        "processor_seconds": stored.processor_seconds,
+        "peak_memory_bytes": stored.peak_memory_bytes,
+    }
+
+
+def _from_document(document: Mapping[str, Any], path: Path) -> StoredReplication:
+    try:
+        given = dict(document)
+        origin = Origin(
+            experiment=given.pop("experiment"),
+            scenario_digest=given.pop("scenario_digest"),
+            code_version=given.pop("code_version"),
+            data_fingerprint=given.pop("data_fingerprint"),
+        )
+        mus = {rule: mus if mus == "all" else tuple(map(float, mus)) for rule, mus in given.pop("mus").items()}
+        return StoredReplication(origin=origin, mus=mus, **given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _mu_text(mu: float) -> str:
+    """As JSON has no infinity."""
+    return "inf" if math.isinf(mu) else repr(mu)

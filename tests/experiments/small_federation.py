@@ -1,0 +1,39 @@
+"""A federation small enough for tests that runs many times: four clients on built-in data, of which some soon leave."""
+
+from __future__ import annotations
+
+from commonweal.scenario.spec import Scenario
+from commonweal.scenario.toml_file import parse_scenario
+
+_TEXT = """
+name = "small"
+description = "Four clients on built-in digits, one with bad labels."
+rounds = {rounds}
+seed = 4
+[mechanism]
+mu = 0.05
+contribution = "marginal"
+{mechanism}
+[learning]
+algorithm = "{algorithm}"
+iteration_limit = 2
+[defaults]
+source = "mnist-5k"
+samples_per_round = 60
+cost_per_sample = 1e-3
+[[clients]]
+name = "a"
+[[clients]]
+name = "b"
+defect = {{ kind = "label-noise", probability = 0.5 }}
+[[clients]]
+name = "c"
+source = "uci-digits"
+[[clients]]
+name = "d"
+"""
+
+
+def small_federation(*, rounds: int = 4, algorithm: str = "fedavg", mechanism: str = "") -> Scenario:
+    """Of so many rounds; `mechanism`: further lines of its table."""
+    return parse_scenario(_TEXT.format(rounds=rounds, algorithm=algorithm, mechanism=mechanism), "small.toml")
