@@ -121,5 +121,5 @@ class Study:
     experiments: tuple[ExperimentStudy, ...]  # under the settled rule
     alternatives: tuple[ExperimentStudy, ...]  # the same under other contribution rules, where they were run
     findings: tuple[Finding, ...]  # under the settled points
-    alternative_findings: tuple[Finding, ...]  # under others, those of the settled points on the same replications beside
+    alternative_findings: tuple[Finding, ...]  # under others; the settled points on the same replications beside them
     sheets: tuple[SampleSheet, ...]  # empty where the data are not at hand

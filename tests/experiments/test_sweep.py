@@ -59,7 +59,9 @@ def histories(past: Past) -> tuple[tuple[str, ...], ...]:
 def test_a_sweep_gives_what_separate_runs_give_to_the_bit(algorithm: str, mechanism: str) -> None:
     scenario = small_federation(algorithm=algorithm, mechanism=mechanism)
     branches, _ = swept(scenario, {"clip": Grid(GRID), "raw": Grid(GRID)})
-    assert len({histories(branch.rounds) for branch in branches}) > 2, "the policies must part for this to test anything"
+    assert len({histories(branch.rounds) for branch in branches}) > 2, (
+        "the policies must part for this to test anything"
+    )
     for rule in ("clip", "raw"):
         for mu in GRID:
             alone = run_alone(scenario, mu, rule)
@@ -72,7 +74,9 @@ def test_a_sweep_gives_what_separate_runs_give_to_the_bit(algorithm: str, mechan
             assert [h.iteration_accuracies for h in alone] == [h.iteration_accuracies for h, _ in together.rounds]
 
 
-@pytest.mark.parametrize("policies", [{"clip": Grid(GRID)}, {"clip": WHOLE_AXIS}, {"clip": WHOLE_AXIS, "raw": WHOLE_AXIS}])
+@pytest.mark.parametrize(
+    "policies", [{"clip": Grid(GRID)}, {"clip": WHOLE_AXIS}, {"clip": WHOLE_AXIS, "raw": WHOLE_AXIS}]
+)
 def test_no_round_of_a_history_is_computed_twice(policies: Policies) -> None:
     branches, pasts = swept(small_federation(), policies)
     times = Counter(map(histories, pasts))

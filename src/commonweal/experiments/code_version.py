@@ -26,7 +26,8 @@ def code_version() -> str:
         files += (root / room).rglob("*.py")
     content = hashlib.sha256()
     for file in sorted(files):
-        content.update(f"{file.relative_to(root).as_posix()} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        content.update(f"{file.relative_to(root).as_posix()} {digest}\n".encode())
     for library in _LIBRARIES:
         content.update(f"{library} {version(library).partition('+')[0]}\n".encode())
     return content.hexdigest()

@@ -55,10 +55,7 @@ SCHEMA = pa.schema(
 def to_table(experiment: str, replication: int, scenario: Scenario, branches: Iterable[Branch]) -> pa.Table:
     """All rows of a replication in a settled order: by rule, μ, round, client."""
     histories = [
-        (rule, range_, branch)
-        for branch in branches
-        for rule, ranges in branch.mu_ranges.items()
-        for range_ in ranges
+        (rule, range_, branch) for branch in branches for rule, ranges in branch.mu_ranges.items() for range_ in ranges
     ]
     histories.sort(key=lambda history: (history[0], history[1].exact_lower, history[1].exact_upper))
     rows = [
@@ -82,7 +79,8 @@ def _rows(scenario: Scenario, rule: ContributionRule, mus: MuRange, branch: Bran
         figures = held.record.decision.figures
         decision = decision_with(figures, rules, retained)
         for client, measured in held.measured.items():
-            assert measured.utility is not None and measured.cost is not None, "the simulator keeps nothing private"
+            assert measured.utility is not None, "the simulator keeps nothing private"
+            assert measured.cost is not None
             yield policy | {
                 "round": held.record.round_number,
                 "client": client,
