@@ -13,7 +13,7 @@ from commonweal.scenario.spec import Duplicates, LabelNoise, MechanismSpec, Nois
 from commonweal.scenario.toml_file import parse_scenario
 
 PAPER = ("heterogeneous", "label-noise", "large-cifar10", "large-mnist", "small-cifar10", "small-mnist")
-ON_ORIGINALS = (*PAPER, "equal-mnist")
+ON_ORIGINALS = (*PAPER, "equal-mnist", "label-noise-training-only")
 BUILT_IN_ONES = ("quickstart", "cheats", "skewed")
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
-from commonweal.experiments.paper import EXPERIMENTS
+from commonweal.experiments.paper import EVERY_ONE
 from commonweal.experiments.replication import Mus, Replication
 from commonweal.experiments.rows import SCHEMA
 from commonweal.records import ContributionRule
@@ -170,7 +170,7 @@ def _path(directory: Path, experiment: str, replication: int) -> Path:
 
 def _paths(directory: Path) -> list[Path]:
     folder = directory / _FOLDER
-    return [path for experiment in EXPERIMENTS for path in sorted((folder / experiment).glob("[0-9]*.parquet"))]
+    return [path for experiment in EVERY_ONE for path in sorted((folder / experiment).glob("[0-9]*.parquet"))]
 
 
 def _write(path: Path, rows: pa.Table, document: Mapping[str, Any]) -> None:
