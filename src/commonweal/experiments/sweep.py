@@ -42,26 +42,21 @@ def sweep(
     # Nobody leaves while a round is held: who does is decided for each policy afterwards.
     rules = replace(scenario.mechanism.rules, mu=math.inf)
     lenient = replace(scenario, mechanism=replace(scenario.mechanism, rules=rules))
-    return _branches(clients, lenient, policies, (), on_round)
-
-
-def _branches(
-    clients: InProcessClients,
-    scenario: Scenario,
-    policies: Policies,
-    past: Past,
-    on_round: Callable[[Past], None] | None,
-) -> Iterator[Branch]:
-    number = len(past) + 1
-    if on_round is not None:
-        on_round(past)
-    held = hold_round(clients, scenario, number, past[-1][1] if past else scenario.client_names)
-    for retained, some in _parted(held, scenario, policies).items():
-        rounds = (*past, (held, retained))
-        if len(retained) < 2 or number == scenario.round_count:
-            yield Branch(rounds=rounds, mu_ranges={rule: mus.ranges for rule, mus in some.items()})
-        else:
-            yield from _branches(clients.fork(retained), scenario, some, rounds, on_round)
+    waiting: list[tuple[InProcessClients, Policies, Past]] = [(clients.fork(scenario.client_names), policies, ())]
+    while waiting:
+        fork, followed, past = waiting.pop()
+        if on_round is not None:
+            on_round(past)
+        number = len(past) + 1
+        held = hold_round(fork, lenient, number, past[-1][1] if past else scenario.client_names)
+        parts = _parted(held, lenient, followed)
+        # The smallest federation goes on first: a fork that waits keeps its data in memory, and so only one does.
+        for retained in sorted(parts, key=len, reverse=True):
+            rounds = (*past, (held, retained))
+            if len(retained) < 2 or number == scenario.round_count:
+                yield Branch(rounds=rounds, mu_ranges={rule: mus.ranges for rule, mus in parts[retained].items()})
+            else:
+                waiting.append((fork.fork(retained), parts[retained], rounds))
 
 
 def _parted(held: HeldRound, scenario: Scenario, policies: Policies) -> dict[tuple[str, ...], Policies]:
