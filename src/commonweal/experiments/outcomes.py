@@ -160,7 +160,7 @@ def _covers_axis(outcomes: Sequence[Outcome]) -> bool:
     """Whether ranges touch one another from 0 to infinity."""
     bounds = [(o.mus.lower, o.mus.upper) for o in outcomes]
     touching = all(before[1] == after[0] for before, after in pairwise(bounds))
-    return touching and bounds[0][0] == 0 and bounds[-1][1] == inf and 0 in outcomes[0].mus and inf in outcomes[-1].mus
+    return touching and 0 in outcomes[0].mus and inf in outcomes[-1].mus
 
 
 def _record(number: int, rows: list[Mapping[str, Any]], rules: Rules) -> RoundRecord:
