@@ -42,6 +42,9 @@ def mean_interval(values: Values) -> Interval:
 def statistic_interval(values: Values, statistic: Callable[[Values], Values]) -> Interval:
     """Of a statistic of means: `statistic` maps rows of means (draws, columns) to one number a row."""
     values = np.asarray(values, dtype=np.float64)
+    if (values == values[0]).all():  # rounding aside, equal replications have no spread
+        (same,) = statistic(values[:1]).tolist()
+        return Interval(value=same, lower=same, upper=same)
     drawn = statistic(_weights(len(values)) @ values)
     lower, upper = np.quantile(drawn, _TAILS)
     (value,) = statistic(values.mean(axis=0)[None, :])
