@@ -108,7 +108,7 @@ def axis_steps(outcomes: Outcomes) -> tuple[MuStep, ...]:
 
 
 def recommend(steps: Sequence[MuStep], fairness_target: float) -> Recommendation:
-    """Of the μ whose mean final TSFI reaches the target the one with the largest mean final TSW; of equals the least."""
+    """Of the μ whose mean final TSFI reaches the target the one with the most mean final TSW; of equals the least."""
     fair = [step for step in steps if step.tsfi.value >= fairness_target]
     best = max(fair, key=lambda step: step.tsw.value) if fair else None
     return Recommendation(fairness_target=fairness_target, step=best)
