@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from commonweal.experiments.claims.claim import Claim, Measured
-from commonweal.experiments.claims.sample import FINITE, LENIENT, NONE, Sample, Values
+from commonweal.experiments.claims.sample import FINITE, LENIENT, STRICT, Sample, Values
 from commonweal.experiments.claims.sentences import (
     by_mu,
     client_0_beside_others,
@@ -25,12 +25,12 @@ AT_ONCE_ROUNDS = 2.0
 
 def _longer(sample: Sample) -> Measured:
     mean = sample.durations.mean(axis=2)
-    return Measured(mean[:, LENIENT] - mean[:, NONE])
+    return Measured(mean[:, LENIENT] - mean[:, STRICT])
 
 
 def _others_longer(sample: Sample) -> Measured:
     others = sample.durations[:, :, 1:].mean(axis=2)
-    return Measured(others[:, LENIENT] - others[:, NONE])
+    return Measured(others[:, LENIENT] - others[:, STRICT])
 
 
 def _lead(sample: Sample) -> Measured:

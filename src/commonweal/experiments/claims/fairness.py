@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from commonweal.experiments.claims.claim import Claim, Measured
-from commonweal.experiments.claims.sample import FINITE, LENIENT, NONE, Sample
+from commonweal.experiments.claims.sample import FINITE, LENIENT, STRICT, Sample
 from commonweal.experiments.claims.sentences import by_mu, joined, loss_makers_without_contribution
 from commonweal.experiments.paper import EXPERIMENTS
 from commonweal.study import Verdict
 
 
 def _fairer(sample: Sample) -> Measured:
-    return Measured(sample.final_tsfi[:, LENIENT] - sample.final_tsfi[:, NONE])
+    return Measured(sample.final_tsfi[:, LENIENT] - sample.final_tsfi[:, STRICT])
 
 
 def _driver(sample: Sample, verdict: Verdict) -> str:

@@ -16,10 +16,15 @@ from commonweal.records import Decision, History, LossRule
 
 Values = NDArray[np.float64]
 
-NONE, LENIENT, NEVER = 0, -2, -1
+STRICT, LENIENT, NEVER = 0, -2, -1
 """Where in the grid are μ = 0, the largest finite μ, and μ = inf, at which nobody is ever eliminated."""
 
 FINITE = slice(0, -1)
+
+
+def tsfi_as_printed(outcome: Outcome) -> tuple[float, ...]:
+    """The index that claims are tested with unless another is chosen."""
+    return outcome.tsfi
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +34,7 @@ class Sample:
     mus: tuple[float, ...]  # 0, some finite values in rising order, inf
     outcomes: tuple[tuple[Outcome, ...], ...]  # by replication, then μ
     loss_rule: LossRule = "contribution"
-    tsfi_of: Callable[[Outcome], tuple[float, ...]] = lambda outcome: outcome.tsfi
+    tsfi_of: Callable[[Outcome], tuple[float, ...]] = tsfi_as_printed
 
     @property
     def replication_count(self) -> int:

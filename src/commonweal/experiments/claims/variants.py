@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from commonweal.experiments.claims.sample import Sample
+from commonweal.experiments.claims.sample import Sample, tsfi_as_printed
 from commonweal.experiments.outcomes import Outcome
 from commonweal.records import ContributionRule, LossRule
-
-
-def _tsfi(outcome: Outcome) -> tuple[float, ...]:
-    return outcome.tsfi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +18,7 @@ class Variant:
     claims: tuple[str, ...] = ("C",)  # what the names of claims that it may change begin with
     contribution_rule: ContributionRule = "clip"
     loss_rule: LossRule = "contribution"
-    tsfi_of: Callable[[Outcome], tuple[float, ...]] = _tsfi
+    tsfi_of: Callable[[Outcome], tuple[float, ...]] = tsfi_as_printed
     experiment_suffix: str = ""  # of the experiment that was run for it
 
     def concerns(self, claim: str) -> bool:

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from commonweal.experiments.claims.claim import Claim, Measured, kept_share
-from commonweal.experiments.claims.sample import LENIENT, NEVER, NONE, Sample, Values
+from commonweal.experiments.claims.sample import LENIENT, NEVER, STRICT, Sample, Values
 from commonweal.experiments.claims.sentences import by_mu, joined, mu_text, saturation
 from commonweal.experiments.claims.verdict import ALL
 from commonweal.experiments.paper import EXPERIMENTS
@@ -49,12 +49,12 @@ def _falls_later(sample: Sample) -> Measured:
 
 def _late_growth(sample: Sample) -> Measured:
     late = _late(sample)
-    return Measured(late[:, LENIENT] - late[:, NONE])
+    return Measured(late[:, LENIENT] - late[:, STRICT])
 
 
 def _late_growth_never(sample: Sample) -> Measured:
     late = _late(sample)
-    return Measured(late[:, NEVER] - late[:, NONE])
+    return Measured(late[:, NEVER] - late[:, STRICT])
 
 
 def _budget_rises(sample: Sample) -> Measured:
@@ -79,7 +79,7 @@ def _budget_counts(histories: tuple[History, ...]) -> tuple[int, int, int]:
 def _best_of_the_others(sample: Sample) -> Measured:
     final = sample.tsw[:, :, -1]
     chosen = _chosen_mus(final)
-    return Measured(final[np.arange(len(final)), chosen] - final[:, NONE])
+    return Measured(final[np.arange(len(final)), chosen] - final[:, STRICT])
 
 
 def _chosen_mus(final: Values) -> list[int]:
