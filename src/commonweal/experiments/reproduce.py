@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED, held_alone
 from commonweal.data.holdings import Holdings
+from commonweal.data.samples import Samples
+from commonweal.data.sources import load_source
 from commonweal.errors import InputError
 from commonweal.experiments.code_version import code_version
 from commonweal.experiments.replication import Mus, Replication, Task
@@ -18,6 +21,7 @@ from commonweal.experiments.result_set import (
     check_one_cpu_kind,
     check_one_origin,
     joined,
+    result_folders,
     scenario_digest,
     stored_replications,
     write_replication,
@@ -26,8 +30,8 @@ from commonweal.experiments.result_set import (
 from commonweal.records import ContributionRule
 from commonweal.scenario.spec import Scenario
 
-Workers = Callable[[Sequence[Task]], Iterator[Replication]]
-"""From tasks to their results, as they come."""
+Workers = Callable[[Sequence[Task]], Generator[Replication]]
+"""From tasks to their results, as they come; closing it ends what is under way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +54,14 @@ class Plan:
     tasks: tuple[Task, ...]
 
 
-def plan(request: Request, directory: Path) -> Plan:
-    """Look at the results in the directory; refuse those of another version."""
-    origins = {name: _origin(name, scenario, request.data_directory) for name, scenario in request.scenarios.items()}
+def plan(request: Request, directory: Path, *, cpu_kind: str | None = None) -> Plan:
+    """Look at the results in the directory; refuse those of another version.
+
+    `cpu_kind`: of the processors that will compute, where it is known beforehand.
+    """
     found = tuple(stored_replications(directory))
+    origins = _origins(request)
     check_one_origin(found, list(origins.values()), directory)
-    if not request.mixed_cpus:
-        check_one_cpu_kind((one.cpu_kind for one in found), directory)
     by_number = {(one.origin.experiment, one.replication): one for one in found}
     tasks = []
     for number in range(1, request.replication_count + 1):  # all experiments grow together
@@ -64,6 +69,9 @@ def plan(request: Request, directory: Path) -> Plan:
             there = by_number.get((name, number))
             if there is None or not there.covers(request.mus):
                 tasks.append(_task(request, name, scenario, number, there))
+    if not request.mixed_cpus:
+        coming = {cpu_kind} if tasks and cpu_kind is not None else set()
+        check_one_cpu_kind(coming.union(one.cpu_kind for one in found), directory)
     return Plan(origins=origins, found=found, tasks=tuple(tasks))
 
 
@@ -77,45 +85,69 @@ def carry_out(
 ) -> Path:
     """Do what is to be done, each result on disk as soon as it is there; then put all together."""
     kinds = {one.cpu_kind for one in planned.found}
-    for result in workers(planned.tasks) if planned.tasks else ():
-        _check_worker(result, planned.origins[result.task.experiment])
-        kinds.add(result.cpu_kind)
-        if not request.mixed_cpus:
-            check_one_cpu_kind(kinds, directory)
-        stored = write_replication(directory, result)
-        if on_result is not None:
-            on_result(stored)
+    if planned.tasks:
+        with closing(workers(planned.tasks)) as results:
+            for result in results:
+                _check_worker(result, planned.origins[result.task.experiment])
+                kinds.add(result.cpu_kind)
+                if not request.mixed_cpus:
+                    check_one_cpu_kind(kinds, directory)
+                stored = write_replication(directory, result)
+                if on_result is not None:
+                    on_result(stored)
     return write_results(directory)
 
 
 @contextmanager
 def result_directory(directory: Path) -> Iterator[None]:
-    """The folder of a result set, made if need be and held by this process alone."""
+    """The folder of a result set, made if need be and held by this process alone; folders that stay empty go again."""
+    own = [*result_folders(directory), directory]
+    missing = [folder for folder in (*own, *directory.parents) if not folder.exists()]
+    try:
+        _make_writable(directory)
+        with held_alone(directory, "a reproduction"):
+            for folder in own:
+                for left_over in folder.glob(f".*{UNFINISHED}"):  # of a run that was killed
+                    left_over.unlink()
+            yield
+    finally:
+        for folder in missing:
+            with suppress(OSError):  # one that is not empty stays
+                folder.rmdir()
+
+
+def _make_writable(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
     except OSError as error:
         raise InputError(
             f"the folder of the results must be writable, got {error.strerror} for {str(directory)!r}; "
             "give another --out"
         ) from None
-    with held_alone(directory, "a reproduction"):
-        for left_over in directory.rglob(f".*{UNFINISHED}"):  # of a run that was killed
-            left_over.unlink()
-        yield
 
 
-def _origin(experiment: str, scenario: Scenario, data_directory: Path | None) -> Origin:
-    return Origin(
-        experiment=experiment,
-        scenario_digest=scenario_digest(scenario),
-        code_version=code_version(),
-        data_fingerprint=Holdings.for_scenario(scenario, data_directory).fingerprint(),
-    )
+def _origins(request: Request) -> dict[str, Origin]:
+    """What results would be made of today; experiments that share a data set read it once."""
+    loaded: dict[str, Samples] = {}
+    origins = {}
+    for name, scenario in request.scenarios.items():
+        sources = dict.fromkeys(client.source for client in scenario.clients)
+        for source in sources:
+            if source not in loaded:
+                loaded[source] = load_source(source, request.data_directory)
+        holdings = Holdings.from_sources(scenario, {source: loaded[source] for source in sources})
+        origins[name] = Origin(
+            experiment=name,
+            scenario_digest=scenario_digest(scenario),
+            code_version=code_version(),
+            data_fingerprint=holdings.fingerprint(),
+        )
+    return origins
 
 
-def _task(
-    request: Request, experiment: str, scenario: Scenario, number: int, there: StoredReplication | None
-) -> Task:
+def _task(request: Request, experiment: str, scenario: Scenario, number: int, there: StoredReplication | None) -> Task:
     mus = dict(request.mus)
     if there is not None:  # what it has is kept
         for rule, held in there.mus.items():
@@ -125,7 +157,8 @@ def _task(
         replication=number,
         scenario=replace(scenario, seed=scenario.seed + number - 1),
         mus=mus,
-        data_directory=request.data_directory,
+        # A worker may have another working directory.
+        data_directory=None if request.data_directory is None else request.data_directory.absolute(),
     )
 
 

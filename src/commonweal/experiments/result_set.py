@@ -10,7 +10,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,23 +95,30 @@ def write_replication(directory: Path, result: Replication) -> StoredReplication
     )
     path = _path(directory, task.experiment, task.replication)
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write(path, result.rows, {"replications": [_to_document(stored)]})
+    _write(path, result.rows, [stored])
     return stored
 
 
 def stored_replications(directory: Path) -> Iterator[StoredReplication]:
     """All replications of the set, by experiment in the paper's order and number."""
     for path in _paths(directory):
-        (document,) = _read_metadata(path)["replications"]
-        yield _from_document(document, path)
+        stored = _read_stored(path)
+        expected = [_path(directory, one.origin.experiment, one.replication) for one in stored]
+        if expected != [path]:
+            found = " and ".join(f"replication {one.replication} of {one.origin.experiment}" for one in stored)
+            raise InputError(
+                f"a file of a replication must be named after it, got {found or 'none'} in {str(path)!r}; move that "
+                "file away"
+            )
+        yield stored[0]
 
 
 def write_results(directory: Path) -> Path:
     """All rows together, by experiment in the paper's order and number of the replication."""
-    paths = _paths(directory)
-    documents = [document for path in paths for document in _read_metadata(path)["replications"]]
-    rows = pa.concat_tables([_read(path) for path in paths]) if paths else SCHEMA.empty_table()
-    _write(directory / RESULTS, rows, {"replications": documents})
+    stored = list(stored_replications(directory))
+    tables = [_read_rows(_path(directory, one.origin.experiment, one.replication)) for one in stored]
+    rows = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+    _write(directory / RESULTS, rows, stored)
     return directory / RESULTS
 
 
@@ -123,8 +130,13 @@ def read_results(directory: Path) -> tuple[list[StoredReplication], pa.Table]:
             f"claims are tested on the results of `commonweal reproduce`, got no {RESULTS} in {str(directory)!r}; "
             f"run `commonweal reproduce all --out {directory}` first"
         )
-    documents = _read_metadata(path)["replications"]
-    return [_from_document(document, path) for document in documents], _read(path)
+    return _read_stored(path), _read_rows(path)
+
+
+def result_folders(directory: Path) -> list[Path]:
+    """Those that may be inside the folder of a result set, the inner ones first."""
+    folder = directory / _FOLDER
+    return [*(folder / experiment for experiment in EVERY_ONE), folder]
 
 
 def check_one_origin(stored: Iterable[StoredReplication], wanted: Sequence[Origin], directory: Path) -> None:
@@ -169,34 +181,34 @@ def _path(directory: Path, experiment: str, replication: int) -> Path:
 
 
 def _paths(directory: Path) -> list[Path]:
-    folder = directory / _FOLDER
-    return [path for experiment in EVERY_ONE for path in sorted((folder / experiment).glob("[0-9]*.parquet"))]
+    return [path for folder in result_folders(directory)[:-1] for path in sorted(folder.glob("[0-9]*.parquet"))]
 
 
-def _write(path: Path, rows: pa.Table, document: Mapping[str, Any]) -> None:
-    text = json.dumps({"format": FORMAT, **document}, allow_nan=False)
+def _write(path: Path, rows: pa.Table, stored: Sequence[StoredReplication]) -> None:
+    document = {"format": FORMAT, "replications": [_to_document(one) for one in stored]}
+    metadata = {_METADATA: json.dumps(document, allow_nan=False).encode()}
     content = io.BytesIO()
-    pq.write_table(rows.replace_schema_metadata({_METADATA: text.encode()}), content, compression="zstd")
+    pq.write_table(rows.replace_schema_metadata(metadata), content, compression="zstd", write_page_checksum=True)
     write_atomically(
         path, content.getvalue(), what="the results", way_out="make room there, then run the same command again"
     )
 
 
-def _read(path: Path) -> pa.Table:
+def _read_rows(path: Path) -> pa.Table:
     try:
-        return pq.read_table(io.BytesIO(path.read_bytes())).replace_schema_metadata(None).cast(SCHEMA)
+        rows = pq.read_table(io.BytesIO(path.read_bytes()), page_checksum_verification=True)
+        return rows.replace_schema_metadata(None).cast(SCHEMA)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise _unreadable(path, error) from None
 
 
-def _read_metadata(path: Path) -> dict[str, Any]:
+def _read_stored(path: Path) -> list[StoredReplication]:
     try:
-        metadata = pq.read_schema(path).metadata or {}
-        document = json.loads(metadata[_METADATA])
-        if document["format"] == FORMAT:
-            return dict(document)
+        document = json.loads((pq.read_schema(path).metadata or {})[_METADATA])
         found = document["format"]
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+        if found == FORMAT:
+            return [_from_document(one) for one in document["replications"]]
+    except (OSError, pa.ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _unreadable(path, error) from None
     raise InputError(
         f"results must be in the format {FORMAT}, got {found!r} in {str(path)!r}; use the version that wrote it, or "
@@ -206,9 +218,10 @@ def _read_metadata(path: Path) -> dict[str, Any]:
 
 def _unreadable(path: Path, error: Exception) -> InputError:
     reason = str(error).partition("\n")[0] or type(error).__name__
+    lost = "the rows in it are put together anew" if path.name == RESULTS else "only what it held is computed anew"
     return InputError(
-        f"a result file must be whole, got {reason} for {str(path)!r}; remove that file and run the same command "
-        "again: only what it held is computed anew"
+        f"a result file must be whole, got {reason} for {str(path)!r}; remove that file and run `commonweal reproduce` "
+        f"again: {lost}"
     )
 
 
@@ -231,19 +244,19 @@ def _to_document(stored: StoredReplication) -> dict[str, Any]:
     }
 
 
-def _from_document(document: Mapping[str, Any], path: Path) -> StoredReplication:
-    try:
-        given = dict(document)
-        origin = Origin(
-            experiment=given.pop("experiment"),
-            scenario_digest=given.pop("scenario_digest"),
-            code_version=given.pop("code_version"),
-            data_fingerprint=given.pop("data_fingerprint"),
-        )
-        mus = {rule: mus if mus == "all" else tuple(map(float, mus)) for rule, mus in given.pop("mus").items()}
-        return StoredReplication(origin=origin, mus=mus, **given)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _unreadable(path, error) from None
+def _from_document(document: Mapping[str, Any]) -> StoredReplication:
+    return StoredReplication(
+        origin=Origin(**{field.name: str(document[field.name]) for field in fields(Origin)}),
+        replication=int(document["replication"]),
+        seed=int(document["seed"]),
+        mus={rule: mus if mus == "all" else tuple(map(float, mus)) for rule, mus in document["mus"].items()},
+        round_count=int(document["round_count"]),
+        cpu_kind=str(document["cpu_kind"]),
+        held_count=int(document["held_count"]),
+        seconds=float(document["seconds"]),
+        processor_seconds=float(document["processor_seconds"]),
+        peak_memory_bytes=int(document["peak_memory_bytes"]),
+    )
 
 
 def _mu_text(mu: float) -> str:
