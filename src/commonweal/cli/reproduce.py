@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -17,12 +16,15 @@ from commonweal.cli.mu_list import parse_mus
 from commonweal.cli.run import INTERRUPTED
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
-from commonweal.experiments.machine import core_count
+from commonweal.experiments.machine import core_count, cpu_kind
 from commonweal.experiments.paper import REPLICATION_COUNT, chosen_experiments
 from commonweal.experiments.shipped import load
 
 if TYPE_CHECKING:
     from commonweal.experiments.reproduce import Workers
+    from commonweal.records import ContributionRule
+
+_REPLICATION_LIMIT = 99_999  # files of replications are numbered with five digits
 
 
 class Backend(StrEnum):
@@ -57,13 +59,16 @@ def reproduce_command(
     ] = ContributionRules.CLIP,
     workers: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Processes, one a core if left out; the result is the same.", show_default=False),
+        typer.Option(
+            metavar="N", help="At a time, one a core if left out; the result is the same.", show_default=False
+        ),
     ] = None,
     backend: Annotated[
         Backend, typer.Option(help="This machine's processes, or the workers of a running Ray cluster.")
     ] = Backend.LOCAL,
     ray_address: Annotated[
-        str, typer.Option(metavar="ADDRESS", envvar="RAY_ADDRESS", help="Of the cluster: host:port; auto: the one here.")
+        str,
+        typer.Option(metavar="ADDRESS", envvar="RAY_ADDRESS", help="Of the cluster, host:port; auto: the one here."),
     ] = "auto",
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the results are, or go.")] = Path("out/reproduction"),
     data: Annotated[
@@ -81,8 +86,11 @@ def reproduce_command(
     Example: commonweal reproduce label-noise --replications 20 --out out/paper
     """
     names = chosen_experiments(experiments or [])
-    if replications < 1:
-        raise InputError(f"--replications must be a whole number >= 1, got {replications}; the paper has 100")
+    if not 1 <= replications <= _REPLICATION_LIMIT:
+        raise InputError(
+            f"--replications must be a whole number from 1 to {_REPLICATION_LIMIT}, got {replications}; the paper has "
+            f"{REPLICATION_COUNT}"
+        )
     if workers is not None and workers < 1:
         raise InputError(f"--workers must be a whole number >= 1, got {workers}; leave it out for one a core")
     mus = parse_mus(mu)
@@ -91,7 +99,9 @@ def reproduce_command(
         from commonweal.data.sources import find_directory
         from commonweal.experiments.reproduce import Request, carry_out, plan, result_directory
 
-    rules = ("clip", "raw") if contributions is ContributionRules.BOTH else (contributions.value,)
+    rules: tuple[ContributionRule, ...] = ("clip", "raw")
+    if contributions is not ContributionRules.BOTH:
+        rules = ("raw",) if contributions is ContributionRules.RAW else ("clip",)
     request = Request(
         scenarios={name: load(name) for name in names},
         replication_count=replications,
@@ -106,34 +116,38 @@ def reproduce_command(
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, on_interrupt)
+    view: ReproductionView | None = None
     with result_directory(out):
-        planned = plan(request, out)
-        view = ReproductionView(planned, request)
         try:
-            with _workers(backend, workers, ray_address) as chosen, view.shown():
+            planned = plan(request, out, cpu_kind=cpu_kind() if backend is Backend.LOCAL else None)
+            view = ReproductionView(planned, request)
+            is_done = not planned.tasks  # then nobody needs to be asked
+            with _local(workers) if is_done else _workers(backend, workers, ray_address) as chosen, view.shown():
                 written = carry_out(request, planned, out, chosen, on_result=view.on_result)
         except BaseException:
             if not interrupts:  # an interrupt may surface as an error of whatever it interrupted
                 raise
-            print(
-                f"\ninterrupted: {view.done_count} of {view.total_count} replications are safe in {out}; "
-                "run the same command to continue",
-                file=sys.stderr,
-            )
+            safe = f"{view.done_count} of {view.total_count} replications are safe in {out}" if view else "nothing done"
+            print(f"\ninterrupted: {safe}; run the same command to continue", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
     print(f"results: {written}")
 
 
-@contextmanager
-def _workers(backend: Backend, count: int | None, ray_address: str) -> Iterator[Workers]:
+def _workers(backend: Backend, count: int | None, ray_address: str) -> AbstractContextManager[Workers]:
     """Whoever computes, until the block ends."""
-    if backend is Backend.RAY:
-        with needed_for("the Ray backend"):
-            from commonweal.experiments.ray_workers import ray_cluster
+    if backend is Backend.LOCAL:
+        return _local(count)
+    try:
+        from commonweal.experiments.ray_workers import ray_cluster
+    except ImportError as error:
+        raise InputError(
+            f"--backend ray needs a package of an extra, got no {error.name or error}; pip install 'commonweal[ray]'"
+        ) from None
+    return ray_cluster(ray_address, worker_count=count)
 
-        with ray_cluster(ray_address, worker_count=count) as workers:
-            yield workers
-    else:
+
+def _local(count: int | None) -> AbstractContextManager[Workers]:
+    with needed_for("a reproduction"):
         from commonweal.experiments.local_workers import replicate_locally
 
-        yield partial(replicate_locally, worker_count=count or core_count())
+    return nullcontext(partial(replicate_locally, worker_count=count or core_count()))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from commonweal.experiments.reproduce import Plan, Request
 from commonweal.experiments.result_set import StoredReplication
@@ -17,18 +18,19 @@ class ReproductionView:
 
     def __init__(self, planned: Plan, request: Request) -> None:
         self.total_count = len(request.scenarios) * request.replication_count
-        self.done_count = self.total_count - len(planned.tasks)
+        self.done_count = self._done_before = self.total_count - len(planned.tasks)
+        self._started = time.monotonic()
         self._console = Console(stderr=True, highlight=False, emoji=False)
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("left:"), TimeRemainingColumn(elapsed_when_finished=True), console=self._console,
-            speed_estimate_period=3600,
+            TextColumn("{task.fields[left]}"), console=self._console,
         )  # fmt: skip
-        self._task = self._bar.add_task("replications", total=self.total_count, completed=self.done_count)
+        self._task = self._bar.add_task("replications", total=self.total_count, completed=self.done_count, left="")
 
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Show the view until all is done."""
+        self._started = time.monotonic()
         if self.done_count:
             self._console.print(f"{self.done_count} of {self.total_count} replications are there already")
         if not self._console.is_terminal:
@@ -40,12 +42,20 @@ class ReproductionView:
     def on_result(self, stored: StoredReplication) -> None:
         """A replication is on disk."""
         self.done_count += 1
-        self._bar.update(self._task, completed=self.done_count)
+        left = self._left()
+        self._bar.update(self._task, completed=self.done_count, left=left)
         if not self._console.is_terminal:
-            left = self._bar.tasks[0].time_remaining
-            eta = "" if left is None else f", about {left / 60:.0f} min left"
             self._console.print(
                 f"{self.done_count}/{self.total_count}: replication {stored.replication} of "
-                f"{stored.origin.experiment}, {stored.held_count} rounds in {stored.seconds:.0f} s{eta}",
+                f"{stored.origin.experiment}, {stored.held_count} rounds in {stored.seconds:.0f} s"
+                + (f", {left}" if left else ""),
                 soft_wrap=True,
             )
+
+    def _left(self) -> str:
+        """If those to come take as long as those since the start."""
+        seconds_each = (time.monotonic() - self._started) / (self.done_count - self._done_before)
+        minutes = round(seconds_each * (self.total_count - self.done_count) / 60)
+        if minutes < 60:
+            return f"about {minutes} min left" if minutes else ""
+        return f"about {minutes // 60} h {minutes % 60:02d} min left"
