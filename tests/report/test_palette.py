@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from commonweal.report.palette import DARK, client_styles
+from commonweal.report.palette import DARK, HELD, NOT_HELD, UNDECIDED, client_styles, mu_styles
 
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
 SEEN_BY = {
@@ -23,6 +24,7 @@ SEEN_BY = {
         [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
     ),
 }
+MU_COLOURS = [style.colour for style in mu_styles([0.01, 0.02, 0.05, 0.1, 0.2]).values()]
 LIGHT_COLOURS = [style.colour for style in client_styles([str(place) for place in range(6)]).values()]
 
 
@@ -53,8 +55,34 @@ def test_six_clients_can_be_told_apart(reader, page):
     assert closest > 15, closest  # 2.3 is just noticeable side by side
 
 
+@pytest.mark.parametrize("reader", SEEN_BY)
+@pytest.mark.parametrize("page", ["light", "dark"])
+def test_the_larger_mu_the_further_from_the_page(reader, page):
+    colours = MU_COLOURS if page == "light" else [DARK[colour] for colour in MU_COLOURS]
+    seen = [lab(SEEN_BY[reader] @ linear(colour)) for colour in colours]
+    lightness = [colour[0] for colour in seen]
+    assert lightness == sorted(lightness, reverse=page == "light")
+    assert min(np.linalg.norm(one - other) for one, other in combinations(seen, 2)) > 14
+
+
+@pytest.mark.parametrize("reader", SEEN_BY)
+@pytest.mark.parametrize("page", ["light", "dark"])
+def test_verdicts_can_be_told_apart(reader, page):
+    colours = [colour if page == "light" else DARK[colour] for colour in (HELD, NOT_HELD, UNDECIDED)]
+    seen = [lab(SEEN_BY[reader] @ linear(colour)) for colour in colours]
+    assert min(np.linalg.norm(one - other) for one, other in combinations(seen, 2)) > 15
+
+
+def test_every_mu_of_a_long_grid_has_a_style_of_its_own():
+    styles = mu_styles([0.0, *(0.01 * place for place in range(1, 14)), math.inf])
+    assert len({(style.colour, str(style.dash), style.marker) for style in styles.values()}) == 15
+    places = [MU_COLOURS.index(style.colour) for mu, style in styles.items() if 0 < mu < math.inf]
+    assert places == sorted(places)
+    assert set(places) == set(range(5))
+
+
 def test_lines_stand_out_from_the_page():
-    for colour in LIGHT_COLOURS:
+    for colour in (*LIGHT_COLOURS, *MU_COLOURS, HELD, NOT_HELD, UNDECIDED):
         assert contrast(colour, "#ffffff") >= 3
         assert contrast(DARK[colour], "#12181c") >= 3
 

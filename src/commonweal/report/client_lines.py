@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from commonweal.records import Chronicle, Estimate
-from commonweal.report.palette import GRID, MUTED, PAPER, ZERO, ClientStyle, client_styles
+from commonweal.report.palette import GRID, MUTED, PAPER, ZERO, LineStyle, client_styles
 from commonweal.report.panels import TEXT_SIZE, WIDE, new_figure, quiet, round_axis
 from commonweal.report.shown_names import shortened
 
@@ -25,7 +25,7 @@ class _Line:
     """One client's figure by round, and how its story ends."""
 
     points: Mapping[int, Estimate]
-    style: ClientStyle
+    style: LineStyle
     left: bool  # eliminated after its last point
 
 

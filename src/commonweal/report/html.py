@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
 from commonweal.atomic_write import write_atomically
 from commonweal.records import Chronicle
 from commonweal.report import overview
 from commonweal.report.client_section import client_link, client_section, fate
-from commonweal.report.inline_svg import colour_variables
 from commonweal.report.markup import definitions, text
 from commonweal.report.number_text import counted
+from commonweal.report.shell import page_from
 from commonweal.report.terms import TERMS
 
 
@@ -25,16 +21,8 @@ def write_report(chronicle: Chronicle, path: Path) -> None:
 
 def to_page(chronicle: Chronicle) -> str:
     """The whole page. Values put into the template are markup; what they hold of a user's has been escaped."""
-    style = Template(_part("style.css")).substitute(
-        light=colour_variables(dark=False), dark=colour_variables(dark=True)
-    )
-    script = _part("script.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return Template(_part("page.html")).substitute(
-        # The browser itself then refuses any other script and any request.
-        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'",
-        style=style,
-        script=script,
+    return page_from(
+        "page.html",
         name=text(chronicle.name),
         description=text(chronicle.description),
         sentence=text(chronicle.sentence),
@@ -59,7 +47,3 @@ def to_page(chronicle: Chronicle) -> str:
         terms=definitions(TERMS, "terms"),
         client_count=counted(len(chronicle.clients), "client"),
     )
-
-
-def _part(name: str) -> str:
-    return (files("commonweal.report") / "page" / name).read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from commonweal.report.drawing import rendered
 from commonweal.report.palette import DARK
+from commonweal.report.panels import NARROW, WIDE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,6 +40,14 @@ def inline_svg(make: Callable[[], Figure], *, name: str, title: str, css_class: 
         "viewBox": box, "width": width, "height": height, "class": css_class, "role": "img", "aria-label": title,
     }  # fmt: skip
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def in_both_widths(draw: Callable[[float], Figure], *, name: str, title: str) -> str:
+    """A figure in two drawings, for wide and for narrow pages; the style sheet shows one of them."""
+    return "".join(
+        inline_svg(lambda width=width: draw(width), name=f"{name}-{kind}", title=title, css_class=f"figure {kind}")  # type: ignore[misc]
+        for kind, width in (("wide", WIDE), ("narrow", NARROW))
+    )
 
 
 def colour_variables(*, dark: bool) -> str:

@@ -10,10 +10,10 @@ from commonweal.records import Chronicle, ChronicleRound
 from commonweal.report import figures
 from commonweal.report.client_section import client_link, fate
 from commonweal.report.decision_map_figures import MAPS_SHOWN, decision_map_of, telling_rounds
-from commonweal.report.inline_svg import inline_svg
+from commonweal.report.inline_svg import in_both_widths, inline_svg
 from commonweal.report.markup import amount_markup, definitions, estimate_markup, name_markup, row, table, term, text
 from commonweal.report.number_text import MISSING, counted, decimals_for, number, with_error
-from commonweal.report.panels import NARROW, WIDE
+from commonweal.report.panels import NARROW
 from commonweal.report.payment_figures import payment_totals
 
 if TYPE_CHECKING:
@@ -60,11 +60,8 @@ def _split(figure: str, note: str) -> tuple[str, str]:
 def figure(chronicle: Chronicle, name: str) -> str:
     """A figure in two drawings, for wide and for narrow pages; the style sheet shows one of them."""
     picture = next(each for each in figures.pictures(chronicle) if each.name == name)
-    drawings = (
-        inline_svg(_at(picture, width), name=f"{name}-{kind}", title=picture.title, css_class=f"figure {kind}")
-        for kind, width in (("wide", WIDE), ("narrow", NARROW))
-    )
-    return f'<figure id="figure-{name}">{"".join(drawings)}</figure>'
+    drawings = in_both_widths(picture.draw, name=name, title=picture.title)
+    return f'<figure id="figure-{name}">{drawings}</figure>'
 
 
 def tile(chronicle: Chronicle, name: str) -> str:

@@ -1,11 +1,13 @@
-"""One look for every picture: inks, and for each client a colour, a dash and a marker that stay its own.
+"""One look for every picture: inks, and for each client or mu a colour, a dash and a marker that stay its own.
 
-Six colours can be told apart by colour-blind readers on white and on near-black; from the seventh client on they
-come again with another dash and marker. `DARK` gives each colour's counterpart on a dark page.
+Six colours of clients can be told apart by colour-blind readers on white and on near-black; from the seventh client on
+they come again with another dash and marker. The colours of mu leave the page's brightness step by step. `DARK` gives
+each colour's counterpart on a dark page.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +15,11 @@ from typing import Any
 INK, MUTED, GRID, PAPER = "#22313a", "#5b6b75", "#dde3e6", "#fefefe"
 STAYS, LEAVES = "#2a7f8e", "#e9c9bd"
 ZERO = "#97a3ab"  # where gain turns into loss
+HELD, NOT_HELD, UNDECIDED = "#0b6f86", "#c2410c", "#57524a"  # what became of a claim
 
 _CLIENT_COLOURS = ("#0a55b0", "#dd6500", "#00916a", "#b8499a", "#7a5212", "#4c4650")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2)))
+_MU_COLOURS = ("#d97a1a", "#c2473f", "#93317f", "#54278f", "#17174f")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 DARK = {
@@ -23,26 +27,46 @@ DARK = {
     ZERO: "#6c7b85",
     "#0a55b0": "#5b9dfa", "#dd6500": "#e07d38", "#00916a": "#2bd48c", "#b8499a": "#cf8dc5", "#7a5212": "#ecd03f",
     "#4c4650": "#d8e2e0",
+    HELD: "#4fb9d0", NOT_HELD: "#f58a4b", UNDECIDED: "#b7b2a8",
+    "#d97a1a": "#a35a1e", "#c2473f": "#d66e68", "#93317f": "#d490c8", "#54278f": "#b3c0f8", "#17174f": "#f2f8ff",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientStyle:
-    """How one client is drawn, wherever it is drawn."""
+class LineStyle:
+    """How one client or one mu is drawn, wherever it is drawn."""
 
     colour: str
     dash: Any  # as matplotlib takes it
-    marker: str
+    marker: str | None
 
 
-def client_styles(clients: Sequence[str]) -> dict[str, ClientStyle]:
+def client_styles(clients: Sequence[str]) -> dict[str, LineStyle]:
     """By place among all clients that ever were members, so that no picture gives a client another colour."""
     styles = {}
     for place, client in enumerate(clients):
         turn, colour = divmod(place, len(_CLIENT_COLOURS))
-        styles[client] = ClientStyle(
+        styles[client] = LineStyle(
             colour=_CLIENT_COLOURS[colour],
             dash=_DASHES[turn % len(_DASHES)],
             marker=_MARKERS[(colour + turn) % len(_MARKERS)],
         )
     return styles
+
+
+def mu_styles(mus: Sequence[float]) -> dict[float, LineStyle]:
+    """By place among all μ of a grid; the baselines 0 and inf, dashed and dotted in ink, are not of the scale."""
+    styles = {
+        0.0: LineStyle(colour=INK, dash=(0, (5, 2)), marker=None),
+        math.inf: LineStyle(colour=INK, dash=(0, (1, 1.3)), marker=None),
+    }
+    scale = sorted(mu for mu in mus if mu not in styles)
+    count, last = len(_MU_COLOURS), len(_MU_COLOURS) - 1
+    used: list[int] = []
+    for place, mu in enumerate(scale):
+        few = len(scale) <= count  # then spread over the whole scale
+        colour = round(place * last / max(len(scale) - 1, 1)) if few else place * count // len(scale)
+        dash = _DASHES[used.count(colour) % len(_DASHES)]
+        styles[mu] = LineStyle(colour=_MU_COLOURS[colour], dash=dash, marker=_MARKERS[place % len(_MARKERS)])
+        used.append(colour)
+    return {mu: styles[mu] for mu in mus}

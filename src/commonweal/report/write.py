@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from commonweal.report.panels import WIDE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_TITLE_HEIGHT = 24.0  # points
+
 
 def write_all(chronicle: Chronicle, directory: Path) -> list[Path]:
     """Write history.json, report.html and figures/*.png, *.svg into an existing folder; returns what was written."""
@@ -30,7 +33,12 @@ def write_all(chronicle: Chronicle, directory: Path) -> list[Path]:
 
 
 def write_figures(chronicle: Chronicle, directory: Path) -> list[Path]:
-    """Write each figure as PNG and SVG; the folder is made."""
+    """Write each figure of a chronicle as PNG and SVG; the folder is made."""
+    return write_pictures(pictures(chronicle), directory)
+
+
+def write_pictures(shown: Iterable[Picture], directory: Path) -> list[Path]:
+    """Write each picture as PNG and SVG; the folder is made."""
     try:
         directory.mkdir(exist_ok=True)
     except OSError as error:
@@ -38,10 +46,10 @@ def write_figures(chronicle: Chronicle, directory: Path) -> list[Path]:
             f"the figures' folder must be writable, got {error.strerror} for {str(directory)!r}; choose another place"
         ) from None
     written = []
-    for picture in pictures(chronicle):
+    for picture in shown:
         for kind in ("png", "svg"):
             path = directory / f"{picture.name}.{kind}"
-            content = rendered(lambda shown=picture: _titled(shown), kind, name=picture.name)  # type: ignore[misc]
+            content = rendered(lambda drawn=picture: _titled(drawn), kind, name=picture.name)  # type: ignore[misc]
             write_atomically(path, content, what="the picture")
             written.append(path)
     return written
@@ -50,5 +58,6 @@ def write_figures(chronicle: Chronicle, directory: Path) -> list[Path]:
 def _titled(picture: Picture) -> Figure:
     """On a page the heading is the title; a file goes out alone."""
     figure = picture.draw(WIDE)
+    figure.set_figheight(figure.get_figheight() + _TITLE_HEIGHT / 72)
     figure.suptitle(picture.title, x=0.01, ha="left", fontsize=11, color=INK)
     return figure
