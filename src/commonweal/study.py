@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from commonweal.records import ContributionRule, MuRange
 
 Verdict = Literal["held", "not held", "undecided"]
+VERDICTS: tuple[Verdict, ...] = ("held", "not held", "undecided")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

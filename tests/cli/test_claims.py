@@ -18,7 +18,7 @@ from commonweal.experiments.outcomes import Outcomes, gather
 from commonweal.experiments.paper import MUS
 from commonweal.experiments.replication import Replication, Task
 from commonweal.experiments.result_set import RESULTS, read_results, write_replication, write_results
-from commonweal.experiments.rows import SCHEMA
+from commonweal.experiments.row_schema import SCHEMA
 from commonweal.experiments.shipped import load
 from tests.experiments.invented_outcomes import Script
 

@@ -80,6 +80,9 @@ def reproduce_command(
     mixed_cpus: Annotated[
         bool, typer.Option("--mixed-cpus", help="Accept results of several kinds of processors in DIR.")
     ] = False,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Compute only; the next run without this writes the report.")
+    ] = False,
 ) -> None:
     """Reproduce the paper's experiments. Run it again to continue, or to add replications and mu.
 
@@ -95,9 +98,11 @@ def reproduce_command(
         raise InputError(f"--workers must be a whole number >= 1, got {workers}; leave it out for one a core")
     mus = parse_mus(mu)
     with needed_for("a reproduction"):
-        from commonweal.cli.reproduce_view import ReproductionView
+        from commonweal.cli.reproduce_view import ReproductionView, verdict_line
         from commonweal.data.sources import find_directory
+        from commonweal.experiments.make_study import make_study
         from commonweal.experiments.reproduce import Request, carry_out, plan, result_directory
+        from commonweal.report.study.page import write_study
 
     rules: tuple[ContributionRule, ...] = ("clip", "raw")
     if contributions is not ContributionRules.BOTH:
@@ -123,14 +128,22 @@ def reproduce_command(
             view = ReproductionView(planned, request)
             is_done = not planned.tasks  # then nobody needs to be asked
             with _local(workers) if is_done else _workers(backend, workers, ray_address) as chosen, view.shown():
-                written = carry_out(request, planned, out, chosen, on_result=view.on_result)
+                written = [carry_out(request, planned, out, chosen, on_result=view.on_result)]
+            if not no_report:
+                with view.reporting():
+                    study = make_study(out, request.data_directory)
+                    written += write_study(study, out)
         except BaseException:
             if not interrupts:  # an interrupt may surface as an error of whatever it interrupted
                 raise
             safe = f"{view.done_count} of {view.total_count} replications are safe in {out}" if view else "nothing done"
             print(f"\ninterrupted: {safe}; run the same command to continue", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
-    print(f"results: {written}")
+    if not no_report:
+        print(verdict_line(study.findings, out))
+    for path in written:
+        if path.name in ("results.parquet", "report.html"):
+            print(f"{path.stem}: {path}")
 
 
 def _workers(backend: Backend, count: int | None, ray_address: str) -> AbstractContextManager[Workers]:

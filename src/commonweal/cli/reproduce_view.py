@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from commonweal.experiments.reproduce import Plan, Request
 from commonweal.experiments.result_set import StoredReplication
+from commonweal.study import VERDICTS, Finding
 
 
 class ReproductionView:
@@ -52,6 +55,12 @@ class ReproductionView:
                 soft_wrap=True,
             )
 
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """While claims are tested and figures drawn, which takes a minute or so."""
+        with self._console.status("testing claims, drawing figures"):
+            yield
+
     def _left(self) -> str:
         """If those to come take as long as those since the start."""
         seconds_each = (time.monotonic() - self._started) / (self.done_count - self._done_before)
@@ -59,3 +68,10 @@ class ReproductionView:
         if minutes < 60:
             return f"about {minutes} min left" if minutes else ""
         return f"about {minutes // 60} h {minutes % 60:02d} min left"
+
+
+def verdict_line(findings: Sequence[Finding], directory: Path) -> str:
+    """How many claims came out how, and where to read on."""
+    counts = Counter(finding.verdict for finding in findings)
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
+    return f"claims: {told}; `commonweal claims {directory}` lists them" if findings else "claims: none could be tested"

@@ -13,7 +13,14 @@ from pathlib import Path
 import commonweal
 
 _ROOMS = ("data", "learning", "valuation", "decision", "federation", "scenario", "simulation")
-_MODULES = ("records.py", "seeds.py", "experiments/leniencies.py", "experiments/rows.py", "experiments/sweep.py")
+_MODULES = (
+    "records.py",
+    "seeds.py",
+    "experiments/leniencies.py",
+    "experiments/row_schema.py",
+    "experiments/rows.py",
+    "experiments/sweep.py",
+)
 _LIBRARIES = ("numpy", "torch")
 
 

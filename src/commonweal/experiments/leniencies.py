@@ -6,10 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Literal, Protocol
 
 from commonweal.decision.decide import decide_figures, mu_path_of_figures
 from commonweal.records import Figures, MuRange, Rules
+
+Mus = tuple[float, ...] | Literal["all"]
+"""As asked for: values of μ in rising order, or the whole axis."""
 
 
 class Leniencies(Protocol):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import pyarrow as pa
 
@@ -15,16 +14,13 @@ from commonweal.data.holdings import Holdings
 from commonweal.data.samples import Samples
 from commonweal.data.sources import load_source
 from commonweal.experiments.code_version import code_version
-from commonweal.experiments.leniencies import WHOLE_AXIS, Grid, Leniencies
+from commonweal.experiments.leniencies import WHOLE_AXIS, Grid, Leniencies, Mus
 from commonweal.experiments.machine import cpu_kind, peak_memory_bytes
 from commonweal.experiments.rows import to_table
 from commonweal.experiments.sweep import Past, sweep
 from commonweal.records import ContributionRule
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
-
-Mus = tuple[float, ...] | Literal["all"]
-"""Values of μ in rising order, or the whole axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ from commonweal.data.samples import Samples
 from commonweal.data.sources import load_source
 from commonweal.errors import InputError
 from commonweal.experiments.code_version import code_version
-from commonweal.experiments.replication import Mus, Replication, Task
+from commonweal.experiments.leniencies import Mus
+from commonweal.experiments.replication import Replication, Task
 from commonweal.experiments.result_set import (
     Origin,
     StoredReplication,

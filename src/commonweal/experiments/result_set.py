@@ -12,19 +12,22 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
+from commonweal.experiments.leniencies import Mus
 from commonweal.experiments.paper import EVERY_ONE
-from commonweal.experiments.replication import Mus, Replication
-from commonweal.experiments.rows import SCHEMA
+from commonweal.experiments.row_schema import SCHEMA
 from commonweal.records import ContributionRule
 from commonweal.scenario.document import digest
 from commonweal.scenario.spec import Scenario
+
+if TYPE_CHECKING:  # it brings torch, which reading results does not need
+    from commonweal.experiments.replication import Replication
 
 FORMAT = "commonweal.results/1"
 RESULTS = "results.parquet"
