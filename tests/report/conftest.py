@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from commonweal.report.study.page import write_study
 from commonweal.report.write import write_all
-from tests.report import chronicles
+from tests.report import artificial_study, chronicles
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +26,17 @@ def hospitals_folder(hospitals, tmp_path_factory):
 def unusual(request):
     """Chronicles at the edges: one round, nobody left, nothing known, names that break out."""
     return getattr(chronicles, request.param)()
+
+
+@pytest.fixture(scope="session")
+def study():
+    return artificial_study.study()
+
+
+@pytest.fixture(scope="session")
+def study_folders(tmp_path_factory):
+    """Everything that is written of each artificial study."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("study", "bare", "rude")}
+    for name, folder in folders.items():
+        write_study(getattr(artificial_study, name)(), folder)
+    return folders

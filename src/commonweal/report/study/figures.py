@@ -1,0 +1,93 @@
+"""All pictures of a study, by name: of the whole, and of each experiment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from commonweal.report.figures import Picture
+from commonweal.report.study.contact_sheet import contact_sheet
+from commonweal.report.study.durations import durations
+from commonweal.report.study.forest import forest
+from commonweal.report.study.frontier import frontier
+from commonweal.report.study.over_mu import over_mu
+from commonweal.report.study.over_rounds import tsfi_over_rounds, tsw_over_rounds
+from commonweal.study import ExperimentStudy, Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Draw = Callable[[Sequence[ExperimentStudy], float], "Figure"]
+
+
+def pictures(study: Study) -> dict[str, Picture]:
+    """All that goes to the figures folder, in the order in which a reader meets them."""
+    made = [*_of_the_whole(study)]
+    for experiment, slug in zip(study.experiments, slugs(study), strict=True):
+        made += _of_one(experiment, slug)
+    return {picture.name: picture for picture in made}
+
+
+def data_notes(study: Study) -> dict[str, str]:
+    """By experiment, where there is something to note."""
+    return {each.name: each.data_note for each in study.experiments if each.data_note}
+
+
+def slugs(study: Study) -> list[str]:
+    """Each experiment's name as a part of file names and links."""
+    found: list[str] = []
+    for place, experiment in enumerate(study.experiments, start=1):
+        slug = re.sub(r"[^a-z0-9]+", "-", experiment.name.lower()).strip("-")[:40]
+        found.append(slug if slug and slug not in found else f"{slug or 'experiment'}-{place}")
+    return found
+
+
+def _of_the_whole(study: Study) -> list[Picture]:
+    made: list[Picture] = []
+    notes: Mapping[str, str] = data_notes(study)
+    if study.sheets:
+        made.append(
+            Picture(
+                name="samples",
+                title="Ten samples of each data set",
+                draw=lambda width: contact_sheet(study.sheets, width),
+            )
+        )
+    if study.findings:
+        made.append(
+            Picture(
+                name="claims",
+                title="What became of each claim: intervals beside their thresholds, each effect on a scale of its own",
+                draw=lambda width: forest(study.findings, notes, width),
+            )
+        )
+    for name, title, draw in (
+        ("durations", "How long clients took part, by mu", durations),
+        ("tsw", "TSW after each round, by mu", tsw_over_rounds),
+        ("tsfi", "TSFI after each round, by mu", tsfi_over_rounds),
+        ("frontier", "Welfare and fairness along mu; stars are recommended", frontier),
+    ):
+        made.append(_picture(name, title, draw, study.experiments))
+    return made
+
+
+def _of_one(experiment: ExperimentStudy, slug: str) -> list[Picture]:
+    made = [
+        _picture(f"{slug}-durations", "How long clients took part, by mu", durations, [experiment]),
+        _picture(f"{slug}-tsw", "TSW after each round, by mu", tsw_over_rounds, [experiment]),
+        _picture(f"{slug}-tsfi", "TSFI after each round, by mu", tsfi_over_rounds, [experiment]),
+    ]
+    if experiment.steps:
+        made.append(
+            Picture(
+                name=f"{slug}-axis",
+                title="Outcome on the whole axis of mu",
+                draw=lambda width: over_mu(experiment, width),
+            )
+        )
+    return made
+
+
+def _picture(name: str, title: str, draw: Draw, experiments: Sequence[ExperimentStudy]) -> Picture:
+    return Picture(name=name, title=title, draw=lambda width: draw(experiments, width))

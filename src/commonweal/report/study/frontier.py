@@ -1,0 +1,108 @@
+"""Welfare against fairness along mu: what one costs the other, and which mu is recommended."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from commonweal.report.palette import GRID, INK, MUTED, PAPER, STAYS, mu_styles
+from commonweal.report.panels import TEXT_SIZE, WIDE, amount_text, quiet
+from commonweal.report.study.label_places import label_offsets
+from commonweal.report.study.mu_text import mu_text, recommendation_sentence
+from commonweal.report.study.panel_grid import SMALL, panel_grid, wrapped
+from commonweal.study import ExperimentStudy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_RECOMMENDED = "*"
+
+
+def frontier(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
+    """Points are the grid's μ, the line is the whole axis; stars are recommended, with a sentence each below."""
+    panel_width = width / 2 if len(experiments) > 1 and width >= WIDE else width
+    sentences = [_sentences(experiment, panel_width) for experiment in experiments]
+    below = max(12.5 * (text.count("\n") + 1) + 8 if text else 0.0 for text in sentences)
+    figure, panels = panel_grid(experiments, width, height=200.0, legend=below)
+    for axes, experiment, text in zip(panels, experiments, sentences, strict=True):
+        _panel(axes, experiment)
+        axes.annotate(
+            text, (0, 0), (0, -36), xycoords="axes fraction", textcoords="offset points", va="top", fontsize=SMALL,
+            color=INK, annotation_clip=False,
+        )  # fmt: skip
+    figure.draw_without_rendering()  # so that it is known where the points lie
+    for axes, experiment in zip(panels, experiments, strict=True):
+        _labels(axes, experiment)
+    return figure
+
+
+def _sentences(experiment: ExperimentStudy, width: float) -> str:
+    lines = []
+    for letter, recommendation in zip(string.ascii_lowercase, experiment.recommendations, strict=False):
+        first, *rest = wrapped(recommendation_sentence(recommendation), width - 90)
+        lines += [f"{letter}\u2003{first}", *(f"\u2003\u2002{line}" for line in rest)]  # a page would collapse spaces
+    return "\n".join(lines)
+
+
+def _panel(axes: Axes, experiment: ExperimentStudy) -> None:
+    if experiment.steps:
+        along = [(step.tsfi.value, step.tsw.value) for step in experiment.steps]
+        axes.plot(*zip(*along, strict=True), color=MUTED, linewidth=1, alpha=0.7)
+    styles = mu_styles([outcome.mu for outcome in experiment.outcomes])
+    for outcome in experiment.outcomes:
+        fairness, welfare, style = outcome.tsfi[-1], outcome.tsw[-1], styles[outcome.mu]
+        axes.hlines(welfare.value, fairness.lower, fairness.upper, color=style.colour, linewidth=1.2, alpha=0.35)
+        axes.vlines(fairness.value, welfare.lower, welfare.upper, color=style.colour, linewidth=1.2, alpha=0.35)
+        axes.plot(
+            [fairness.value], [welfare.value], marker=style.marker or ("s" if outcome.mu else "X"), color=style.colour,
+            markersize=6.5 if style.marker else 8, markeredgecolor=PAPER, zorder=3,
+        )  # fmt: skip
+    for fairness_value, welfare_value in _recommended(experiment):
+        axes.plot(
+            [fairness_value], [welfare_value], marker=_RECOMMENDED, markersize=13, color=STAYS, markeredgecolor=PAPER,
+            zorder=4,
+        )  # fmt: skip
+    quiet(axes)
+    axes.margins(0.1)
+    axes.grid(color=GRID, linewidth=0.8)
+    axes.locator_params(nbins=5)
+    axes.yaxis.set_major_formatter(lambda value, _: amount_text(value))
+    axes.set_xlabel("final TSFI", fontsize=TEXT_SIZE, color=MUTED)
+    axes.set_ylabel("final TSW", fontsize=TEXT_SIZE, color=MUTED)
+
+
+def _recommended(experiment: ExperimentStudy) -> dict[tuple[float, float], str]:
+    """Letters by place; several targets may lead to the same μ."""
+    letters: dict[tuple[float, float], str] = {}
+    for letter, recommendation in zip(string.ascii_lowercase, experiment.recommendations, strict=False):
+        if recommendation.step is not None:
+            place = (recommendation.step.tsfi.value, recommendation.step.tsw.value)
+            letters[place] = f"{letters[place]}, {letter}" if place in letters else letter
+    return letters
+
+
+def _labels(axes: Axes, experiment: ExperimentStudy) -> None:
+    """Letters of the recommended, then the grid's μ."""
+    recommended = _recommended(experiment)
+    labels = [*recommended.values(), *(mu_text(outcome.mu) for outcome in experiment.outcomes)]
+    points = [*recommended, *((outcome.tsfi[-1].value, outcome.tsw[-1].value) for outcome in experiment.outcomes)]
+    to_points = 72 / axes.figure.dpi
+    box = axes.get_window_extent()
+    offsets = label_offsets(
+        [tuple(to_points * part for part in axes.transData.transform(point)) for point in points],
+        [(5.8 * len(label) + 3, 11.0) for label in labels],
+        inside=(to_points * box.x0, to_points * box.y0, to_points * box.x1, to_points * box.y1),
+    )
+    leader = {"arrowstyle": "-", "color": MUTED, "linewidth": 0.6, "shrinkA": 4, "shrinkB": 3}
+    for place, (label, point, offset) in enumerate(zip(labels, points, offsets, strict=True)):
+        starred = place < len(recommended)
+        far = math.hypot(*offset) > 17
+        axes.annotate(
+            label, point, offset, textcoords="offset points", ha="center", va="center", fontsize=SMALL, zorder=5,
+            color=STAYS if starred else INK, fontweight="bold" if starred else "normal",
+            bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 0.4},
+            arrowprops=leader if far else None,
+        )  # fmt: skip

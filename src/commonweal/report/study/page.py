@@ -1,0 +1,80 @@
+"""Everything a reader is given of a study, into one folder: a page, figures, and numbers for programs and people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from commonweal.atomic_write import write_atomically
+from commonweal.errors import InputError
+from commonweal.report.figures import Picture
+from commonweal.report.markup import definitions, text
+from commonweal.report.shell import page_from
+from commonweal.report.study import sections, tables
+from commonweal.report.study.figures import data_notes, pictures, slugs
+from commonweal.report.study.markdown import to_markdown
+from commonweal.report.study.summary_json import to_document, write_summary
+from commonweal.report.study.terms import STUDY_TERMS
+from commonweal.report.write import write_pictures
+from commonweal.study import Study
+
+
+def write_study(study: Study, directory: Path) -> list[Path]:
+    """Write summary.json, summary.md, report.html and figures/*.png, *.svg into an existing folder; returns them."""
+    if not directory.is_dir():
+        raise InputError(f"the report's folder must exist, got {str(directory)!r}; create it first")
+    document = to_document(study)
+    summary, tables_file, page = (directory / name for name in ("summary.json", "summary.md", "report.html"))
+    write_summary(document, summary)
+    write_atomically(tables_file, to_markdown(document).encode(), what="the summary")
+    write_atomically(page, to_page(study).encode(), what="the report")
+    return [summary, tables_file, page, *write_pictures(pictures(study).values(), directory / "figures")]
+
+
+def to_page(study: Study) -> str:
+    """The whole page; the same study gives the same bytes."""
+    document, shown, notes = to_document(study), pictures(study), data_notes(study)
+    names = slugs(study)
+    links = {e.name: f"experiment-{slug}" for e, slug in zip(study.experiments, names, strict=True)}
+    return page_from(
+        "study.html",
+        title=text(study.title),
+        sentence=text(sections.sentence(study)),
+        notes=sections.notes_box(notes),
+        key_numbers=sections.key_numbers(study),
+        experiment_links=sections.experiment_links(study),
+        intervals=text(f"Shown are {sections.intervals(study)} over replications."),
+        claims=_claims(study, document, shown, links),
+        choices=sections.choices(document),
+        samples=_samples(shown),
+        experiments="\n".join(
+            sections.experiment_section(study, experiment, slug, shown, document)
+            for experiment, slug in zip(study.experiments, names, strict=True)
+        ),
+        frontier=_with_notes(sections.figure(shown["frontier"], caption=shown["frontier"].title), notes)
+        + sections.table_markup(tables.recommendations(document)),
+        cost=sections.table_markup(tables.sweep_cost(document), titled=False)
+        or "<p>No replication followed the whole axis of mu.</p>",
+        facts=sections.facts(study, document),
+        terms=definitions(STUDY_TERMS, "terms"),
+    )
+
+
+def _claims(study: Study, document: Mapping[str, Any], shown: Mapping[str, Picture], links: Mapping[str, str]) -> str:
+    if not study.findings:
+        return "<p>No claim was tested.</p>"
+    picture = shown["claims"]
+    drawn = sections.figure(picture, caption=f"{picture.title}. The dashed line is the threshold.")
+    return sections.claims_table(document, links) + drawn
+
+
+def _samples(shown: Mapping[str, Picture]) -> str:
+    if "samples" not in shown:
+        return ""
+    drawn = sections.figure(shown["samples"], caption=shown["samples"].title)
+    return f'<section id="samples">\n<h2>The data</h2>\n{drawn}\n</section>'
+
+
+def _with_notes(figure: str, notes: Mapping[str, str]) -> str:
+    return figure + sections.notes_markup(f"{name}: {note}" for name, note in notes.items())

@@ -1,0 +1,198 @@
+"""A study as one JSON file, for programs: all of it but the images. `FIELDS` says what each field is.
+
+Fields may be added within a schema version; none is renamed, removed or given another meaning. Keys are sorted, numbers
+are doubles in full, infinity is the string "inf", amounts are in units of utility. The same study gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from commonweal.atomic_write import write_atomically
+from commonweal.report.history_json import range_document
+from commonweal.report.study.mu_text import recommendation_sentence
+from commonweal.study import ExperimentStudy, Finding, Interval, MuOutcome, MuStep, Recommendation, Study, SweepCost
+
+SCHEMA = "commonweal.study/1"
+
+FIELDS = {
+    "schema": "this schema",
+    "title": "of the study",
+    "facts": "for people: text by text; holds the level of the intervals",
+    "experiments[]": "under the settled contribution rule",
+    "alternatives[]": "the same experiments under other contribution rules, with the same fields",
+    "experiments[].name": "of the experiment",
+    "experiments[].description": "of the experiment, for people",
+    "experiments[].data_note": "what must be said wherever its results are shown, or empty",
+    "experiments[].contribution_rule": "clip or raw",
+    "experiments[].clients[]": "names, in order",
+    "experiments[].round_count": "rounds planned",
+    "experiments[].replication_count": "seeded runs",
+    "experiments[].axis_replication_count": "of those, the ones that followed the whole axis of mu",
+    "experiments[].scenario_digest": "of the scenario that was run",
+    "experiments[].outcomes[]": "at each mu of the grid, in rising order",
+    "experiments[].outcomes[].mu": "leniency",
+    "experiments[].outcomes[].replication_count": "over which the intervals are",
+    "experiments[].outcomes[].durations": "interval by client, in rounds",
+    "experiments[].outcomes[].tsw[]": "interval after each round",
+    "experiments[].outcomes[].tsfi[]": "interval after each round",
+    "experiments[].outcomes[].ended_early_share": "of the replications that were left with one client or none",
+    "experiments[].steps[]": "the whole axis of mu in rising order, inf last as a point; empty if it was not followed",
+    "experiments[].steps[].mus": "lower, upper, includes_lower, includes_upper: between these no outcome changes",
+    "experiments[].steps[].durations": "interval by client, in rounds",
+    "experiments[].steps[].tsw": "interval at the end",
+    "experiments[].steps[].tsfi": "interval at the end",
+    "experiments[].recommendations[]": "the mu with the most welfare among those that are fair enough",
+    "experiments[].recommendations[].fairness_target": "the least mean TSFI at the end",
+    "experiments[].recommendations[].step": "a step as above, or null if no mu is that fair",
+    "experiments[].recommendations[].sentence": "the same for people",
+    "experiments[].sweep_cost": "null if no replication followed the whole axis",
+    "experiments[].sweep_cost.replication_count": "over which the means are",
+    "experiments[].sweep_cost.most_lenient": "rounds computed for mu = inf alone, mean",
+    "experiments[].sweep_cost.grid": "rounds computed for all mu of the grid, mean",
+    "experiments[].sweep_cost.whole_axis": "rounds computed for all mu, mean",
+    "experiments[].seconds": "interval, of one replication as it ran",
+    "experiments[].peak_memory_bytes": "the most of any worker",
+    "findings[]": "claims tested under the settled points",
+    "alternative_findings[]": "under others, beside those of the settled points on the same replications; same fields",
+    "findings[].claim": "its number, with a letter for a part of it",
+    "findings[].statement": "what the paper says",
+    "findings[].experiment": "on which it was tested",
+    "findings[].variant": "what differs from the settled points, or empty",
+    "findings[].effect": "what the interval is of, with its unit",
+    "findings[].interval": "interval of the effect",
+    "findings[].threshold": "held if the interval lies above it, not held if it lies at or below it",
+    "findings[].verdict": "held, not held or undecided",
+    "findings[].replication_count": "over which the interval is",
+    "findings[].driver": "why it came out so, or empty",
+    "sheets[]": "of which sources the report shows samples",
+    "sheets[].source": "name of the source",
+    "sheets[].label": "for people; says so where a set is rebuilt",
+    "sheets[].image_count": "samples shown",
+}  # an interval is an object of value, lower and upper
+
+
+def write_summary(document: Mapping[str, Any], path: Path) -> None:
+    write_atomically(path, to_json(document).encode(), what="the summary")
+
+
+def to_json(document: Mapping[str, Any]) -> str:
+    """Indented, but with objects and lists of mere values in one line: else each interval would take five."""
+    return _lines(document, "") + "\n"
+
+
+def to_document(study: Study) -> dict[str, Any]:
+    """The study in the types of JSON."""
+    return {
+        "schema": SCHEMA,
+        "title": study.title,
+        "facts": dict(study.facts),
+        "experiments": [_experiment(experiment) for experiment in study.experiments],
+        "alternatives": [_experiment(experiment) for experiment in study.alternatives],
+        "findings": [_finding(finding) for finding in study.findings],
+        "alternative_findings": [_finding(finding) for finding in study.alternative_findings],
+        "sheets": [
+            {"source": sheet.source, "label": sheet.label, "image_count": len(sheet.images)} for sheet in study.sheets
+        ],
+    }
+
+
+def _experiment(experiment: ExperimentStudy) -> dict[str, Any]:
+    return {
+        "name": experiment.name,
+        "description": experiment.description,
+        "data_note": experiment.data_note,
+        "contribution_rule": experiment.contribution_rule,
+        "clients": list(experiment.clients),
+        "round_count": experiment.round_count,
+        "replication_count": experiment.replication_count,
+        "axis_replication_count": experiment.axis_replication_count,
+        "scenario_digest": experiment.scenario_digest,
+        "outcomes": [_outcome(outcome) for outcome in experiment.outcomes],
+        "steps": [_step(step) for step in experiment.steps],
+        "recommendations": [_recommendation(recommendation) for recommendation in experiment.recommendations],
+        "sweep_cost": None if experiment.sweep_cost is None else _sweep_cost(experiment.sweep_cost),
+        "seconds": _interval(experiment.seconds),
+        "peak_memory_bytes": int(experiment.peak_memory_bytes),
+    }
+
+
+def _outcome(outcome: MuOutcome) -> dict[str, Any]:
+    return {
+        "mu": _number(outcome.mu),
+        "replication_count": outcome.replication_count,
+        "durations": _intervals(outcome.durations),
+        "tsw": [_interval(after) for after in outcome.tsw],
+        "tsfi": [_interval(after) for after in outcome.tsfi],
+        "ended_early_share": _number(outcome.ended_early_share),
+    }
+
+
+def _step(step: MuStep) -> dict[str, Any]:
+    return {
+        "mus": range_document(step.mus),
+        "durations": _intervals(step.durations),
+        "tsw": _interval(step.tsw),
+        "tsfi": _interval(step.tsfi),
+    }
+
+
+def _recommendation(recommendation: Recommendation) -> dict[str, Any]:
+    return {
+        "fairness_target": _number(recommendation.fairness_target),
+        "step": None if recommendation.step is None else _step(recommendation.step),
+        "sentence": recommendation_sentence(recommendation),
+    }
+
+
+def _sweep_cost(cost: SweepCost) -> dict[str, Any]:
+    return {
+        "replication_count": cost.replication_count,
+        "most_lenient": _number(cost.most_lenient),
+        "grid": _number(cost.grid),
+        "whole_axis": _number(cost.whole_axis),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "claim": finding.claim,
+        "statement": finding.statement,
+        "experiment": finding.experiment,
+        "variant": finding.variant,
+        "effect": finding.effect,
+        "interval": _interval(finding.interval),
+        "threshold": _number(finding.threshold),
+        "verdict": finding.verdict,
+        "replication_count": finding.replication_count,
+        "driver": finding.driver,
+    }
+
+
+def _intervals(by_client: Mapping[str, Interval]) -> dict[str, Any]:
+    return {client: _interval(interval) for client, interval in by_client.items()}
+
+
+def _interval(interval: Interval) -> dict[str, Any]:
+    return {"value": _number(interval.value), "lower": _number(interval.lower), "upper": _number(interval.upper)}
+
+
+def _number(value: float) -> float | str:
+    """JSON has no infinity."""
+    value = float(value)
+    assert not math.isnan(value), "a figure of a study is a number"
+    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+
+
+def _lines(value: Any, indent: str) -> str:
+    inner = indent + " "
+    if isinstance(value, Mapping) and any(isinstance(part, Mapping | list) for part in value.values()):
+        parts = (f"{inner}{json.dumps(key, ensure_ascii=False)}: {_lines(value[key], inner)}" for key in sorted(value))
+        return "{\n" + ",\n".join(parts) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(part, Mapping | list) for part in value):
+        return "[\n" + ",\n".join(f"{inner}{_lines(part, inner)}" for part in value) + f"\n{indent}]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True)
