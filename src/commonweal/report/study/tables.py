@@ -13,6 +13,7 @@ from commonweal.report.study.interval_text import interval_text, threshold_text
 from commonweal.report.study.mu_text import mu_label, range_text
 
 Document = Mapping[str, Any]
+_SYMBOLS = {"held": "✓", "not held": "✗", "undecided": "?"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class Table:
 
 def tables_of(document: Document) -> tuple[Table, ...]:
     """In the order in which a reader meets them; those with nothing to show are left out."""
-    made = [claims(document), changed_verdicts(document), alternatives(document)]
+    made = [claims(document), verdicts(document), changed_verdicts(document), alternatives(document)]
     for experiment in (*document["experiments"], *document["alternatives"]):
         made += [durations(experiment), outcomes(experiment)]
     made += [recommendations(document), sweep_cost(document), runs(document), facts(document)]
@@ -49,6 +50,24 @@ def claims(document: Document) -> Table:
         ),
         notes=_notes(document, {finding["experiment"] for finding in document["findings"]}),
     )  # fmt: skip
+
+
+def verdicts(document: Document) -> Table:
+    """Claims by experiments at one glance; what the numbers are of is in the table of claims."""
+    found = document["findings"]
+    experiments = [e["name"] for e in document["experiments"] if any(f["experiment"] == e["name"] for f in found)]
+    cells = {(f["claim"], f["experiment"]): f"{_SYMBOLS[f['verdict']]} {interval_of(f['interval'])}" for f in found}
+    statements = {f["claim"]: f["statement"] for f in found}
+    return Table(
+        name="verdicts",
+        title="Claims by experiment: ✓ held, ✗ not held, ? undecided",
+        headings=("claim", "statement", *experiments),
+        rows=tuple(
+            (claim, statement, *(cells.get((claim, name), "") for name in experiments))
+            for claim, statement in statements.items()
+        ),
+        notes=_notes(document, set(experiments)),
+    )
 
 
 def changed_verdicts(document: Document) -> Table:
@@ -187,7 +206,7 @@ def interval_of(written: Document, *, decimals: int | None = None) -> str:
 
 
 def verdict_text(verdict: str) -> str:
-    return f"{ {'held': '✓', 'not held': '✗', 'undecided': '?'}[verdict] } {verdict}"
+    return f"{_SYMBOLS[verdict]} {verdict}"
 
 
 def _compared(document: Document) -> Sequence[tuple[Document, Document]]:
