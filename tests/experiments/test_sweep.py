@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 
@@ -104,7 +105,7 @@ def test_the_whole_axis_is_covered_once() -> None:
     )
     assert (ranges[0].exact_lower, ranges[0].closed_below) == (0, True)
     assert (ranges[-1].exact_upper, ranges[-1].closed_above) == (math.inf, True)
-    for before, after in zip(ranges, ranges[1:], strict=False):
+    for before, after in pairwise(ranges):
         assert before.exact_upper == after.exact_lower
         assert before.closed_above != after.closed_below
 

@@ -19,7 +19,7 @@ from commonweal.experiments.outcomes import Outcome, Outcomes, gather
 from commonweal.experiments.paper import EVERY_ONE, MUS
 from commonweal.experiments.result_set import StoredReplication, read_results
 from commonweal.experiments.shipped import load
-from commonweal.records import MuRange
+from commonweal.records import ContributionRule, MuRange
 from commonweal.scenario.spec import Scenario
 from commonweal.study import (
     ExperimentStudy,
@@ -33,7 +33,7 @@ from commonweal.study import (
 )
 
 FAIRNESS_TARGETS = (0.8, 0.9, 0.95)
-SETTLED = "clip"  # the contribution rule of our settled points
+SETTLED: ContributionRule = "clip"  # the contribution rule of our settled points
 
 
 def make_study(directory: Path, data_directory: Path | None) -> Study:
@@ -53,8 +53,8 @@ def make_study(directory: Path, data_directory: Path | None) -> Study:
     return Study(
         title="The paper's experiments, reproduced",
         facts=_facts(stored),
-        experiments=by_rule.pop(SETTLED, ()),
-        alternatives=tuple(study for studies in by_rule.values() for study in studies),
+        experiments=by_rule.get(SETTLED, ()),
+        alternatives=tuple(study for rule, studies in by_rule.items() if rule != SETTLED for study in studies),
         findings=findings(outcomes),
         alternative_findings=alternative_findings(outcomes),
         sheets=_sheets([load(name) for name in EVERY_ONE if any(name == key for key, _ in outcomes)], data_directory),
