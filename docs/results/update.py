@@ -1,0 +1,45 @@
+"""Bring the results of a reproduction into this folder: summary, figures, and the tables that README.md quotes.
+
+    python docs/results/update.py out/paper
+
+A quoted table stands between `<!-- table: NAME -->` and `<!-- end of table -->`; a test compares it with the summary.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from commonweal.report.study.markdown import tables
+
+HERE = Path(__file__).parent
+QUOTED = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end of table -->)", re.DOTALL)
+
+SHOWN = re.compile(r"\]\((figures/[^)]+)\)")
+
+
+def quoted(page: str) -> dict[str, str]:
+    """The tables that a page quotes, by name."""
+    return {name: body.strip() for _, name, body, _ in QUOTED.findall(page)}
+
+
+def update(source: Path) -> None:
+    document = json.loads((source / "summary.json").read_text(encoding="utf-8"))
+    shutil.copy(source / "summary.json", HERE / "summary.json")
+    current = tables(document)
+    page = HERE / "README.md"
+    text = page.read_text(encoding="utf-8")
+    shutil.rmtree(HERE / "figures", ignore_errors=True)
+    (HERE / "figures").mkdir()
+    for picture in SHOWN.findall(text):
+        shutil.copy(source / picture, HERE / picture)
+    page.write_text(
+        QUOTED.sub(lambda found: f"{found[1]}\n{current[found[2]].strip()}\n\n{found[4]}", text), encoding="utf-8"
+    )
+
+
+if __name__ == "__main__":
+    update(Path(sys.argv[1]))

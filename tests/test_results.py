@@ -1,0 +1,55 @@
+"""The results in docs/results are what their summary holds, small, and labelled where data are rebuilt."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from commonweal.experiments.paper import EXPERIMENTS
+from commonweal.report.study.markdown import tables
+
+FOLDER = Path(__file__).parent.parent / "docs" / "results"
+PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
+SUMMARY = json.loads((FOLDER / "summary.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def quoted() -> dict[str, str]:
+    spec = importlib.util.spec_from_file_location("update", FOLDER / "update.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.quoted(PAGE)
+
+
+def test_quoted_tables_are_those_of_the_summary(quoted):
+    current = tables(SUMMARY)
+    assert {"verdicts", "runs", "facts", "sweep-cost", "recommendations"} <= set(quoted)
+    for name, body in quoted.items():
+        assert body == current[name].strip(), name
+
+
+def test_all_six_experiments_with_as_many_replications_as_the_command_on_the_page_says():
+    asked = max(map(int, re.findall(r"commonweal reproduce all --replications (\d+)", PAGE)))
+    counts = {experiment["name"]: experiment["replication_count"] for experiment in SUMMARY["experiments"]}
+    assert {name: counts[name] for name in EXPERIMENTS} == dict.fromkeys(EXPERIMENTS, asked)
+
+
+def test_the_rebuilt_set_is_labelled():
+    (heterogeneous,) = [e for e in SUMMARY["experiments"] if e["name"] == "heterogeneous"]
+    assert "rebuilt, not the original" in heterogeneous["data_note"]
+    assert "SynthDigits is not\nthe original" in PAGE
+    assert all("synthdigits" not in sheet["source"] or "rebuilt" in sheet["label"] for sheet in SUMMARY["sheets"])
+
+
+def test_pictures_are_there_and_files_are_small():
+    for picture in re.findall(r"\]\((figures/[^)]+)\)", PAGE):
+        assert (FOLDER / picture).is_file()
+    sizes = {file.name: file.stat().st_size for file in FOLDER.rglob("*") if file.is_file()}
+    assert max(sizes.values()) < 1_500_000
+    assert sum(sizes.values()) < 6_000_000
