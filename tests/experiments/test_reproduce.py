@@ -19,8 +19,9 @@ import pytest
 
 from commonweal.errors import InputError
 from commonweal.experiments import reproduce
+from commonweal.experiments.leniencies import Mus
 from commonweal.experiments.local_workers import replicate_locally
-from commonweal.experiments.replication import Mus, Task
+from commonweal.experiments.replication import Task
 from commonweal.experiments.reproduce import Request, Workers, carry_out, plan, result_directory
 from commonweal.experiments.result_set import (
     RESULTS,

@@ -15,7 +15,7 @@ import pytest
 
 from commonweal.experiments.outcomes import Outcomes, gather
 from commonweal.experiments.result_set import FORMAT, Origin, StoredReplication, read_results
-from commonweal.experiments.rows import SCHEMA
+from commonweal.experiments.row_schema import SCHEMA
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/results-parquet.md").read_text(encoding="utf-8")
 

@@ -7,14 +7,16 @@ send their rows to it. Ray computes again what was lost with a worker or a machi
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import subprocess
 import sys
 import warnings
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -47,16 +49,13 @@ def ray_cluster(address: str, *, worker_count: int | None) -> Iterator[Workers]:
     if address != "auto":
         _check_port(address)
     _check_cluster(address)
-    _connect(address)
-    try:
+    with _connected(address):
         core_count = int(ray.cluster_resources().get("CPU", 0))
         if core_count == 0:
             raise InputError(
                 f"a Ray cluster must have cores for tasks, got none at {address!r}; start its nodes with --num-cpus"
             )
         yield partial(_replicate_remotely, under_way_limit=worker_count or core_count)
-    finally:
-        ray.shutdown()
 
 
 def _replicate_remotely(tasks: Sequence[Task], *, under_way_limit: int) -> Generator[Replication]:
@@ -82,10 +81,11 @@ def _fetched(done: Any, task: Task) -> Replication:
     try:
         answer: Replication | InputError = ray.get(done)
     except RayTaskError as error:
-        if isinstance(error.cause, ModuleNotFoundError):
+        if "failed to import on the worker" in str(error):
             raise InputError(
-                f"every machine of a Ray cluster needs commonweal, got no {error.cause.name} on one of them; install "
-                "the same version everywhere: pip install 'commonweal[ray]'"
+                "every machine of a Ray cluster needs the same commonweal, got "
+                f"{str(error).strip().splitlines()[-1]} on one of them; install the same version everywhere: "
+                "pip install 'commonweal[ray]'"
             ) from None
         raise
     except RayError as error:
@@ -139,7 +139,14 @@ def _check_cluster(address: str) -> None:
     raise InputError(f"a Ray cluster must be up at {address!r}, got {evidence}; {_WAY_OUT}")
 
 
-def _connect(address: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what future versions of Ray will do
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+@contextmanager
+def _connected(address: str) -> Iterator[None]:
+    # Ray prints what it does about lost workers on standard output, which is for results.
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what future versions of Ray will do
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        try:
+            yield
+        finally:
+            ray.shutdown()

@@ -1,0 +1,86 @@
+"""Reproductions that tests run as a user does: on noise in MNIST's official format.
+
+Clients soon leave, so a replication takes a second or two.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from commonweal.data.importing import import_source
+from tests.cli.conftest import COMMAND
+from tests.data.worlds import digits, pictures, write_mnist
+
+SAMPLE_COUNT = 600
+REPLICATION_COUNT = 3
+ASKED = ["small-mnist", "label-noise", "--replications", str(REPLICATION_COUNT), "--mu", "0,0.002", "--no-report"]
+TOTAL = 2 * REPLICATION_COUNT
+DONE = re.compile(rf"^(\d+)/{TOTAL}: replication (\d+) of ([\w-]+), \d+ rounds in \d+ s", re.MULTILINE)
+PATIENCE_SECONDS = 300  # of a machine that is busy with other things
+
+
+def make_store(folder, seed=0):
+    folder.mkdir()
+    files = write_mnist(folder, pictures(SAMPLE_COUNT, 28, 1, seed=seed), digits(SAMPLE_COUNT))
+    import_source("mnist", files, folder / "store")
+    return folder / "store"
+
+
+def undisturbed(store, folder):
+    """The result set of a run with one worker."""
+    command = [COMMAND, "reproduce", *ASKED, "--workers", "1", "--data", store, "--out", folder / "out"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return folder / "out"
+
+
+def rows(folder):
+    return pq.read_table(folder / "results.parquet").replace_schema_metadata(None)
+
+
+def done_in(folder):
+    return {(path.parent.name, int(path.stem)) for path in folder.glob("replications/*/*.parquet")}
+
+
+def wait_for_results(process, count):
+    """Read the command's lines until so many replications are done; which."""
+    found = set()
+    while len(found) < count:
+        line = process.stderr.readline()
+        assert line, f"it ended after {len(found)} replications"
+        if done := DONE.match(line):
+            found.add((done[3], int(done[2])))
+    return found
+
+
+def wait_until(is_so, what):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def descendants(process):
+    """Processes started by it, and by those."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    found = {process}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {process}
+
+
+def is_running(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
