@@ -11,6 +11,7 @@ from commonweal.report.panels import TEXT_SIZE, WIDE, new_figure
 from commonweal.report.shown_names import shortened
 from commonweal.report.study.interval_text import interval_text, threshold_text
 from commonweal.report.study.panel_grid import SMALL, wrapped
+from commonweal.report.study.verdicts import verdict_text
 from commonweal.study import Finding
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {"held": HELD, "not held": NOT_HELD, "undecided": UNDECIDED}
-SYMBOLS = {"held": "✓", "not held": "✗", "undecided": "?"}
 _MARKERS = {"held": "o", "not held": "X", "undecided": "D"}
 _ROW, _LINE = 19.0, 13.0
 
@@ -97,7 +97,7 @@ def _row(axes: Axes, finding: Finding, top: float, size: float, mark: str, width
     name = f"{shortened(finding.experiment, 24)}{mark}"
     interval = finding.interval
     figures = interval_text(interval.value, interval.lower, interval.upper)
-    verdict = f"{SYMBOLS[finding.verdict]} {finding.verdict}"
+    verdict = verdict_text(finding.verdict)
     line = at if wide else top + _LINE / 2
     axes.text(14 if wide else 0, line, name, va="center", fontsize=SMALL, color=INK)
     if wide:

@@ -15,10 +15,10 @@ from commonweal.report.number_text import counted
 from commonweal.report.panels import NARROW
 from commonweal.report.study import tables
 from commonweal.report.study.figures import slugs
-from commonweal.report.study.forest import SYMBOLS
 from commonweal.report.study.interval_text import threshold_text
 from commonweal.report.study.tables import Table
-from commonweal.study import ExperimentStudy, Study, Verdict
+from commonweal.report.study.verdicts import MEANINGS, SYMBOLS, verdict_of, verdict_text
+from commonweal.study import VERDICTS, ExperimentStudy, Study, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,6 @@ _WHY = "why"  # always the last column
 _WORDS = {"driver", "other choice"}  # columns of words, not of numbers
 _NAMES = {"experiment", "contribution rule", "scenario", "verdict", "its verdict", "mu"}
 _INTERVAL = re.compile(r"([^\s;]+);? ((?:\(|n = ).*)")
-VERDICTS: tuple[Verdict, ...] = ("held", "not held", "undecided")
 
 
 def sentence(study: Study) -> str:
@@ -49,8 +48,7 @@ def key_numbers(study: Study) -> str:
         ("Experiments", str(len(study.experiments)), "of the paper"),
         ("Replications", str(sum(experiment.replication_count for experiment in study.experiments)), "in total"),
     ]
-    notes = {"held": "above the threshold", "not held": "at or below it", "undecided": "too uncertain to tell"}
-    tiles += [(f"{SYMBOLS[v]} {v.capitalize()}", str(found[v]), notes[v]) for v in VERDICTS]
+    tiles += [(f"{SYMBOLS[v]} {v.capitalize()}", str(found[v]), MEANINGS[v]) for v in VERDICTS]
     return "".join(
         f"<div><dt>{label}</dt><dd><strong>{value}</strong><small>{note}</small></dd></div>"
         for label, value, note in tiles
@@ -78,17 +76,15 @@ def claims_table(document: Mapping[str, Any], links: Mapping[str, str]) -> str:
         for finding in found:
             name = finding["experiment"]
             shown = f'<a href="#{links[name]}">{name_markup(name)}</a>' if name in links else name_markup(name)
-            interval = tables.interval_of(finding["interval"])
-            cells = (f"{interval}; n = {finding['replication_count']}", finding["verdict"], finding["driver"])
+            cells = (tables.counted_interval(finding), verdict_text(finding["verdict"]), finding["driver"])
             rows.append(_row(shown, cells, headings))
     made = table(label="Claims", headings=_heads(headings), rows=rows, css_class="figures claims")
     return made + notes_markup(tables.claims(document).notes)
 
 
-def verdict_markup(verdict: str) -> str:
+def verdict_markup(verdict: Verdict) -> str:
     """A coloured word with a symbol: colour alone would not do."""
-    assert verdict in VERDICTS
-    return f'<span class="verdict {verdict.replace(" ", "-")}">{text(tables.verdict_text(verdict))}</span>'
+    return f'<span class="verdict {verdict.replace(" ", "-")}">{text(verdict_text(verdict))}</span>'
 
 
 def table_markup(shown: Table, *, titled: bool = True) -> str:
@@ -129,7 +125,7 @@ def _kind(heading: str) -> str:
 def _cell(cell: str, heading: str) -> str:
     """An interval in a quieter ink than its middle."""
     if "verdict" in heading:
-        return verdict_markup(cell.removeprefix("✓ ").removeprefix("✗ ").removeprefix("? "))
+        return verdict_markup(verdict_of(cell))
     parts = _INTERVAL.fullmatch(cell) if _kind(heading) == "number" else None
     if parts is None:
         return text(cell)

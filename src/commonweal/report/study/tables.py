@@ -11,9 +11,9 @@ from commonweal.records import MuRange
 from commonweal.report.number_text import MISSING, number
 from commonweal.report.study.interval_text import interval_text, threshold_text
 from commonweal.report.study.mu_text import mu_label, range_text
+from commonweal.report.study.verdicts import SYMBOLS, legend, verdict_text
 
 Document = Mapping[str, Any]
-_SYMBOLS = {"held": "✓", "not held": "✗", "undecided": "?"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +56,11 @@ def verdicts(document: Document) -> Table:
     """Claims by experiments at one glance; what the numbers are of is in the table of claims."""
     found = document["findings"]
     experiments = [e["name"] for e in document["experiments"] if any(f["experiment"] == e["name"] for f in found)]
-    cells = {(f["claim"], f["experiment"]): f"{_SYMBOLS[f['verdict']]} {interval_of(f['interval'])}" for f in found}
+    cells = {(f["claim"], f["experiment"]): f"{SYMBOLS[f['verdict']]} {interval_of(f['interval'])}" for f in found}
     statements = {f["claim"]: f["statement"] for f in found}
     return Table(
         name="verdicts",
-        title="Claims by experiment: ✓ held, ✗ not held, ? undecided",
+        title=f"Claims by experiment: {legend()}",
         headings=("claim", "statement", *experiments),
         rows=tuple(
             (claim, statement, *(cells.get((claim, name), "") for name in experiments))
@@ -78,8 +78,8 @@ def changed_verdicts(document: Document) -> Table:
         title="Where another choice changes a verdict",
         headings=("claim", "experiment", "settled", "verdict", "other choice", "its effect", "its verdict", "why"),
         rows=tuple(
-            (other["claim"], other["experiment"], _counted_interval(settled), verdict_text(settled["verdict"]),
-             other["variant"], _counted_interval(other), verdict_text(other["verdict"]), other["driver"])
+            (other["claim"], other["experiment"], counted_interval(settled), verdict_text(settled["verdict"]),
+             other["variant"], counted_interval(other), verdict_text(other["verdict"]), other["driver"])
             for settled, other in changed
         ),
         notes=_notes(document, {other["experiment"] for _, other in changed}),
@@ -94,8 +94,8 @@ def alternatives(document: Document) -> Table:
         title="Claims under other choices",
         headings=("claim", "experiment", "other choice", "settled", "verdict", "its effect", "its verdict"),
         rows=tuple(
-            (other["claim"], other["experiment"], other["variant"], _counted_interval(settled),
-             verdict_text(settled["verdict"]), _counted_interval(other), verdict_text(other["verdict"]))
+            (other["claim"], other["experiment"], other["variant"], counted_interval(settled),
+             verdict_text(settled["verdict"]), counted_interval(other), verdict_text(other["verdict"]))
             for settled, other in pairs
         ),
         notes=_notes(document, {other["experiment"] for _, other in pairs}),
@@ -205,8 +205,9 @@ def interval_of(written: Document, *, decimals: int | None = None) -> str:
     return interval_text(value, lower, upper, decimals=decimals)
 
 
-def verdict_text(verdict: str) -> str:
-    return f"{_SYMBOLS[verdict]} {verdict}"
+def counted_interval(finding: Document) -> str:
+    """ "5.41 (4.79 to 6.03); n = 20"."""
+    return f"{interval_of(finding['interval'])}; n = {finding['replication_count']}"
 
 
 def _compared(document: Document) -> Sequence[tuple[Document, Document]]:
@@ -223,10 +224,6 @@ def _compared(document: Document) -> Sequence[tuple[Document, Document]]:
         if same:
             pairs.append((same[0], other))
     return pairs
-
-
-def _counted_interval(finding: Document) -> str:
-    return f"{interval_of(finding['interval'])}; n = {finding['replication_count']}"
 
 
 def _notes(document: Document, experiments: set[str]) -> tuple[str, ...]:
