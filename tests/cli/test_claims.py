@@ -132,7 +132,7 @@ def test_a_folder_without_results(refused, tmp_path):
     (tmp_path / "empty").mkdir()
     for folder in ("empty", "none"):
         error = refused("claims", folder)
-        assert f"got no {RESULTS} in '{folder}'; run `commonweal reproduce all --out {folder}` first" in error
+        assert f"got no {RESULTS} in '{folder}'; run `commonweal reproduce EXPERIMENT --out {folder}` first" in error
 
 
 def test_a_file_that_is_no_result(refused, tmp_path):
@@ -147,7 +147,7 @@ def test_too_few_mu_to_compare(refused, tmp_path):
     }
     store(tmp_path / "few", replace(outcomes, replications=few))
     error = refused("claims", "few")
-    assert "claims compare mu = 0, inf and a value between (0.01, 0.02, 0.05, 0.1, 0.2), got no experiment" in error
+    assert "claims compare clipped contributions at mu = 0, inf and a value between, got no experiment" in error
     assert "run `commonweal reproduce all --out few`: what is there is kept" in error
 
 

@@ -37,16 +37,15 @@ def claims_command(
         from commonweal.experiments.bootstrap_interval import LEVEL
         from commonweal.experiments.claims import comparisons, findings
         from commonweal.experiments.outcomes import gather
-        from commonweal.experiments.paper import MUS
         from commonweal.experiments.result_set import read_results
 
     outcomes = gather(*read_results(directory))
     found = findings(outcomes)
     if not found:
         raise InputError(
-            f"claims compare mu = 0, inf and a value between ({', '.join(f'{mu:g}' for mu in MUS[1:-1])}), got no "
-            f"experiment with clipped contributions that has them in {str(directory)!r}; run `commonweal reproduce all "
-            f"--out {directory}`: what is there is kept"
+            "claims compare clipped contributions at mu = 0, inf and a value between, got no experiment of the paper "
+            f"that has these in {str(directory)!r}; run `commonweal reproduce` on it once more with --mu 0,0.05,inf: "
+            "what is there is kept"
         )
     compared = comparisons(outcomes)
     if as_json:

@@ -131,7 +131,7 @@ def reproduce_command(
                 written = [carry_out(request, planned, out, chosen, on_result=view.on_result)]
             if not no_report:
                 with view.reporting():
-                    study = make_study(out, request.data_directory)
+                    study = make_study(out, request.data_directory, mus=() if mus == "all" else mus)
                     written += write_study(study, out)
         except BaseException:
             if not interrupts:  # an interrupt may surface as an error of whatever it interrupted

@@ -74,4 +74,6 @@ def verdict_line(findings: Sequence[Finding], directory: Path) -> str:
     """How many claims came out how, and where to read on."""
     counts = Counter(finding.verdict for finding in findings)
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
-    return f"claims: {told}; `commonweal claims {directory}` lists them" if findings else "claims: none could be tested"
+    if not findings:
+        return "claims: none could be tested; they need clipped contributions at mu = 0, inf and a value between"
+    return f"claims: {told}; `commonweal claims {directory}` lists them"

@@ -17,7 +17,7 @@ from commonweal.experiments.bootstrap_interval import DRAW_COUNT, LEVEL, mean_in
 from commonweal.experiments.claims import alternative_findings, findings
 from commonweal.experiments.outcomes import Outcome, Outcomes, gather
 from commonweal.experiments.paper import EVERY_ONE, MUS
-from commonweal.experiments.result_set import StoredReplication, read_results
+from commonweal.experiments.result_set import StoredReplication, read_results, scenario_digest
 from commonweal.experiments.shipped import load
 from commonweal.records import ContributionRule, MuRange
 from commonweal.scenario.spec import Scenario
@@ -33,18 +33,18 @@ from commonweal.study import (
 )
 
 FAIRNESS_TARGETS = (0.8, 0.9, 0.95)
-SETTLED: ContributionRule = "clip"  # the contribution rule of our settled points
+SETTLED_RULE: ContributionRule = "clip"
 
 
-def make_study(directory: Path, data_directory: Path | None) -> Study:
-    """All that a reader is shown of the results in a directory."""
+def make_study(directory: Path, data_directory: Path | None, *, mus: Sequence[float] = ()) -> Study:
+    """All that a reader is shown of the results in a directory; `mus` are shown besides those that it would show."""
     stored, rows = read_results(directory)
     if not stored:
         raise InputError(f"a study needs results, got none in {str(directory)!r}; run `commonweal reproduce` first")
     outcomes = gather(stored, rows)
     by_rule = {
         rule: tuple(
-            experiment_study(outcomes[name, rule], [one for one in stored if one.origin.experiment == name])
+            experiment_study(outcomes[name, rule], [one for one in stored if one.origin.experiment == name], mus=mus)
             for name in EVERY_ONE
             if (name, rule) in outcomes
         )
@@ -53,15 +53,17 @@ def make_study(directory: Path, data_directory: Path | None) -> Study:
     return Study(
         title="The paper's experiments, reproduced",
         facts=_facts(stored),
-        experiments=by_rule.get(SETTLED, ()),
-        alternatives=tuple(study for rule, studies in by_rule.items() if rule != SETTLED for study in studies),
+        experiments=by_rule.get(SETTLED_RULE, ()),
+        alternatives=tuple(study for rule, studies in by_rule.items() if rule != SETTLED_RULE for study in studies),
         findings=findings(outcomes),
         alternative_findings=alternative_findings(outcomes),
         sheets=_sheets([load(name) for name in EVERY_ONE if any(name == key for key, _ in outcomes)], data_directory),
     )
 
 
-def experiment_study(outcomes: Outcomes, stored: Sequence[StoredReplication]) -> ExperimentStudy:
+def experiment_study(
+    outcomes: Outcomes, stored: Sequence[StoredReplication], *, mus: Sequence[float] = ()
+) -> ExperimentStudy:
     """One experiment under one contribution rule."""
     scenario = load(outcomes.experiment)
     axis = outcomes.with_whole_axis()
@@ -69,7 +71,8 @@ def experiment_study(outcomes: Outcomes, stored: Sequence[StoredReplication]) ->
     steps = axis_steps(axis) if axis.replications else ()
     return ExperimentStudy(
         name=outcomes.experiment,
-        description=scenario.description,
+        # What was run may be another version of the scenario that has this name today.
+        description=scenario.description if scenario_digest(scenario) == own[0].origin.scenario_digest else "",
         data_note=_data_note(scenario),
         contribution_rule=outcomes.contribution_rule,
         clients=next(iter(outcomes.replications.values()))[0].clients,
@@ -77,19 +80,19 @@ def experiment_study(outcomes: Outcomes, stored: Sequence[StoredReplication]) ->
         replication_count=len(outcomes.replications),
         axis_replication_count=len(axis.replications),
         scenario_digest=own[0].origin.scenario_digest,
-        outcomes=tuple(_mu_outcome(mu, outcomes.at(mu)) for mu in followed_mus(outcomes)),
+        outcomes=tuple(_mu_outcome(mu, outcomes.at(mu)) for mu in followed_mus(outcomes, mus)),
         steps=steps,
-        recommendations=tuple(recommend(steps, target) for target in FAIRNESS_TARGETS) if steps else (),
+        recommendations=recommendations(steps),
         sweep_cost=_sweep_cost(axis) if axis.replications else None,
         seconds=mean_interval(np.array([one.seconds for one in own])),
         peak_memory_bytes=max(one.peak_memory_bytes for one in own),
     )
 
 
-def followed_mus(outcomes: Outcomes) -> tuple[float, ...]:
+def followed_mus(outcomes: Outcomes, asked: Sequence[float] = ()) -> tuple[float, ...]:
     """The values of μ that every replication has: those asked for, and the paper's where an interval holds them."""
     count = len(outcomes.replications)
-    return tuple(mu for mu in sorted({*MUS, *outcomes.mus}) if len(outcomes.at(mu)) == count)
+    return tuple(mu for mu in sorted({*MUS, *asked, *outcomes.mus}) if len(outcomes.at(mu)) == count)
 
 
 def axis_steps(outcomes: Outcomes) -> tuple[MuStep, ...]:
@@ -105,6 +108,13 @@ def axis_steps(outcomes: Outcomes) -> tuple[MuStep, ...]:
         durations, (tsw, tsfi) = _end(here)
         steps.append(MuStep(mus=_between(lower, upper), durations=durations, tsw=tsw, tsfi=tsfi))
     return tuple(steps)
+
+
+def recommendations(steps: Sequence[MuStep]) -> tuple[Recommendation, ...]:
+    """For each target; none where raw contributions carry the index out of 0 to 1, so that it measures no fairness."""
+    if not steps or not all(-1e-9 <= step.tsfi.value <= 1 + 1e-9 for step in steps):
+        return ()
+    return tuple(recommend(steps, target) for target in FAIRNESS_TARGETS)
 
 
 def recommend(steps: Sequence[MuStep], fairness_target: float) -> Recommendation:

@@ -129,9 +129,14 @@ def read_results(directory: Path) -> tuple[list[StoredReplication], pa.Table]:
     """What `write_results` wrote."""
     path = directory / RESULTS
     if not path.exists():
+        way_out = (
+            "it is written when `commonweal reproduce` ends: run the command again that made the replications there"
+            if _paths(directory)
+            else f"run `commonweal reproduce EXPERIMENT --out {directory}` first"
+        )
         raise InputError(
             f"claims are tested on the results of `commonweal reproduce`, got no {RESULTS} in {str(directory)!r}; "
-            f"run `commonweal reproduce all --out {directory}` first"
+            f"{way_out}"
         )
     return _read_stored(path), _read_rows(path)
 

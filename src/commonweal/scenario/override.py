@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 
 from commonweal.errors import InputError
@@ -38,6 +40,11 @@ def _typed_number(mu: float | str) -> float:
     try:
         if "_" in mu or not mu.isascii():  # float() takes 1_0 for ten, and digits of all scripts
             raise ValueError
-        return float(mu)
+        number = float(mu)
+        if (number == 0 and re.search("[1-9]", mu.lower().partition("e")[0])) or (
+            math.isinf(number) and "inf" not in mu.lower()
+        ):  # 1e-400 is not 0, and 1e400 not inf, which is another thing than a large number
+            raise ValueError
+        return number
     except ValueError:
         raise InputError(f"--mu must be a number, got {mu!r}; write it like 0.05, or inf") from None

@@ -51,6 +51,7 @@ class Claim:
     measure: Callable[[Sample], Measured]
     driver: Callable[[Sample, Verdict], str]
     by_construction: bool = False  # a law: every case counts, not a sample
+    knows_no_exception: bool = False  # one case to the contrary refutes it
 
 
 def kept_share(means: Values) -> Values:

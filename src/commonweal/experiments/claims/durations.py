@@ -58,13 +58,13 @@ def _relative_lead(means: Values) -> Values:
 
 
 def _falls(sample: Sample) -> str:
-    """Retained sets need not be nested, so a larger μ may cost a client its place."""
+    """A larger μ may cost a client its place: in the same round, or after another past."""
     falling = (np.diff(sample.durations[:, FINITE], axis=1) < 0).any(axis=(1, 2)).sum()
     if not falling:
         return ""
     return (
         f"In {falling} of {sample.replication_count} replications some client's duration falls between two finite μ "
-        "of the grid: retained sets need not be nested"
+        "of the grid: after other decisions training goes on otherwise, and retained sets need not be nested"
     )
 
 

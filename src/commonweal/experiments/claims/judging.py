@@ -96,6 +96,7 @@ def _finding(claim: Claim, experiment: str, variant: Variant, sample: Sample) ->
         claim.threshold,
         replication_count=sample.replication_count,
         by_construction=claim.by_construction,
+        knows_no_exception=claim.knows_no_exception,
     )
     return Finding(
         claim=claim.name,

@@ -12,8 +12,14 @@ from commonweal.experiments.claims.sample import FINITE, NEVER, Sample
 from commonweal.experiments.claims.sentences import by_mu, joined, percent
 from commonweal.experiments.claims.verdict import ALL
 from commonweal.experiments.paper import EXPERIMENTS
-from commonweal.records import Decision, History
+from commonweal.records import Decision, History, LossRule
 from commonweal.study import Verdict
+
+_BORNE: dict[LossRule, str] = {
+    "contribution": "of which the largest contributor bears the most",
+    "equal": "which all bear in equal parts",
+    "cost": "which is borne by cost",
+}
 
 ROUNDING = 1e-9
 """Relative to the round's sum of absolute profits, and to the share where that is above 1."""
@@ -96,8 +102,8 @@ def _correlation_driver(sample: Sample, verdict: Verdict) -> str:
     never = [metrics.payoff_contribution_correlation(row[NEVER]) or 0.0 for row in sample.histories]
     red = [d.budget < 0 for d in sample.decisions(FINITE)]
     return joined(
-        f"Of the rounds at finite μ {percent(sum(red) / len(red))} have a negative budget, of which the largest "
-        f"contributor bears the most; at μ = inf the correlation is {np.mean(never):.2f}"
+        f"Of the rounds at finite μ {percent(sum(red) / len(red))} have a negative budget, {_BORNE[sample.loss_rule]}; "
+        f"at μ = inf the correlation is {np.mean(never):.2f}"
     )
 
 
@@ -110,6 +116,7 @@ CLAIMS = (
         threshold=ALL,
         measure=_rational,
         driver=_rational_driver,
+        knows_no_exception=True,
     ),
     Claim(
         name="C10a",

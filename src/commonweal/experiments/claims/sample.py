@@ -79,9 +79,16 @@ class Sample:
 
 
 def common_grid(*several: Outcomes) -> tuple[float, ...]:
-    """The paper's values of μ that every replication of all of them has; empty if these are too few to compare."""
-    grid = tuple(mu for mu in MUS if all(len(some.at(mu)) == len(some.replications) for some in several))
-    return grid if len(grid) > 2 and grid[0] == 0 and grid[-1] == math.inf else ()
+    """The paper's values of μ that every replication of all of them has, else the values that were asked for.
+
+    Empty if these are too few to compare: 0, inf and one between are needed.
+    """
+    asked = set.intersection(*(set(some.mus) for some in several))
+    for candidates in (MUS, tuple(sorted(asked))):
+        grid = tuple(mu for mu in candidates if all(len(some.at(mu)) == len(some.replications) for some in several))
+        if len(grid) > 2 and grid[0] == 0 and grid[-1] == math.inf:
+            return grid
+    return ()
 
 
 def sample_of(outcomes: Outcomes, mus: tuple[float, ...]) -> Sample:

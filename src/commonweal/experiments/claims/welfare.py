@@ -8,8 +8,8 @@ from itertools import combinations
 import numpy as np
 
 from commonweal.experiments.claims.claim import Claim, Measured, kept_share
-from commonweal.experiments.claims.sample import LENIENT, NEVER, STRICT, Sample, Values
-from commonweal.experiments.claims.sentences import by_mu, joined, mu_text, saturation
+from commonweal.experiments.claims.sample import FINITE, LENIENT, NEVER, STRICT, Sample, Values
+from commonweal.experiments.claims.sentences import by_mu, joined, mu_text, percent, saturation
 from commonweal.experiments.claims.verdict import ALL
 from commonweal.experiments.paper import EXPERIMENTS
 from commonweal.records import History
@@ -38,9 +38,9 @@ def _least_share_of_peak(sample: Sample) -> Measured:
 
 
 def _shares_of_peak(curves: Values, early: int) -> Values:
-    """By draw and μ; 0 where welfare never is above zero."""
+    """By draw and μ: the most up to that round over the most of all; 0 where welfare never is above zero."""
     peaks = curves.max(axis=2)
-    return np.where(peaks > 0, curves[:, :, early - 1] / np.where(peaks > 0, peaks, 1), 0.0)
+    return np.where(peaks > 0, curves[:, :, :early].max(axis=2) / np.where(peaks > 0, peaks, 1), 0.0)
 
 
 def _falls_later(sample: Sample) -> Measured:
@@ -100,8 +100,8 @@ def _rise_driver(sample: Sample, verdict: Verdict) -> str:
     shares = _shares_of_peak(curves[None], early)[0]
     worst = int(np.argmin(shares))
     return joined(
-        f"TSW after round {early} is {curves[worst, early - 1]:.3f} at μ = {mu_text(sample.mus[worst])}, its peak "
-        f"{curves[worst].max():.3f} after round {int(np.argmax(curves[worst])) + 1}"
+        f"At μ = {mu_text(sample.mus[worst])} TSW reaches {curves[worst, :early].max():.3f} up to round {early}; its "
+        f"peak is {curves[worst].max():.3f} after round {int(np.argmax(curves[worst])) + 1}"
     )
 
 
@@ -111,7 +111,22 @@ def _fall_driver(sample: Sample, verdict: Verdict) -> str:
 
 def _late_driver(sample: Sample, verdict: Verdict) -> str:
     course = f"Late TSW is {by_mu(sample, _late(sample).mean(axis=0), 3)}"
-    return joined(course) if verdict == "held" else joined(course, saturation(sample))
+    return (
+        joined(course, _held_rounds(sample))
+        if verdict == "held"
+        else joined(course, _held_rounds(sample), saturation(sample))
+    )
+
+
+def _held_rounds(sample: Sample) -> str:
+    """How much of what is called late was held at all: beyond an early end TSW stays as it is."""
+    lengths = np.array([[len(history.rounds) for history in row[FINITE]] for row in sample.histories])
+    first_late = sample.round_count // 2
+    late = np.maximum(lengths - first_late, 0).sum() / (lengths.size * (sample.round_count - first_late))
+    return (
+        f"At finite μ federations end after {lengths.mean():.1f} rounds on average, and TSW stays at its last value: "
+        f"{percent(late)} of the late rounds were held"
+    )
 
 
 def _law_driver(sample: Sample, verdict: Verdict) -> str:
@@ -126,6 +141,8 @@ def _whole_driver(sample: Sample, verdict: Verdict) -> str:
     chosen = _chosen_mus(sample.tsw[:, :, -1])
     often = max(sorted(set(chosen)), key=chosen.count)
     choice = f"The choice is μ = {mu_text(sample.mus[often])} for {chosen.count(often)} of {len(chosen)} replications"
+    if len(chosen) == 1:
+        choice = "There is no other replication to choose μ by"
     if verdict == "held":
         return joined(choice, _final_course(sample))
     return joined(choice, _final_course(sample), saturation(sample))
@@ -140,7 +157,7 @@ CLAIMS = (
         name="C6a",
         statement="TSW rises quickly in the initial rounds.",
         experiments=EXPERIMENTS,
-        effect="share of the peak of mean TSW that is reached after a third of the rounds, least over all μ",
+        effect="share of the peak of mean TSW that is reached within a third of the rounds, least over all μ",
         threshold=FAST,
         measure=_least_share_of_peak,
         driver=_rise_driver,
