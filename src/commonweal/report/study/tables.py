@@ -182,12 +182,11 @@ def runs(document: Document) -> Table:
     return Table(
         name="runs",
         title="What was run",
-        headings=("experiment", "contribution rule", "replications", "with the whole axis", "seconds of one",
-                  "largest memory", "scenario"),
+        headings=("experiment", "contribution rule", "replications", "with the whole axis",
+                  "seconds of a replication, as it ran", "scenario"),
         rows=tuple(
             (e["name"], e["contribution_rule"], str(e["replication_count"]), str(e["axis_replication_count"]),
-             interval_of(e["seconds"], decimals=1), f"{e['peak_memory_bytes'] / 1e9:.2f} GB",
-             e["scenario_digest"][:12])
+             interval_of(e["seconds"], decimals=1), e["scenario_digest"][:12])
             for e in everything
         ),
         notes=_notes(document, {e["name"] for e in everything}),
