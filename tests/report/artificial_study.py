@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -143,6 +144,12 @@ def experiment(
         seconds=Interval(value=61.5, lower=58.0, upper=65.25),
         peak_memory_bytes=1_300_000_000,
     )
+
+
+def at_mus(made, mus):
+    """The experiment at other values of mu; what became of it there does not matter."""
+    outcomes = [replace(made.outcomes[place % len(made.outcomes)], mu=mu) for place, mu in enumerate(mus)]
+    return replace(made, outcomes=tuple(outcomes))
 
 
 def finding(claim, statement, where, effect, value, half, *, threshold=0.0, variant="", driver="", count=20):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -82,6 +83,24 @@ def test_points_are_mean_durations_in_the_clients_colours(study):
             assert list(lines[style.colour].get_ydata()) == values
         ticks = [tick.get_text() for tick in axes.get_xticklabels()]
         assert ticks == ["0\nleast\nlenient", "0.01", "0.02", "0.05", "0.1", "0.2", "inf\nmost\nlenient"]
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_labels_of_many_mu_do_not_hide_one_another(study, width):
+    mus = (0.0, *(round(1e-4 * 1.15**place, 6) for place in range(58)), math.inf)
+    crowded = artificial_study.at_mus(study.experiments[1], mus)
+    for shown in ([crowded], [crowded, study.experiments[0]]):
+        figure = durations(shown, width)
+        figure.draw_without_rendering()
+        axes = figure.axes[0]
+        labels = axes.get_xticklabels()
+        assert labels[0].get_text().startswith("0\n")
+        assert labels[-1].get_text().startswith("inf\n")
+        assert 4 <= len(labels) <= 20
+        boxes = [label.get_window_extent() for label in labels]
+        assert all(before.x1 < after.x0 for before, after in pairwise(boxes))
+        for label, place in zip(labels, axes.get_xticks(), strict=True):
+            assert float(label.get_text().partition("\n")[0]) == mus[round(place)]
 
 
 @pytest.mark.parametrize(("draw", "series"), [(tsw_over_rounds, "tsw"), (tsfi_over_rounds, "tsfi")])

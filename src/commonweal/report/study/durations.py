@@ -10,7 +10,7 @@ from commonweal.report.palette import GRID, INK, MUTED, client_styles
 from commonweal.report.panels import TEXT_SIZE, WIDE, quiet
 from commonweal.report.shown_names import shortened
 from commonweal.report.study.mu_text import mu_text
-from commonweal.report.study.panel_grid import SMALL, legend_below, legend_height, panel_grid
+from commonweal.report.study.panel_grid import LETTER, SMALL, legend_below, legend_height, panel_grid
 from commonweal.study import ExperimentStudy
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BASELINES = {"0": "least\nlenient", "inf": "most\nlenient"}
+_BETWEEN = 5.0  # points between two labels
 
 
 def durations(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
@@ -32,6 +33,24 @@ def durations(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
 
 def _names(experiment: ExperimentStudy) -> list[str]:
     return [shortened(client, 20) for client in experiment.clients]
+
+
+def _labelled(labels: Sequence[str], apart: float) -> list[int]:
+    """The places whose labels fit side by side if places lie so many points apart: both ends, and what fits between."""
+    half = [max(map(len, label.split("\n"))) * LETTER / 2 for label in labels]
+    inner = max(half[1:-1], default=0.0)  # one for all, so that labels come at equal steps
+
+    def reach(place: int) -> float:
+        return half[place] if place in (0, len(labels) - 1) else inner
+
+    last = len(labels) - 1
+    chosen = [0]
+    for place in range(1, last):
+        after_chosen = (place - chosen[-1]) * apart - reach(place) - reach(chosen[-1])
+        before_last = (last - place) * apart - reach(place) - reach(last)
+        if min(after_chosen, before_last) >= _BETWEEN:
+            chosen.append(place)
+    return chosen if last == 0 else [*chosen, last]
 
 
 def _panel(axes: Axes, experiment: ExperimentStudy, width: float) -> None:
@@ -52,9 +71,9 @@ def _panel(axes: Axes, experiment: ExperimentStudy, width: float) -> None:
         if tick in _BASELINES:
             axes.axvspan(position - 0.5, position + 0.5, color=GRID, alpha=0.55, linewidth=0, zorder=0)
     quiet(axes)
-    axes.set_xticks(
-        range(len(ticks)), [f"{tick}\n{_BASELINES[tick]}" if tick in _BASELINES else tick for tick in ticks], color=INK
-    )
+    labels = [f"{tick}\n{_BASELINES[tick]}" if tick in _BASELINES else tick for tick in ticks]
+    labelled = _labelled(labels, (width - 70) / len(labels))
+    axes.set_xticks(labelled, [labels[place] for place in labelled], color=INK)
     axes.tick_params(axis="x", labelsize=SMALL)
     axes.set_xlim(-0.5, len(ticks) - 0.5)
     axes.set_ylim(0, experiment.round_count * 1.04)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SMALL = TEXT_SIZE - 0.5
-_LETTER = 5.1  # mean width of a letter of the small text, in points
+LETTER = 5.1  # mean width of a letter of the small text, in points
 
 
 def panel_grid(
@@ -63,7 +63,7 @@ def note_lines(experiment: ExperimentStudy, panel_width: float) -> list[str]:
 
 def wrapped(words: str, width: float) -> list[str]:
     """Small text in lines of so many points."""
-    return textwrap.wrap(shown(words), max(int(width / _LETTER), 12))
+    return textwrap.wrap(shown(words), max(int(width / LETTER), 12))
 
 
 def note_height(note: str) -> float:
@@ -112,7 +112,7 @@ _QUIET: dict[str, Any] = {
 
 def _columns(labels: Sequence[str], width: float) -> int:
     """As many as fit, so that the rows are about equally long."""
-    widest = 48 + _LETTER * max(map(len, labels))
+    widest = 48 + LETTER * max(map(len, labels))
     fitting = max(1, min(len(labels), int((width - 24) / widest)))
     return math.ceil(len(labels) / math.ceil(len(labels) / fitting))
 
