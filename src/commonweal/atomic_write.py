@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +33,19 @@ def write_atomically(path: Path, content: bytes, *, what: str, way_out: str = "c
     finally:
         with suppress(OSError):  # where it could not be made, such as on a read-only disk, there is nothing to remove
             unfinished.unlink(missing_ok=True)
+
+
+def make_results_folder(directory: Path) -> None:
+    """Make the folder of --out if need be, and see that it can be written to."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"the folder of the results must be writable, got {error.strerror} for {str(directory)!r}; "
+            "give another --out"
+        ) from None
 
 
 @contextmanager

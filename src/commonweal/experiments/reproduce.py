@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from commonweal.atomic_write import UNFINISHED, held_alone
+from commonweal.atomic_write import UNFINISHED, held_alone, make_results_folder
 from commonweal.data.holdings import Holdings
 from commonweal.data.samples import Samples
 from commonweal.data.sources import load_source
@@ -105,7 +104,7 @@ def result_directory(directory: Path) -> Iterator[None]:
     own = [*result_folders(directory), directory]
     missing = [folder for folder in (*own, *directory.parents) if not folder.exists()]
     try:
-        _make_writable(directory)
+        make_results_folder(directory)
         with held_alone(directory, "a reproduction"):
             for folder in own:
                 for left_over in folder.glob(f".*{UNFINISHED}"):  # of a run that was killed
@@ -115,18 +114,6 @@ def result_directory(directory: Path) -> Iterator[None]:
         for folder in missing:
             with suppress(OSError):  # one that is not empty stays
                 folder.rmdir()
-
-
-def _make_writable(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise InputError(
-            f"the folder of the results must be writable, got {error.strerror} for {str(directory)!r}; "
-            "give another --out"
-        ) from None
 
 
 def _origins(request: Request) -> dict[str, Origin]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from commonweal.atomic_write import UNFINISHED, held_alone
+from commonweal.atomic_write import UNFINISHED, held_alone, make_results_folder
 from commonweal.data.holdings import Holdings
 from commonweal.errors import InputError
 from commonweal.federation.checkpoint import load_checkpoint, save_checkpoint
@@ -62,15 +61,7 @@ def run_scenario(
 def run_directory(directory: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
     """The folder of a run, made if need be and held by this process alone; folders that stay empty go again."""
     missing = [folder for folder in (directory, *directory.parents) if not folder.exists()]
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise InputError(
-            f"the folder of the results must be writable, got {error.strerror} for {str(directory)!r}; "
-            "give another --out"
-        ) from None
+    make_results_folder(directory)
     try:
         with held_alone(directory, "a run"):
             _check_no_other_run(directory / CHECKPOINT, resume=resume, overwrite=overwrite)
