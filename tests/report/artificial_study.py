@@ -258,6 +258,34 @@ def study():
     )
 
 
+def raw_only():
+    """Nothing under the settled rule, and a TSFI that leaves 0 to 1, as it does with raw contributions."""
+    made = (
+        experiment("heterogeneous", HETEROGENEOUS, seed=5, note=REBUILT, axis_count=4, replication_count=8, rule="raw"),
+        experiment("label-noise", ALIKE, seed=6, axis_count=4, replication_count=8, rule="raw"),
+    )
+    whole = study()
+    return replace(
+        whole,
+        experiments=(),
+        alternatives=(with_wild_tsfi(made[0]), made[1]),
+        findings=(),
+        alternative_findings=(),
+    )
+
+
+def with_wild_tsfi(made):
+    """The experiment with a step that is fairer than fair can be."""
+    wild = replace(made.steps[2], tsfi=Interval(value=1.4, lower=0.9, upper=2.2))
+    return replace(made, steps=(*made.steps[:2], wild, *made.steps[3:]))
+
+
+def nothing_in_common():
+    """Replications that were run at different mu: no mean over all of them at any."""
+    whole = study()
+    return replace(whole, experiments=tuple(replace(e, outcomes=()) for e in whole.experiments[:2]), alternatives=())
+
+
 def bare():
     """One experiment with two clients at one mu, and nothing else known."""
     lone = experiment("lone", ("a", "b"), seed=6, replication_count=1)

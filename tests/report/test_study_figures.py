@@ -19,8 +19,10 @@ from commonweal.report.study.forest import COLOURS, forest
 from commonweal.report.study.frontier import frontier
 from commonweal.report.study.label_places import label_offsets
 from commonweal.report.study.mu_scale import scale_for
+from commonweal.report.study.mu_text import NO_RECOMMENDATION, range_text
 from commonweal.report.study.over_mu import over_mu
 from commonweal.report.study.over_rounds import tsfi_over_rounds, tsw_over_rounds
+from commonweal.report.study.promoted import promoted
 from tests.report import artificial_study
 
 
@@ -37,9 +39,9 @@ def long_lines(axes):
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("name", ["study", "bare", "rude"])
+@pytest.mark.parametrize("name", ["study", "bare", "rude", "raw_only", "nothing_in_common"])
 def test_all_can_be_drawn_at_both_widths(name, width):
-    for picture in pictures(getattr(artificial_study, name)()).values():
+    for picture in pictures(promoted(getattr(artificial_study, name)())).values():
         drawn = rendered(lambda shown=picture: shown.draw(width), "svg", name=picture.name)
         assert drawn.startswith(b"<?xml"), picture.name
         assert b"<script" not in drawn
@@ -173,7 +175,39 @@ def test_the_frontier_labels_the_grid_and_marks_the_recommended(study):
     assert set(stars) == {(step.tsfi.value, step.tsw.value) for step in steps}
     sentences = " ".join(" ".join(labels).split())
     assert "no mu is that fair" in sentences
-    assert f"mu in {steps[0].mus}" in sentences
+    assert range_text(steps[0].mus) in sentences
+
+
+def test_all_of_a_frontier_is_over_the_same_replications(study):
+    experiment = study.experiments[0]
+    assert experiment.axis_replication_count < experiment.replication_count
+    axes = frontier([experiment], WIDE).axes[0]
+    drawn = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 1}
+    along = {(step.tsfi.value, step.tsw.value) for step in experiment.steps}
+    assert len(drawn) > 5
+    assert drawn <= along
+    for outcome in experiment.outcomes:
+        (step,) = [step for step in experiment.steps if outcome.mu in step.mus]
+        assert (step.tsfi.value, step.tsw.value) in drawn
+    assert "Means over 12 replications that followed the whole axis." in " ".join(texts(axes.figure))
+    without_axis = frontier([study.experiments[1]], WIDE)
+    assert "Means over 20 replications." in " ".join(texts(without_axis))
+
+
+def test_nothing_is_recommended_where_tsfi_leaves_0_to_1(study):
+    experiment = artificial_study.with_wild_tsfi(study.experiments[0])
+    assert experiment.recommendations
+    axes = frontier([experiment], WIDE).axes[0]
+    assert not [line for line in axes.lines if line.get_marker() == "*"]
+    shown = " ".join(texts(axes.figure))
+    assert NO_RECOMMENDATION in shown
+    assert "TSFI of at least" not in shown
+
+
+def test_what_has_nothing_to_show_is_left_out():
+    names = set(pictures(artificial_study.nothing_in_common()))
+    assert names == {"samples", "claims", "frontier", "heterogeneous-axis"}
+    assert set(pictures(artificial_study.raw_only())) == {"samples"}  # of nothing settled
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import pytest
 
 from commonweal import InputError
+from commonweal.records import MuRange
 from commonweal.report.study import page as study_page
 from commonweal.report.study.figures import pictures
 from commonweal.report.study.interval_text import interval_text, threshold_text
 from commonweal.report.study.markdown import tables, to_markdown
+from commonweal.report.study.mu_text import NO_RECOMMENDATION, range_text
 from commonweal.report.study.summary_json import FIELDS, SCHEMA, to_document
 from commonweal.report.study.tables import changed_verdicts, tables_of
 from commonweal.report.study.terms import STUDY_TERMS
@@ -229,9 +233,9 @@ def test_numbers_of_the_markdown_are_the_studys(study, document):
     for recommendation, row in zip(targets, cells(made["recommendations"])[2:], strict=True):
         assert numbers(row[1]) == [recommendation.fairness_target]
         if recommendation.step is None:
-            assert row[2:] == ["–", "–", "–"]
+            assert row[2:5] == ["–", "–", "–"]
         else:
-            assert str(recommendation.step.mus) in row[2]
+            assert row[2] == range_text(recommendation.step.mus)
             assert numbers(row[3])[0] == pytest.approx(recommendation.step.tsw.value, abs=0.00051)
 
 
@@ -261,3 +265,75 @@ def test_a_study_without_findings_says_so(study_folders):
     text = Outline((study_folders["bare"] / "report.html").read_text(encoding="utf-8")).text
     for sentence in ("No claim was tested.", "No claim was tested under another choice.", "No replication followed"):
         assert sentence in text
+
+
+def test_experiments_under_another_rule_alone_are_shown_as_the_experiments(tmp_path):
+    study = artificial_study.raw_only()
+    study_page.write_study(study, tmp_path)
+    outline = Outline((tmp_path / "report.html").read_text(encoding="utf-8"))
+    text = outline.text
+    assert "2 experiments, under raw contributions alone, with 8 replications each at 7 values of mu" in text
+    assert "No claim was tested. That takes clip contributions, as settled here." in text
+    assert {"experiment-heterogeneous", "experiment-label-noise"} <= set(outline.ids)
+    assert "heterogeneous (raw contributions)" in text
+    assert artificial_study.REBUILT in text
+    assert {path.stem for path in (tmp_path / "figures").iterdir()} >= {"durations", "frontier", "label-noise-axis"}
+    read = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert read["experiments"] == []  # for programs they remain what they are
+    assert len(read["alternatives"]) == 2
+    made = tables(read)
+    assert "durations/label-noise/raw" in made
+    recommended = cells(made["recommendations"])[2:]
+    assert [row[2] for row in recommended if row[0] == "heterogeneous"] == [NO_RECOMMENDATION]
+    assert len([row for row in recommended if row[0] == "label-noise"]) == 4
+
+
+def test_an_experiment_under_another_rule_alone_stands_beside_the_settled_ones(study, tmp_path):
+    lone = artificial_study.raw_only().alternatives[1]
+    mixed = replace(study, experiments=study.experiments[:2], alternatives=(*study.alternatives, lone))
+    page = Outline(study_page.to_page(mixed)).text
+    assert "3 experiments, 1 of them under raw contributions alone, with 8 to 20 replications each" in page
+    assert "The same with raw contributions" in page
+
+
+def test_a_study_of_nothing_says_so(study):
+    page = Outline(study_page.to_page(replace(study, experiments=(), alternatives=(), findings=()))).text
+    assert "No experiment was run." in page
+
+
+def test_pages_of_replications_without_a_common_mu(tmp_path):
+    page = Outline(study_page.to_page(artificial_study.nothing_in_common()))
+    assert "0 values of mu" in page.text
+    assert page.tags.count("svg") > 0
+
+
+def test_recommendations_say_over_how_many_replications_and_that_they_were_chosen_there(page, document):
+    rows = cells(tables(document)["recommendations"])
+    assert rows[0][-1] == "replications"
+    assert {row[0]: row[-1] for row in rows[2:]} == {"heterogeneous": "12", "small-mnist": "3"}
+    assert "neighbouring mu may do as well" in page
+    assert "neighbouring mu may do as well" in to_markdown(document)
+    assert "over the replications named below each panel" in page
+
+
+def between(lower, upper, *, closed_below=True, closed_above=False):
+    exact = [edge if math.isinf(edge) else Fraction(edge) for edge in (lower, upper)]
+    return MuRange(exact_lower=exact[0], exact_upper=exact[1], closed_below=closed_below, closed_above=closed_above)
+
+
+@pytest.mark.parametrize(
+    ("mus", "expected"),
+    [
+        (between(0.0342533, 0.0519409), "mu in [0.0343, 0.0519]"),
+        (between(0.0342533, 0.0342537), "mu in (0.034253, 0.034254)"),
+        (between(0.01, 0.02), "mu in [0.01, 0.02)"),
+        (between(0.0, 0.00152, closed_below=False), "mu in (0, 0.00152)"),
+        (between(0.25, math.inf), "mu >= 0.25 (finite)"),
+        (between(0.25, math.inf, closed_below=False, closed_above=True), "mu > 0.25"),
+        (between(0.0, math.inf), "any finite mu"),
+        (between(0.0, math.inf, closed_above=True), "any mu"),
+        (between(math.inf, math.inf, closed_above=True), "mu = inf"),
+    ],
+)
+def test_a_range_of_mu_in_words(mus, expected):
+    assert range_text(mus) == expected

@@ -62,22 +62,16 @@ def _of_the_whole(study: Study) -> list[Picture]:
                 draw=lambda width: forest(study.findings, notes, width),
             )
         )
-    for name, title, draw in (
-        ("durations", "How long clients took part, by mu", durations),
-        ("tsw", "TSW after each round, by mu", tsw_over_rounds),
-        ("tsfi", "TSFI after each round, by mu", tsfi_over_rounds),
-        ("frontier", "Welfare and fairness along mu; stars are recommended", frontier),
-    ):
-        made.append(_picture(name, title, draw, study.experiments))
+    made += _by_mu(study.experiments)
+    on_the_plane = [experiment for experiment in study.experiments if experiment.outcomes or experiment.steps]
+    if on_the_plane:
+        title = "Welfare and fairness along mu; stars are recommended"
+        made.append(_picture("frontier", title, frontier, on_the_plane))
     return made
 
 
 def _of_one(experiment: ExperimentStudy, slug: str) -> list[Picture]:
-    made = [
-        _picture(f"{slug}-durations", "How long clients took part, by mu", durations, [experiment]),
-        _picture(f"{slug}-tsw", "TSW after each round, by mu", tsw_over_rounds, [experiment]),
-        _picture(f"{slug}-tsfi", "TSFI after each round, by mu", tsfi_over_rounds, [experiment]),
-    ]
+    made = _by_mu([experiment], prefix=f"{slug}-")
     if experiment.steps:
         made.append(
             Picture(
@@ -87,6 +81,18 @@ def _of_one(experiment: ExperimentStudy, slug: str) -> list[Picture]:
             )
         )
     return made
+
+
+def _by_mu(experiments: Sequence[ExperimentStudy], prefix: str = "") -> list[Picture]:
+    """Of the experiments that have a μ at which all their replications were run."""
+    drawn = [experiment for experiment in experiments if experiment.outcomes]
+    if not drawn:
+        return []
+    return [
+        _picture(f"{prefix}durations", "How long clients took part, by mu", durations, drawn),
+        _picture(f"{prefix}tsw", "TSW after each round, by mu", tsw_over_rounds, drawn),
+        _picture(f"{prefix}tsfi", "TSFI after each round, by mu", tsfi_over_rounds, drawn),
+    ]
 
 
 def _picture(name: str, title: str, draw: Draw, experiments: Sequence[ExperimentStudy]) -> Picture:

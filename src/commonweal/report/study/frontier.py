@@ -7,22 +7,27 @@ import string
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from commonweal.report.number_text import counted
 from commonweal.report.palette import GRID, INK, MUTED, PAPER, STAYS, mu_styles
 from commonweal.report.panels import TEXT_SIZE, WIDE, amount_text, quiet
 from commonweal.report.study.label_places import label_offsets
-from commonweal.report.study.mu_text import mu_text, recommendation_sentence
+from commonweal.report.study.mu_text import NO_RECOMMENDATION, leaves_unit_interval, mu_text, recommendation_sentence
 from commonweal.report.study.panel_grid import SMALL, panel_grid, wrapped
-from commonweal.study import ExperimentStudy
+from commonweal.study import ExperimentStudy, Interval, Recommendation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _RECOMMENDED = "*"
+_LABELS = 12  # of the grid's μ; more would hide one another
 
 
 def frontier(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
-    """Points are the grid's μ, the line is the whole axis; stars are recommended, with a sentence each below."""
+    """Points are the grid's μ, the line is the whole axis; stars are recommended, with a sentence each below.
+
+    In one panel all means are over the same replications: where some followed the whole axis, over those.
+    """
     panel_width = width / 2 if len(experiments) > 1 and width >= WIDE else width
     sentences = [_sentences(experiment, panel_width) for experiment in experiments]
     below = max(12.5 * (text.count("\n") + 1) + 8 if text else 0.0 for text in sentences)
@@ -39,9 +44,18 @@ def frontier(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
     return figure
 
 
+def sample(experiment: ExperimentStudy) -> str:
+    """ "12 replications that followed the whole axis"."""
+    if experiment.steps:
+        return f"{counted(experiment.axis_replication_count, 'replication')} that followed the whole axis"
+    return counted(experiment.replication_count, "replication")
+
+
 def _sentences(experiment: ExperimentStudy, width: float) -> str:
-    lines = []
-    for letter, recommendation in zip(string.ascii_lowercase, experiment.recommendations, strict=False):
+    lines = wrapped(f"Means over {sample(experiment)}.", width - 90)
+    if _is_unfit(experiment):
+        lines += wrapped(f"{NO_RECOMMENDATION}.", width - 90)
+    for letter, recommendation in zip(string.ascii_lowercase, _recommendations(experiment), strict=False):
         first, *rest = wrapped(recommendation_sentence(recommendation), width - 90)
         lines += [f"{letter}\u2003{first}", *(f"\u2003\u2002{line}" for line in rest)]  # a page would collapse spaces
     return "\n".join(lines)
@@ -51,13 +65,14 @@ def _panel(axes: Axes, experiment: ExperimentStudy) -> None:
     if experiment.steps:
         along = [(step.tsfi.value, step.tsw.value) for step in experiment.steps]
         axes.plot(*zip(*along, strict=True), color=MUTED, linewidth=1, alpha=0.7)
-    styles = mu_styles([outcome.mu for outcome in experiment.outcomes])
-    for outcome in experiment.outcomes:
-        fairness, welfare, style = outcome.tsfi[-1], outcome.tsw[-1], styles[outcome.mu]
+    points = _grid_points(experiment)
+    styles = mu_styles(list(points))
+    for mu, (fairness, welfare) in points.items():
+        style = styles[mu]
         axes.hlines(welfare.value, fairness.lower, fairness.upper, color=style.colour, linewidth=1.2, alpha=0.35)
         axes.vlines(fairness.value, welfare.lower, welfare.upper, color=style.colour, linewidth=1.2, alpha=0.35)
         axes.plot(
-            [fairness.value], [welfare.value], marker=style.marker or ("s" if outcome.mu else "X"), color=style.colour,
+            [fairness.value], [welfare.value], marker=style.marker or ("s" if mu else "X"), color=style.colour,
             markersize=6.5 if style.marker else 8, markeredgecolor=PAPER, zorder=3,
         )  # fmt: skip
     for fairness_value, welfare_value in _recommended(experiment):
@@ -74,10 +89,30 @@ def _panel(axes: Axes, experiment: ExperimentStudy) -> None:
     axes.set_ylabel("final TSW", fontsize=TEXT_SIZE, color=MUTED)
 
 
+def _grid_points(experiment: ExperimentStudy) -> dict[float, tuple[Interval, Interval]]:
+    """Final TSFI and TSW at each μ of the grid, over the replications that the line is of."""
+    if not experiment.steps:
+        return {outcome.mu: (outcome.tsfi[-1], outcome.tsw[-1]) for outcome in experiment.outcomes}
+    return {
+        outcome.mu: (step.tsfi, step.tsw)
+        for outcome in experiment.outcomes
+        for step in experiment.steps
+        if outcome.mu in step.mus
+    }
+
+
+def _is_unfit(experiment: ExperimentStudy) -> bool:
+    return leaves_unit_interval(step.tsfi.value for step in experiment.steps)
+
+
+def _recommendations(experiment: ExperimentStudy) -> Sequence[Recommendation]:
+    return () if _is_unfit(experiment) else experiment.recommendations
+
+
 def _recommended(experiment: ExperimentStudy) -> dict[tuple[float, float], str]:
     """Letters by place; several targets may lead to the same μ."""
     letters: dict[tuple[float, float], str] = {}
-    for letter, recommendation in zip(string.ascii_lowercase, experiment.recommendations, strict=False):
+    for letter, recommendation in zip(string.ascii_lowercase, _recommendations(experiment), strict=False):
         if recommendation.step is not None:
             place = (recommendation.step.tsfi.value, recommendation.step.tsw.value)
             letters[place] = f"{letters[place]}, {letter}" if place in letters else letter
@@ -85,10 +120,13 @@ def _recommended(experiment: ExperimentStudy) -> dict[tuple[float, float], str]:
 
 
 def _labels(axes: Axes, experiment: ExperimentStudy) -> None:
-    """Letters of the recommended, then the grid's μ."""
+    """Letters of the recommended, then the grid's μ: of very many, some at equal steps and the last."""
     recommended = _recommended(experiment)
-    labels = [*recommended.values(), *(mu_text(outcome.mu) for outcome in experiment.outcomes)]
-    points = [*recommended, *((outcome.tsfi[-1].value, outcome.tsw[-1].value) for outcome in experiment.outcomes)]
+    grid = {mu: (fairness.value, welfare.value) for mu, (fairness, welfare) in _grid_points(experiment).items()}
+    mus = list(grid)
+    labelled = [*mus[: -1 : max(math.ceil(len(mus) / _LABELS), 1)], *mus[-1:]]
+    labels = [*recommended.values(), *map(mu_text, labelled)]
+    points = [*recommended, *(grid[mu] for mu in labelled)]
     to_points = 72 / axes.figure.dpi
     box = axes.get_window_extent()
     offsets = label_offsets(

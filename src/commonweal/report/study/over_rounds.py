@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from commonweal.report.palette import MUTED, ZERO, mu_styles
 from commonweal.report.panels import TEXT_SIZE, amount_text, quiet, round_axis
+from commonweal.report.study.mu_text import leaves_unit_interval
 from commonweal.report.study.panel_grid import mu_legend, mu_legend_height, panel_grid
 from commonweal.study import ExperimentStudy, Interval, MuOutcome
 
@@ -26,7 +27,9 @@ def tsw_over_rounds(experiments: Sequence[ExperimentStudy], width: float) -> Fig
 
 
 def tsfi_over_rounds(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
-    figure, panels = _lines(experiments, width, lambda outcome: outcome.tsfi, "TSFI, at best 1")
+    series = [o.tsfi for experiment in experiments for o in experiment.outcomes]
+    meaning = "TSFI" if leaves_unit_interval(t.value for tsfi in series for t in tsfi) else "TSFI, at best 1"
+    figure, panels = _lines(experiments, width, lambda outcome: outcome.tsfi, meaning)
     for axes in panels:
         low, high = axes.get_ylim()
         axes.set_ylim(low, max(high, 1 + 0.03 * (1 - low)))

@@ -13,7 +13,9 @@ from commonweal.report.markup import definitions, text
 from commonweal.report.shell import page_from
 from commonweal.report.study import sections, tables
 from commonweal.report.study.figures import data_notes, pictures, slugs
+from commonweal.report.study.frontier import sample
 from commonweal.report.study.markdown import to_markdown
+from commonweal.report.study.promoted import SETTLED_RULE, promoted
 from commonweal.report.study.summary_json import to_document, write_summary
 from commonweal.report.study.terms import STUDY_TERMS
 from commonweal.report.write import write_pictures
@@ -29,11 +31,12 @@ def write_study(study: Study, directory: Path) -> list[Path]:
     write_summary(document, summary)
     write_atomically(tables_file, to_markdown(document).encode(), what="the summary")
     write_atomically(page, to_page(study).encode(), what="the report")
-    return [summary, tables_file, page, *write_pictures(pictures(study).values(), directory / "figures")]
+    return [summary, tables_file, page, *write_pictures(pictures(promoted(study)).values(), directory / "figures")]
 
 
 def to_page(study: Study) -> str:
     """The whole page; the same study gives the same bytes."""
+    study = promoted(study)
     document, shown, notes = to_document(study), pictures(study), data_notes(study)
     names = slugs(study)
     links = {e.name: f"experiment-{slug}" for e, slug in zip(study.experiments, names, strict=True)}
@@ -52,8 +55,7 @@ def to_page(study: Study) -> str:
             sections.experiment_section(study, experiment, slug, shown, document)
             for experiment, slug in zip(study.experiments, names, strict=True)
         ),
-        frontier=_with_notes(sections.figure(shown["frontier"], caption=shown["frontier"].title), notes)
-        + sections.table_markup(tables.recommendations(document)),
+        frontier=_frontier(study, document, shown),
         cost=sections.table_markup(tables.sweep_cost(document), titled=False)
         or "<p>No replication followed the whole axis of mu.</p>",
         facts=sections.facts(study, document),
@@ -63,7 +65,9 @@ def to_page(study: Study) -> str:
 
 def _claims(study: Study, document: Mapping[str, Any], shown: Mapping[str, Picture], links: Mapping[str, str]) -> str:
     if not study.findings:
-        return "<p>No claim was tested.</p>"
+        rules = {experiment.contribution_rule for experiment in study.experiments}
+        why = "" if SETTLED_RULE in rules else f" That takes {SETTLED_RULE} contributions, as settled here."
+        return f"<p>No claim was tested.{why}</p>"
     picture = shown["claims"]
     drawn = sections.figure(picture, caption=f"{picture.title}. The dashed line is the threshold.")
     return sections.claims_table(document, links) + drawn
@@ -76,5 +80,14 @@ def _samples(shown: Mapping[str, Picture]) -> str:
     return f'<section id="samples">\n<h2>The data</h2>\n{drawn}\n</section>'
 
 
-def _with_notes(figure: str, notes: Mapping[str, str]) -> str:
-    return figure + sections.notes_markup(f"{name}: {note}" for name, note in notes.items())
+def _frontier(study: Study, document: Mapping[str, Any], shown: Mapping[str, Picture]) -> str:
+    if "frontier" not in shown:
+        return "<p>No experiment has a mu at which all its replications were run.</p>"
+    samples = {sample(experiment) for experiment in study.experiments}
+    over = "the replications named below each panel"
+    if len(samples) == 1:
+        over = f"{samples.pop()}{', in each experiment' if len(study.experiments) > 1 else ''}"
+    caption = f"{shown['frontier'].title}. Means and {sections.intervals(study)} over {over}."
+    notes = sections.notes_markup(f"{name}: {note}" for name, note in data_notes(study).items())
+    drawn = sections.figure(shown["frontier"], caption=caption)
+    return drawn + notes + sections.table_markup(tables.recommendations(document))

@@ -11,6 +11,7 @@ from commonweal.report.palette import INK, MUTED, LineStyle, mu_styles
 from commonweal.report.panels import TEXT_SIZE, WIDE, new_figure
 from commonweal.report.shown_names import shortened, shown
 from commonweal.report.study.mu_text import mu_label
+from commonweal.report.study.promoted import rule_note
 from commonweal.study import ExperimentStudy
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ def heading(axes: Axes, experiment: ExperimentStudy, panel_width: float) -> None
 
 
 def name_of(experiment: ExperimentStudy) -> str:
-    rule = "" if experiment.contribution_rule == "clip" else f" ({experiment.contribution_rule} contributions)"
-    return f"{shortened(experiment.name, 40)}{rule}"
+    return f"{shortened(experiment.name, 40)}{rule_note(experiment.contribution_rule)}"
 
 
 def note_lines(experiment: ExperimentStudy, panel_width: float) -> list[str]:

@@ -16,6 +16,7 @@ from commonweal.report.panels import NARROW
 from commonweal.report.study import tables
 from commonweal.report.study.figures import slugs
 from commonweal.report.study.interval_text import threshold_text
+from commonweal.report.study.promoted import SETTLED_RULE, rule_note
 from commonweal.report.study.tables import Table
 from commonweal.report.study.verdicts import MEANINGS, SYMBOLS, verdict_of, verdict_text
 from commonweal.study import VERDICTS, ExperimentStudy, Study, Verdict
@@ -31,15 +32,28 @@ _INTERVAL = re.compile(r"([^\s;]+);? ((?:\(|n = ).*)")
 
 def sentence(study: Study) -> str:
     """What was run and what came out, in one sentence."""
+    if not study.experiments:
+        return "No experiment was run."
     counts = sorted({experiment.replication_count for experiment in study.experiments})
     many = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     mus = len({outcome.mu for experiment in study.experiments for outcome in experiment.outcomes})
     followed = sum(experiment.axis_replication_count for experiment in study.experiments)
     axis = f", and {followed} replications on the whole axis of mu" if followed else ""
-    run = f"{counted(len(study.experiments), 'experiment')} with {many} replications each at {mus} values of mu{axis}."
+    experiments = f"{counted(len(study.experiments), 'experiment')}{_other_rules(study)}"
+    run = f"{experiments} with {many} replications each at {counted(mus, 'value')} of mu{axis}."
     found = Counter(finding.verdict for finding in study.findings)
     told = ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
     return f"{run} Of {counted(len(study.findings), 'test')} of claims: {told}." if told else run
+
+
+def _other_rules(study: Study) -> str:
+    """Of which contribution rule they are, where it is not the settled one."""
+    others = [experiment for experiment in study.experiments if experiment.contribution_rule != SETTLED_RULE]
+    rules = " and ".join(sorted({experiment.contribution_rule for experiment in others}))
+    if not others:
+        return ""
+    which = "" if len(others) == len(study.experiments) else f"{len(others)} of them "
+    return f", {which}under {rules} contributions alone,"
 
 
 def key_numbers(study: Study) -> str:
@@ -165,14 +179,14 @@ def experiment_section(
     over = f"{intervals(study)} over {counted(experiment.replication_count, 'replication')}"
 
     def drawn(kind: str, tail: str, *, narrow: bool = False) -> str:
-        picture = shown[f"{slug}-{kind}"]
+        picture = shown.get(f"{slug}-{kind}")
+        if picture is None:
+            return ""
         return figure(picture, caption=f"{picture.title}. {tail}", note=experiment.data_note, narrow=narrow)
 
     written = document["experiments"][place]
-    axis = ""
-    if experiment.steps:
-        followed = counted(experiment.axis_replication_count, "replication")
-        axis = drawn("axis", f"Bands are {intervals(study)} over the {followed} that followed the whole axis.")
+    followed = counted(experiment.axis_replication_count, "replication")
+    axis = drawn("axis", f"Bands are {intervals(study)} over the {followed} that followed the whole axis.")
     others = [each for each in document["alternatives"] if each["name"] == experiment.name]
     folded = "".join(
         f'<details class="more"><summary>The same with {text(each["contribution_rule"])} contributions</summary>'
@@ -180,7 +194,7 @@ def experiment_section(
         for each in others
     )
     return f"""<section id="experiment-{slug}">
-<h2>{name_markup(experiment.name)}</h2>
+<h2>{name_markup(experiment.name)}{text(rule_note(experiment.contribution_rule))}</h2>
 <p class="lead">{text(experiment.description)} {counted(len(experiment.clients), "client")},
 {counted(experiment.round_count, "round")}, {counted(experiment.replication_count, "replication")}.</p>
 {notes_markup([experiment.data_note] if experiment.data_note else [])}

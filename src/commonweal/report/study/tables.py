@@ -10,10 +10,15 @@ from typing import Any
 from commonweal.records import MuRange
 from commonweal.report.number_text import MISSING, number
 from commonweal.report.study.interval_text import interval_text, threshold_text
-from commonweal.report.study.mu_text import mu_label, range_text
+from commonweal.report.study.mu_text import NO_RECOMMENDATION, leaves_unit_interval, mu_label, range_text
+from commonweal.report.study.promoted import SETTLED_RULE, promoted_document, rule_note
 from commonweal.report.study.verdicts import SYMBOLS, legend, verdict_text
 
 Document = Mapping[str, Any]
+_CHOSEN_WHERE_MEASURED = (
+    "A recommended mu did best in these replications, those that followed the whole axis. It was chosen on the figures "
+    "it is shown with, so that neighbouring mu may do as well with other seeds. Bounds of mu are rounded."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,7 @@ class Table:
 
 def tables_of(document: Document) -> tuple[Table, ...]:
     """In the order in which a reader meets them; those with nothing to show are left out."""
+    document = promoted_document(document)
     made = [claims(document), verdicts(document), changed_verdicts(document), alternatives(document)]
     for experiment in (*document["experiments"], *document["alternatives"]):
         made += [durations(experiment), outcomes(experiment)]
@@ -112,6 +118,7 @@ def durations(experiment: Document) -> Table:
         rows=tuple(
             (client, *(interval_of(outcome["durations"][client], decimals=2) for outcome in grid))
             for client in experiment["clients"]
+            if grid
         ),
         notes=_own_note(experiment),
     )
@@ -137,6 +144,10 @@ def recommendations(document: Document) -> Table:
     """The μ with the most welfare for each fairness target."""
     rows = []
     for experiment in document["experiments"]:
+        count = str(experiment["axis_replication_count"])
+        if leaves_unit_interval(_float(step["tsfi"]["value"]) for step in experiment["steps"]):
+            rows.append((experiment["name"], MISSING, NO_RECOMMENDATION, MISSING, MISSING, count))
+            continue
         for recommendation in experiment["recommendations"]:
             step = recommendation["step"]
             found = (MISSING, MISSING, MISSING)
@@ -146,13 +157,14 @@ def recommendations(document: Document) -> Table:
                     interval_of(step["tsw"], decimals=3),
                     interval_of(step["tsfi"], decimals=3),
                 )
-            rows.append((experiment["name"], number(_float(recommendation["fairness_target"])), *found))
+            rows.append((experiment["name"], number(_float(recommendation["fairness_target"])), *found, count))
+    chosen = [_CHOSEN_WHERE_MEASURED] if any(row[2] not in (MISSING, NO_RECOMMENDATION) for row in rows) else []
     return Table(
         name="recommendations",
         title="The mu with the most welfare among those that are fair enough",
-        headings=("experiment", "TSFI of at least", "mu", "TSW", "TSFI"),
+        headings=("experiment", "TSFI of at least", "mu", "TSW", "TSFI", "replications"),
         rows=tuple(rows),
-        notes=_notes(document, {row[0] for row in rows}),
+        notes=(*chosen, *_notes(document, {row[0] for row in rows})),
     )
 
 
@@ -237,12 +249,11 @@ def _own_note(experiment: Document) -> tuple[str, ...]:
 
 def _place(experiment: Document) -> str:
     rule = experiment["contribution_rule"]
-    return experiment["name"] if rule == "clip" else f"{experiment['name']}/{rule}"
+    return experiment["name"] if rule == SETTLED_RULE else f"{experiment['name']}/{rule}"
 
 
 def _called(experiment: Document) -> str:
-    rule = experiment["contribution_rule"]
-    return f"{experiment['name']}" if rule == "clip" else f"{experiment['name']} with {rule} contributions"
+    return f"{experiment['name']}{rule_note(experiment['contribution_rule'])}"
 
 
 def _range(mus: Document) -> MuRange:
