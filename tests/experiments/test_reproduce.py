@@ -142,6 +142,7 @@ def test_what_is_added_stands_beside_what_was_there(
     assert fulfil(one, copied) == [("label-noise", 1)]
     assert [path.read_bytes() for path in others] == kept
     assert fulfil(one, copied) == []
+    assert fulfil(replace(one, mus={"clip": GRID}), copied) == [], "what was there still is"
     assert [held.mus for held in stored_replications(copied) if held.origin.experiment == "label-noise"] == [
         now_held, {"clip": GRID},
     ]  # fmt: skip
