@@ -189,7 +189,7 @@ def test_all_of_a_frontier_is_over_the_same_replications(study):
     for outcome in experiment.outcomes:
         (step,) = [step for step in experiment.steps if outcome.mu in step.mus]
         assert (step.tsfi.value, step.tsw.value) in drawn
-    assert "Means over 12 replications that followed the whole axis." in " ".join(texts(axes.figure))
+    assert "Means over 12 replications with the whole axis." in " ".join(texts(axes.figure))
     without_axis = frontier([study.experiments[1]], WIDE)
     assert "Means over 20 replications." in " ".join(texts(without_axis))
 

@@ -10,7 +10,7 @@ from commonweal.report.figures import Picture
 from commonweal.report.study.contact_sheet import contact_sheet
 from commonweal.report.study.durations import durations
 from commonweal.report.study.forest import forest
-from commonweal.report.study.frontier import frontier
+from commonweal.report.study.frontier import frontier, recommendations
 from commonweal.report.study.over_mu import over_mu
 from commonweal.report.study.over_rounds import tsfi_over_rounds, tsw_over_rounds
 from commonweal.study import ExperimentStudy, Study
@@ -65,7 +65,8 @@ def _of_the_whole(study: Study) -> list[Picture]:
     made += _by_mu(study.experiments)
     on_the_plane = [experiment for experiment in study.experiments if experiment.outcomes or experiment.steps]
     if on_the_plane:
-        title = "Welfare and fairness along mu; stars are recommended"
+        starred = any(map(recommendations, on_the_plane))
+        title = f"Welfare and fairness along mu{'; stars are recommended' if starred else ''}"
         made.append(_picture("frontier", title, frontier, on_the_plane))
     return made
 

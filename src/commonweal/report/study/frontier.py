@@ -45,9 +45,9 @@ def frontier(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
 
 
 def sample(experiment: ExperimentStudy) -> str:
-    """ "12 replications that followed the whole axis"."""
+    """ "12 replications with the whole axis"."""
     if experiment.steps:
-        return f"{counted(experiment.axis_replication_count, 'replication')} that followed the whole axis"
+        return f"{counted(experiment.axis_replication_count, 'replication')} with the whole axis"
     return counted(experiment.replication_count, "replication")
 
 
@@ -55,7 +55,7 @@ def _sentences(experiment: ExperimentStudy, width: float) -> str:
     lines = wrapped(f"Means over {sample(experiment)}.", width - 90)
     if _is_unfit(experiment):
         lines += wrapped(f"{NO_RECOMMENDATION}.", width - 90)
-    for letter, recommendation in zip(string.ascii_lowercase, _recommendations(experiment), strict=False):
+    for letter, recommendation in zip(string.ascii_lowercase, recommendations(experiment), strict=False):
         first, *rest = wrapped(recommendation_sentence(recommendation), width - 90)
         lines += [f"{letter}\u2003{first}", *(f"\u2003\u2002{line}" for line in rest)]  # a page would collapse spaces
     return "\n".join(lines)
@@ -105,14 +105,14 @@ def _is_unfit(experiment: ExperimentStudy) -> bool:
     return leaves_unit_interval(step.tsfi.value for step in experiment.steps)
 
 
-def _recommendations(experiment: ExperimentStudy) -> Sequence[Recommendation]:
+def recommendations(experiment: ExperimentStudy) -> Sequence[Recommendation]:
     return () if _is_unfit(experiment) else experiment.recommendations
 
 
 def _recommended(experiment: ExperimentStudy) -> dict[tuple[float, float], str]:
     """Letters by place; several targets may lead to the same μ."""
     letters: dict[tuple[float, float], str] = {}
-    for letter, recommendation in zip(string.ascii_lowercase, _recommendations(experiment), strict=False):
+    for letter, recommendation in zip(string.ascii_lowercase, recommendations(experiment), strict=False):
         if recommendation.step is not None:
             place = (recommendation.step.tsfi.value, recommendation.step.tsw.value)
             letters[place] = f"{letters[place]}, {letter}" if place in letters else letter
