@@ -95,9 +95,25 @@ def test_verdicts_are_seen_in_both_schemes(visit, scheme):
         return ["held", "not-held", "undecided"].map((kind) =>
           getComputedStyle(document.querySelector(`.verdict.${kind}`)).color);""")
     assert len(set(colours)) == 3
+    closed = 'return document.querySelectorAll("#claims details:not([open])").length'
+    assert driver.execute_script(closed) == 1
+    driver.execute_script('dispatchEvent(new Event("beforeprint"))')
+    assert driver.execute_script(closed) == 0
     shown = driver.execute_script("""
-        return [...document.querySelectorAll("#claims .verdict")].every((word) => {
+        return [...document.querySelectorAll("#claims .claims .verdict")].every((word) => {
           const box = word.getBoundingClientRect();
           return box.width > 0 && box.left >= 0 && box.right <= innerWidth;
         });""")
     assert shown
+
+
+def test_why_a_verdict_changed_can_be_read_without_scrolling(visit):
+    driver = visit("study")
+    driver.execute_script('for (const part of document.querySelectorAll("#choices details")) part.open = true;')
+    cut = driver.execute_script("""
+        return [...document.querySelectorAll("#choices :is(th, td)")]
+          .filter((cell) => {
+            const box = cell.getBoundingClientRect();
+            return box.width > 0 && (box.left < 0 || box.right > innerWidth || cell.scrollWidth > cell.clientWidth + 1);
+          }).map((cell) => cell.textContent);""")
+    assert cut == []

@@ -90,6 +90,17 @@ def test_the_page_names_every_finding(page, study):
         assert value in text
 
 
+def test_claims_by_experiment_come_before_every_single_test(page, document):
+    section = page[page.index('<section id="claims"') : page.index('<section id="choices"')]
+    first, _, rest = section.partition("<details")
+    assert "Claims by experiment" in first
+    assert first.count('<span class="verdict') == len(document["findings"])
+    assert '<span class="verdict not-held" title="not held">✗</span> −0.142<span class="error"> (−0.192 to' in first
+    assert 'class="figures claims"' not in first
+    assert 'class="figures claims"' in rest
+    assert "<details open" not in section
+
+
 def test_the_page_tells_what_another_choice_changes(page, document):
     changed = changed_verdicts(document)
     assert [(row[0], row[4]) for row in changed.rows] == [("C7", "raw contributions"), ("C8", "TSFI of the final set")]

@@ -21,6 +21,8 @@ from commonweal.report.study.terms import STUDY_TERMS
 from commonweal.report.write import write_pictures
 from commonweal.study import Study
 
+_EVERY_TEST = "Every test: effect, threshold, replications, and why it came out so"
+
 
 def write_study(study: Study, directory: Path) -> list[Path]:
     """Write summary.json, summary.md, report.html and figures/*.png, *.svg into an existing folder; returns them."""
@@ -70,7 +72,8 @@ def _claims(study: Study, document: Mapping[str, Any], shown: Mapping[str, Pictu
         return f"<p>No claim was tested.{why}</p>"
     picture = shown["claims"]
     drawn = sections.figure(picture, caption=f"{picture.title}. The dashed line is the threshold.")
-    return sections.claims_table(document, links) + drawn
+    more = f'<details class="more"><summary>{_EVERY_TEST}</summary>{sections.claims_table(document, links)}</details>'
+    return sections.verdicts_table(document, links) + more + drawn
 
 
 def _samples(shown: Mapping[str, Picture]) -> str:

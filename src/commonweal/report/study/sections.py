@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WHY = "why"  # always the last column
-_WORDS = {"driver", "other choice"}  # columns of words, not of numbers
+_WORDS = {"driver", "other choice", "statement"}  # columns of words, not of numbers
 _NAMES = {"experiment", "contribution rule", "scenario", "verdict", "its verdict", "mu"}
 _INTERVAL = re.compile(r"([^\s;]+);? ((?:\(|n = ).*)")
 
@@ -77,6 +77,37 @@ def notes_box(notes: Mapping[str, str]) -> str:
     return f'<section class="warnings"><h2>Please note</h2><ul>{items}</ul></section>'
 
 
+def verdicts_table(document: Mapping[str, Any], links: Mapping[str, str]) -> str:
+    """Claims by experiments at one glance; a colour and a symbol tell the verdict."""
+    shown = tables.verdicts(document)
+    claim, statement, *experiments = shown.headings
+    heads = [*_heads((claim, statement)), *(_linked(name, links) for name in experiments)]
+    rows = []
+    for name, words, *cells in shown.rows:
+        inner = "".join(f"<td>{_judged(cell)}</td>" for cell in cells)
+        rows.append(f'<tr><th scope="row">{text(name)}</th><td class="words">{text(words)}</td>{inner}</tr>')
+    made = table(label=shown.title, headings=heads, rows=rows, css_class="figures glance")
+    title = text(shown.title)
+    for verdict in VERDICTS:  # a symbol stays beside its word
+        title = title.replace(verdict_text(verdict), verdict_text(verdict).replace(" ", "\N{NO-BREAK SPACE}"))
+    return f"<h3>{title}</h3>{made}{notes_markup(shown.notes)}"
+
+
+def _judged(cell: str) -> str:
+    """ "✓ 5.41 (4.79 to 6.03)" with the symbol in the colour of its verdict."""
+    symbol, _, interval = cell.partition(" ")
+    for verdict in VERDICTS:
+        if symbol == SYMBOLS[verdict]:
+            css_class = f"verdict {verdict.replace(' ', '-')}"
+            return f'<span class="{css_class}" title="{text(verdict)}">{symbol}</span> {_interval_markup(interval)}'
+    return text(cell)
+
+
+def _linked(experiment: str, links: Mapping[str, str]) -> str:
+    shown = name_markup(experiment)
+    return f'<a href="#{links[experiment]}">{shown}</a>' if experiment in links else shown
+
+
 def claims_table(document: Mapping[str, Any], links: Mapping[str, str]) -> str:
     """Experiments under the claim and the effect by which it was tested on them."""
     headings = ("experiment", "interval", "verdict", "driver")
@@ -88,10 +119,8 @@ def claims_table(document: Mapping[str, Any], links: Mapping[str, str]) -> str:
             f'<br><span class="quiet">{text(effect)}; threshold {threshold_text(float(threshold))}</span></th></tr>'
         )
         for finding in found:
-            name = finding["experiment"]
-            shown = f'<a href="#{links[name]}">{name_markup(name)}</a>' if name in links else name_markup(name)
             cells = (tables.counted_interval(finding), verdict_text(finding["verdict"]), finding["driver"])
-            rows.append(_row(shown, cells, headings))
+            rows.append(_row(_linked(finding["experiment"], links), cells, headings))
     made = table(label="Claims", headings=_heads(headings), rows=rows, css_class="figures claims")
     return made + notes_markup(tables.claims(document).notes)
 
@@ -101,18 +130,22 @@ def verdict_markup(verdict: Verdict) -> str:
     return f'<span class="verdict {verdict.replace(" ", "-")}">{text(verdict_text(verdict))}</span>'
 
 
-def table_markup(shown: Table, *, titled: bool = True) -> str:
-    """A table with its title and notes; words to the left, numbers to the right."""
+def table_markup(shown: Table, *, titled: bool = True, stacked: bool = False) -> str:
+    """A table with its title and notes; words to the left, numbers to the right.
+
+    A stacked one has on a phone its cells below one another, each number under what it is.
+    """
     if not shown.rows:
         return ""
     headings = [heading for heading in shown.headings if heading != _WHY]
     rows = []
     for first, *cells in shown.rows:
-        rows.append(_row(name_markup(first), cells[: len(headings) - 1], headings))
+        rows.append(_row(name_markup(first), cells[: len(headings) - 1], headings, labelled=stacked))
         if len(headings) < len(shown.headings) and cells[-1]:  # in a line of its own: it is long
             rows.append(f'<tr class="why"><td colspan="{len(headings)}">{text(cells[-1])}</td></tr>')
     heading = f"<h3>{text(shown.title)}</h3>" if titled else ""
-    made = table(label=shown.title, headings=_heads(headings), rows=rows, css_class="figures")
+    css_class = "figures stacked" if stacked else "figures"
+    made = table(label=shown.title, headings=_heads(headings), rows=rows, css_class=css_class)
     return heading + made + notes_markup(shown.notes)
 
 
@@ -124,11 +157,12 @@ def _heads(headings: Sequence[str]) -> list[str]:
     return [f'<span class="{_kind(heading)}">{text(heading)}</span>' for heading in headings]
 
 
-def _row(heading: str, cells: Sequence[str], headings: Sequence[str]) -> str:
-    """The heading is markup, the cells are text."""
-    inner = "".join(
-        f'<td class="{_kind(of)}">{_cell(cell, of)}</td>' for cell, of in zip(cells, headings[1:], strict=True)
-    )
+def _row(heading: str, cells: Sequence[str], headings: Sequence[str], *, labelled: bool = False) -> str:
+    """The heading is markup, the cells are text; where labelled, each says of what it is."""
+    inner = ""
+    for cell, of in zip(cells, headings[1:], strict=True):
+        label = f' data-of="{text(of)}"' if labelled else ""
+        inner += f'<td class="{_kind(of)}"{label}>{_cell(cell, of)}</td>'
     return f'<tr><th scope="row">{heading}</th>{inner}</tr>'
 
 
@@ -137,10 +171,14 @@ def _kind(heading: str) -> str:
 
 
 def _cell(cell: str, heading: str) -> str:
-    """An interval in a quieter ink than its middle."""
+    """A verdict in its colour, an interval in a quieter ink than its middle."""
     if "verdict" in heading:
         return verdict_markup(verdict_of(cell))
-    parts = _INTERVAL.fullmatch(cell) if _kind(heading) == "number" else None
+    return _interval_markup(cell) if _kind(heading) == "number" else text(cell)
+
+
+def _interval_markup(cell: str) -> str:
+    parts = _INTERVAL.fullmatch(cell)
     if parts is None:
         return text(cell)
     return f'{text(parts[1])}<span class="error"> {text(parts[2])}</span>'
@@ -153,8 +191,9 @@ def choices(document: Mapping[str, Any]) -> str:
         return "<p>No claim was tested under another choice.</p>"
     changed = tables.changed_verdicts(document)
     told = f"<p>{len(changed.rows)} of {counted(len(every.rows), 'test')} under another choice changed the verdict.</p>"
-    more = f'<details class="more"><summary>All of them</summary>{table_markup(every, titled=False)}</details>'
-    return told + table_markup(changed, titled=False) + more
+    all_of_them = table_markup(every, titled=False, stacked=True)
+    more = f'<details class="more"><summary>All of them</summary>{all_of_them}</details>'
+    return told + table_markup(changed, titled=False, stacked=True) + more
 
 
 def figure(picture: Picture, *, caption: str, note: str = "", narrow: bool = False) -> str:
