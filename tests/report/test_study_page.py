@@ -62,6 +62,22 @@ def test_everything_is_written_and_said_to_be(study, study_folders, tmp_path):
     assert found == drawn | {"report.html", "summary.json", "summary.md"}
 
 
+def test_an_interrupt_leaves_the_old_report_whole(study, tmp_path, monkeypatch):
+    study_page.write_study(artificial_study.bare(), tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    last = list(pictures(study).values())[-1]
+    few = {name: pictures(study)[name] for name in ("claims", "durations")}
+    monkeypatch.setattr(study_page, "to_page", lambda _: "a new page")
+    monkeypatch.setattr(study_page, "pictures", lambda _: {**few, "last": replace(last, draw=interrupted)})
+    with pytest.raises(KeyboardInterrupt):
+        study_page.write_study(study, tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
+
+
 def test_a_folder_that_does_not_exist_is_refused(study, tmp_path):
     with pytest.raises(InputError, match=r"the report's folder must exist, got .*nowhere"):
         study_page.write_study(study, tmp_path / "nowhere")

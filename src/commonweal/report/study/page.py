@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from commonweal.atomic_write import write_atomically
@@ -16,7 +17,7 @@ from commonweal.report.study.figures import data_notes, pictures, slugs
 from commonweal.report.study.frontier import sample
 from commonweal.report.study.markdown import to_markdown
 from commonweal.report.study.promoted import SETTLED_RULE, promoted
-from commonweal.report.study.summary_json import to_document, write_summary
+from commonweal.report.study.summary_json import to_document, to_json
 from commonweal.report.study.terms import STUDY_TERMS
 from commonweal.report.write import write_pictures
 from commonweal.study import Study
@@ -30,10 +31,21 @@ def write_study(study: Study, directory: Path) -> list[Path]:
         raise InputError(f"the report's folder must exist, got {str(directory)!r}; create it first")
     document = to_document(study)
     summary, tables_file, page = (directory / name for name in ("summary.json", "summary.md", "report.html"))
-    write_summary(document, summary)
-    write_atomically(tables_file, to_markdown(document).encode(), what="the summary")
-    write_atomically(page, to_page(study).encode(), what="the report")
-    return [summary, tables_file, page, *write_pictures(pictures(promoted(study)).values(), directory / "figures")]
+    # All is made before anything is written: drawing takes a while, and files of two studies must not stand together.
+    contents = {
+        summary: (to_json(document), "the summary"),
+        tables_file: (to_markdown(document), "the summary"),
+        page: (to_page(study), "the report"),
+    }
+    with TemporaryDirectory(prefix="commonweal-") as elsewhere:
+        drawn = write_pictures(pictures(promoted(study)).values(), Path(elsewhere))
+        images = {directory / "figures" / path.name: path.read_bytes() for path in drawn}
+    write_pictures((), directory / "figures")  # makes the folder
+    for path, image in images.items():
+        write_atomically(path, image, what="the picture")
+    for path, (content, what) in contents.items():
+        write_atomically(path, content.encode(), what=what)
+    return [*contents, *images]
 
 
 def to_page(study: Study) -> str:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from commonweal.atomic_write import write_atomically
 from commonweal.report.history_json import range_document
 from commonweal.report.study.mu_text import recommendation_sentence
 from commonweal.study import ExperimentStudy, Finding, Interval, MuOutcome, MuStep, Recommendation, Study, SweepCost
@@ -74,10 +72,6 @@ FIELDS = {
     "sheets[].label": "for people; says so where a set is rebuilt",
     "sheets[].image_count": "samples shown",
 }  # an interval is an object of value, lower and upper
-
-
-def write_summary(document: Mapping[str, Any], path: Path) -> None:
-    write_atomically(path, to_json(document).encode(), what="the summary")
 
 
 def to_json(document: Mapping[str, Any]) -> str:
