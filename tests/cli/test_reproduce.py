@@ -99,9 +99,16 @@ def started(store, tmp_path):
 
     yield start
     for process in processes:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        others = descendants(process.pid)
+        process.kill()
         process.communicate()
+        wait_until(lambda ids=others: not any(map(is_running, ids)), "workers go on")
+
+
+def left_in_memory(process):
+    """What joblib shares between a process and its workers."""
+    names = (f"sem.loky-{process}-*", f"joblib_memmapping_folder_{process}_*")
+    return [path for name in names for path in Path("/dev/shm").glob(name)]
 
 
 def content(folder):
@@ -123,10 +130,10 @@ def test_killed_at_any_moment_and_continued_it_gives_the_same(started, reproduce
         process.wait()
         assert told <= done_in(tmp_path / "out"), "what was told to be done was lost"
         wait_until(lambda ids=others: not any(map(is_running, ids)), "workers go on after their parent is gone")
-        semaphores = list(Path("/dev/shm").glob(f"sem.loky-{process.pid}-*"))
-        assert whom == "group" or not semaphores, "only where all are killed nobody can clear up"
-        for left_over in semaphores:
-            left_over.unlink()
+        shared = left_in_memory(process.pid)
+        assert whom == "group" or not shared, "only where all are killed nobody can clear up"
+        for path in shared:
+            path.rmdir() if path.is_dir() else path.unlink()
     assert len(done_in(tmp_path / "out")) < TOTAL, "killed too late"
     assert not (tmp_path / "out/results.parquet").exists()
     there = len(done_in(tmp_path / "out"))
@@ -152,6 +159,7 @@ def test_ctrl_c_says_what_is_safe_and_how_to_go_on(result_count, further, starte
     safe = re.search(rf"^interrupted: (\d) of {TOTAL} replications are safe in out; run the same command", error, re.M)
     assert safe or (result_count == 0 and "interrupted: nothing done; run the same command to continue" in error), error
     wait_until(lambda: not any(map(is_running, others)), "workers go on")
+    assert not left_in_memory(process.pid)
     assert told <= done_in(tmp_path / "out")
     if result_count:
         assert int(safe[1]) == len(done_in(tmp_path / "out"))
