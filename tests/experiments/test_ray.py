@@ -10,6 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -98,30 +101,38 @@ def command_of(process):
         return ""
 
 
-class TwoNodes:
-    """A cluster."""
+@dataclass(frozen=True)
+class Cluster:
+    """Of two nodes."""
 
-    def __init__(self, folder):
-        self.address = f"127.0.0.1:{free_port()}"
-        port = self.address.rpartition(":")[2]
-        self.first = Node(
-            "--head", f"--port={port}", f"--temp-dir={folder}", "--include-dashboard=false",
-            f"--ray-client-server-port={free_port()}", f"--dashboard-agent-listen-port={free_port()}",
-        )  # fmt: skip
-        self.second = Node(f"--address={self.address}", f"--dashboard-agent-listen-port={free_port()}")
+    address: str
+    first: Node
+    second: Node
 
-    def end(self):
-        self.second.end()
-        self.first.end()
+
+@contextmanager
+def two_nodes(folder):
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+    with ExitStack() as ending:
+        head = ["--head", f"--port={port}", f"--temp-dir={folder}", "--include-dashboard=false"]
+        if find_spec("grpc"):  # then Ray listens for clients from outside, at a fixed port unless told otherwise
+            head.append(f"--ray-client-server-port={free_port()}")
+        first = Node(*head, f"--dashboard-agent-listen-port={free_port()}")
+        ending.callback(first.end)
+        second = Node(f"--address={address}", f"--dashboard-agent-listen-port={free_port()}")
+        ending.callback(second.end)
+        yield Cluster(address=address, first=first, second=second)
 
 
 @pytest.fixture(scope="module")
 def cluster():
     folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # names of sockets may not be long
-    nodes = TwoNodes(folder)
-    yield nodes
-    nodes.end()
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        with two_nodes(folder) as nodes:
+            yield nodes
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
