@@ -77,6 +77,7 @@ class Node:
             said.append(line)
             if "Ray runtime started" in line:
                 return
+        self._process.communicate()
         raise AssertionError("".join(said))
 
     def workers(self):

@@ -368,6 +368,9 @@ def test_only_our_own_left_overs_go(tmp_path: Path) -> None:
     assert theirs.exists()
 
 
-def test_results_that_are_not_there_are_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="run `commonweal reproduce all --out"):
+def test_results_that_are_not_there_are_asked_for(copied: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"got no results\.parquet in .*; run `commonweal reproduce EXPERIMENT --out"):
         read_results(tmp_path)
+    (copied / RESULTS).unlink()
+    with pytest.raises(InputError, match="run the command again that made the replications there"):
+        read_results(copied)
