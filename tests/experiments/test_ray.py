@@ -192,6 +192,24 @@ def test_auto_without_a_cluster_is_refused():
         raise AssertionError("connected")
 
 
+@pytest.mark.parametrize("address", ["nonsense", "ray://127.0.0.1:10001", ":", ":6379", "host:port", ""])
+def test_what_is_no_address_is_refused(address):
+    from commonweal.experiments import ray_workers
+
+    sentence = rf"a Ray address must be host:port or auto, got '{address}'; run the command on a machine of the cluster"
+    with pytest.raises(InputError, match=sentence), ray_workers.ray_cluster(address, worker_count=None):
+        raise AssertionError("connected")
+
+
+@pytest.mark.parametrize("address", ["no-such-host.invalid:6379", "127.0.0.1:99999999", "127.0.0.1:1"])
+def test_where_nobody_is_is_refused(address):
+    from commonweal.experiments import ray_workers
+
+    sentence = rf"a Ray cluster must be up at '{address}', got .*; start one with `ray start --head`"
+    with pytest.raises(InputError, match=sentence), ray_workers.ray_cluster(address, worker_count=None):
+        raise AssertionError("connected")
+
+
 def test_a_port_where_no_ray_answers_is_refused(monkeypatch):
     from commonweal.experiments import ray_workers
 
