@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from commonweal.records import ContributionRule, MuRange
 
 Verdict = Literal["held", "not held", "undecided"]
+SETTLED_RULE: ContributionRule = "clip"  # of contributions; others are alternatives
 VERDICTS: tuple[Verdict, ...] = ("held", "not held", "undecided")
 
 

@@ -19,9 +19,10 @@ from commonweal.experiments.outcomes import Outcome, Outcomes, gather
 from commonweal.experiments.paper import EVERY_ONE, MUS
 from commonweal.experiments.result_set import StoredReplication, read_results, scenario_digest
 from commonweal.experiments.shipped import load
-from commonweal.records import ContributionRule, MuRange
+from commonweal.records import MuRange
 from commonweal.scenario.spec import Scenario
 from commonweal.study import (
+    SETTLED_RULE,
     ExperimentStudy,
     Interval,
     MuOutcome,
@@ -33,7 +34,6 @@ from commonweal.study import (
 )
 
 FAIRNESS_TARGETS = (0.8, 0.9, 0.95)
-SETTLED_RULE: ContributionRule = "clip"
 
 
 def make_study(directory: Path, data_directory: Path | None, *, mus: Sequence[float] = ()) -> Study:

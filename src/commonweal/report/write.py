@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,25 +34,29 @@ def write_all(chronicle: Chronicle, directory: Path) -> list[Path]:
 
 def write_figures(chronicle: Chronicle, directory: Path) -> list[Path]:
     """Write each figure of a chronicle as PNG and SVG; the folder is made."""
-    return write_pictures(pictures(chronicle), directory)
+    return write_images(rendered_pictures(pictures(chronicle)), directory)
 
 
-def write_pictures(shown: Iterable[Picture], directory: Path) -> list[Path]:
-    """Write each picture as PNG and SVG; the folder is made."""
+def rendered_pictures(shown: Iterable[Picture]) -> dict[str, bytes]:
+    """Each picture as PNG and SVG, by the name of its file."""
+    return {
+        f"{picture.name}.{kind}": rendered(lambda drawn=picture: _titled(drawn), kind, name=picture.name)  # type: ignore[misc]
+        for picture in shown
+        for kind in ("png", "svg")
+    }
+
+
+def write_images(images: Mapping[str, bytes], directory: Path) -> list[Path]:
+    """Write the files of pictures; the folder is made."""
     try:
         directory.mkdir(exist_ok=True)
     except OSError as error:
         raise InputError(
             f"the figures' folder must be writable, got {error.strerror} for {str(directory)!r}; choose another place"
         ) from None
-    written = []
-    for picture in shown:
-        for kind in ("png", "svg"):
-            path = directory / f"{picture.name}.{kind}"
-            content = rendered(lambda drawn=picture: _titled(drawn), kind, name=picture.name)  # type: ignore[misc]
-            write_atomically(path, content, what="the picture")
-            written.append(path)
-    return written
+    for name, content in images.items():
+        write_atomically(directory / name, content, what="the picture")
+    return [directory / name for name in images]
 
 
 def _titled(picture: Picture) -> Figure:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from commonweal.atomic_write import write_atomically
@@ -16,11 +15,11 @@ from commonweal.report.study import sections, tables
 from commonweal.report.study.figures import data_notes, pictures, slugs
 from commonweal.report.study.frontier import sample
 from commonweal.report.study.markdown import to_markdown
-from commonweal.report.study.promoted import SETTLED_RULE, promoted
+from commonweal.report.study.promoted import promoted
 from commonweal.report.study.summary_json import to_document, to_json
 from commonweal.report.study.terms import STUDY_TERMS
-from commonweal.report.write import write_pictures
-from commonweal.study import Study
+from commonweal.report.write import rendered_pictures, write_images
+from commonweal.study import SETTLED_RULE, Study
 
 _EVERY_TEST = "Every test: effect, threshold, replications, and why it came out so"
 
@@ -37,12 +36,7 @@ def write_study(study: Study, directory: Path) -> list[Path]:
         tables_file: (to_markdown(document), "the summary"),
         page: (to_page(study), "the report"),
     }
-    with TemporaryDirectory(prefix="commonweal-") as elsewhere:
-        drawn = write_pictures(pictures(promoted(study)).values(), Path(elsewhere))
-        images = {directory / "figures" / path.name: path.read_bytes() for path in drawn}
-    write_pictures((), directory / "figures")  # makes the folder
-    for path, image in images.items():
-        write_atomically(path, image, what="the picture")
+    images = write_images(rendered_pictures(pictures(promoted(study)).values()), directory / "figures")
     for path, (content, what) in contents.items():
         write_atomically(path, content.encode(), what=what)
     return [*contents, *images]

@@ -9,10 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from commonweal.records import ContributionRule
-from commonweal.study import Study
-
-SETTLED_RULE: ContributionRule = "clip"
+from commonweal.study import SETTLED_RULE, Study
 
 
 def rule_note(contribution_rule: str) -> str:

@@ -16,10 +16,10 @@ from commonweal.report.panels import NARROW
 from commonweal.report.study import tables
 from commonweal.report.study.figures import slugs
 from commonweal.report.study.interval_text import threshold_text
-from commonweal.report.study.promoted import SETTLED_RULE, rule_note
+from commonweal.report.study.promoted import rule_note
 from commonweal.report.study.tables import Table
 from commonweal.report.study.verdicts import MEANINGS, SYMBOLS, verdict_of, verdict_text
-from commonweal.study import VERDICTS, ExperimentStudy, Study, Verdict
+from commonweal.study import SETTLED_RULE, VERDICTS, ExperimentStudy, Study, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

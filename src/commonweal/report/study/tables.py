@@ -11,8 +11,9 @@ from commonweal.records import MuRange
 from commonweal.report.number_text import MISSING, number
 from commonweal.report.study.interval_text import interval_text, threshold_text
 from commonweal.report.study.mu_text import NO_RECOMMENDATION, leaves_unit_interval, mu_label, range_text
-from commonweal.report.study.promoted import SETTLED_RULE, promoted_document, rule_note
+from commonweal.report.study.promoted import promoted_document, rule_note
 from commonweal.report.study.verdicts import SYMBOLS, legend, verdict_text
+from commonweal.study import SETTLED_RULE
 
 Document = Mapping[str, Any]
 _CHOSEN_WHERE_MEASURED = (
