@@ -1,0 +1,334 @@
+"""The book as the operator keeps it: open it, settle rounds, reverse them, divide income. Nothing is ever changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from commonweal.errors import InputError
+from commonweal.ledger.canonical import Document, hash_of, parse
+from commonweal.ledger.difference import first_difference
+from commonweal.ledger.entries import INCOME, Draft, Posting, StoredEntry, client_account, postings_of, seal, time_text
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.money import LARGEST_AMOUNT, amount_text, in_proportion
+from commonweal.ledger.rounds import RoundToSettle, draft_round
+from commonweal.ledger.state import BookState
+from commonweal.ledger.store import Reading, Store
+from commonweal.ledger.terms import Terms
+
+Clock = Callable[[], datetime]
+
+
+def system_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Where something is entered, and whether it was just now."""
+
+    entry: int
+    fresh: bool  # False: it had been entered before, and nothing was done
+
+
+class Book:
+    """One federation's book in one store. Other processes may add to it meanwhile."""
+
+    def __init__(self, store: Store, keys: KeyDirectory | None, *, clock: Clock = system_clock) -> None:
+        """A book that was opened before. Without `keys` it can be read alone."""
+        self._store = store
+        self._keys = keys
+        self._clock = clock
+        self._state = BookState()
+        self._key: SigningKey | None = None
+        with store.reading() as reading:
+            self._catch_up(reading)
+        if not self._state.number:
+            raise InputError("a book starts with its terms, got an empty store; type commonweal ledger init")
+
+    @classmethod
+    def start(cls, store: Store, terms: Terms, keys: KeyDirectory, *, clock: Clock = system_clock) -> Book:
+        """Open a new book; a store holds one."""
+        key = keys.current()
+        with store.writing() as writing:
+            if next(writing.entries(), None) is not None:
+                raise InputError(
+                    "a database holds one book, got one that holds a book already; name another database, or leave "
+                    "ledger init out to go on with this one"
+                )
+            draft = Draft(kind="opening", body={"terms": terms.to_document(), "operator": key.public})
+            opening = seal(draft, number=1, previous=BookState().head, at=time_text(clock()), key=key)
+            writing.add(opening, ())
+        return cls(store, keys, clock=clock)
+
+    @property
+    def state(self) -> BookState:
+        """Where the book stands, as last seen."""
+        return self._state
+
+    @property
+    def terms(self) -> Terms:
+        assert self._state.terms is not None, "a book starts with its terms"
+        return self._state.terms
+
+    @property
+    def identity(self) -> str:
+        """The hash of the first entry; clients' reports name it."""
+        return self._state.book
+
+    def refresh(self) -> None:
+        """Take in what others added."""
+        with self._store.reading() as reading:
+            self._catch_up(reading)
+
+    def admit(self, members: Mapping[str, str | None]) -> Receipt:
+        """Make clients members, with the public keys that will sign their reports; None: the operator's word counts."""
+
+        def make(state: BookState) -> Draft | Receipt:
+            for client, key in members.items():
+                if client in state.members and state.members[client] != key:
+                    raise InputError(
+                        f"a member keeps its key, got {_key_text(key)} for client {client!r} where the book has "
+                        f"{_key_text(state.members[client])}; use the key that was admitted, or another book"
+                    )
+            fresh = {client: key for client, key in members.items() if client not in state.members}
+            if not fresh:
+                return Receipt(entry=state.number, fresh=False)
+            rows = [{"client": client, "key": key} for client, key in fresh.items()]
+            return Draft(kind="admission", body={"members": rows})
+
+        return self._enter(make)
+
+    def settle(self, settled: RoundToSettle) -> Receipt:
+        """Enter a round. Again is a no-op; with other content it is refused, and the difference named."""
+        number = settled.record.round_number
+
+        def make(state: BookState) -> Draft | Receipt:
+            draft = draft_round(settled, self.identity, self.terms)
+            if number in state.rounds:
+                self._check_same_round(state.rounds[number], draft, number)
+                return Receipt(entry=state.rounds[number], fresh=False)
+            self._check_round(settled, state)
+            return draft
+
+        return self._enter(make)
+
+    def realise(self, amount: int, reference: str) -> Receipt:
+        """Divide what the model has earned, in proportion to max(accrued payoff, 0). Once a reference."""
+        digits = self.terms.minor_digits
+        if not 0 < amount <= LARGEST_AMOUNT:
+            raise InputError(
+                f"income must be more than 0 and at most 10^15 minor units, got {amount_text(amount, digits)}; to take "
+                "income back, reverse its entry"
+            )
+        if not reference.strip() or len(reference) > 200 or not reference.isprintable():
+            raise InputError(
+                f"a reference must have 1 to 200 letters, got {reference!r}; give e.g. the invoice's number"
+            )
+
+        def make(state: BookState) -> Draft | Receipt:
+            before = state.references.get(reference)
+            if before is not None:
+                if before.entry in state.reversals:
+                    raise InputError(
+                        f"a reference is used once, got {reference!r}, whose entry {before.entry} was reversed by "
+                        f"entry {state.reversals[before.entry]}; give a new reference"
+                    )
+                if before.amount != amount:
+                    raise InputError(
+                        f"a reference stands for one amount, got {amount_text(amount, digits)} for {reference!r}, "
+                        f"which entry {before.entry} has with {amount_text(before.amount, digits)}; give a new reference"
+                    )
+                return Receipt(entry=before.entry, fresh=False)
+            weights = state.weights()
+            if not weights:
+                raise InputError(
+                    "income is divided among those who accrued a payoff, got nobody with one above zero; settle rounds "
+                    "in a book that was opened with --accrue"
+                )
+            parts = in_proportion(amount, weights)
+            postings = [Posting(client_account(client), part) for client, part in parts.items() if part]
+            return Draft(
+                kind="realisation",
+                body={"reference": reference, "amount": str(amount)},
+                postings=(Posting(INCOME, -amount), *postings),
+            )
+
+        return self._enter(make)
+
+    def reverse_round(self, round_number: int, reason: str) -> Receipt:
+        """Reverse a settled round; it may then be settled anew."""
+        self.refresh()
+        entry = self._state.rounds.get(round_number)
+        if entry is None:
+            raise InputError(
+                f"a round is reversed once it is settled, got round {round_number}, which is not; ledger show lists "
+                "what is"
+            )
+        return self.reverse(entry, reason)
+
+    def reverse(self, entry: int, reason: str) -> Receipt:
+        """Enter the opposite of an entry's postings. Again is a no-op."""
+        if not reason.strip() or len(reason) > 1000:
+            raise InputError(f"a reversal needs a reason of 1 to 1000 letters, got {reason!r}; say why")
+
+        def make(state: BookState) -> Draft | Receipt:
+            if entry in state.reversals:
+                return Receipt(entry=state.reversals[entry], fresh=False)
+            document = self._document(entry)
+            if document["kind"] not in ("round", "realisation"):
+                raise InputError(
+                    f"rounds and realisations can be reversed, got entry {entry}, {_article(document['kind'])}; name "
+                    "another entry"
+                )
+            return Draft(
+                kind="reversal",
+                body={"entry": entry, "reason": reason},
+                postings=tuple(replace(posting, amount=-posting.amount) for posting in postings_of(document)),
+            )
+
+        return self._enter(make)
+
+    def rotate_key(self) -> Receipt:
+        """Sign with a new key from now on: the old one signs this entry, the new one its own name in it."""
+        assert self._keys is not None, "a book that is only read rotates no key"
+        key = self._keys.add(SigningKey.new())
+
+        def make(state: BookState) -> Draft | Receipt:
+            proof = key.sign(rotation_message(state.book, key.public))
+            return Draft(kind="key-rotation", body={"operator": key.public, "proof": proof})
+
+        receipt = self._enter(make)
+        self._keys.make_current(key.public)
+        return receipt
+
+    def document(self, entry: int) -> dict[str, Any]:
+        """An entry's content."""
+        if not 1 <= entry <= self._state.number:
+            raise InputError(
+                f"the entries of this book are 1 to {self._state.number}, got {entry}; ledger show lists them"
+            )
+        return self._document(entry)
+
+    def _enter(self, make: Callable[[BookState], Draft | Receipt]) -> Receipt:
+        """Add what `make` makes of the book as it stands; nobody else can add meanwhile."""
+        assert self._keys is not None, "a book that is only read takes no entries"
+        with self._store.writing() as writing:
+            self._catch_up(writing)
+            state = self._state
+            made = make(state)
+            if isinstance(made, Receipt):
+                return made
+            entry = seal(
+                made,
+                number=state.number + 1,
+                previous=state.head,
+                at=time_text(self._clock()),
+                key=self._signing_key(state.operator),
+            )
+            writing.add(entry, made.postings)
+        self._take_in(entry)
+        return Receipt(entry=entry.number, fresh=True)
+
+    def _catch_up(self, reading: Reading) -> None:
+        for entry in reading.entries(after=self._state.number):
+            self._take_in(entry)
+
+    def _take_in(self, entry: StoredEntry) -> None:
+        """Never go on from a broken chain: what is added would bear witness to it."""
+        document = parse(entry.content)
+        if (
+            document is None
+            or entry.number != self._state.number + 1
+            or document.get("number") != entry.number
+            or document.get("previous") != self._state.head
+            or hash_of(entry.content.encode()) != entry.hash
+        ):
+            raise InputError(
+                f"a book goes on from a sound chain, got entry {entry.number}, which does not follow entry "
+                f"{self._state.number}; type commonweal ledger verify"
+            )
+        try:
+            self._state.apply(document, entry.hash)
+        except (KeyError, TypeError, ValueError):
+            raise InputError(
+                f"a book holds entries that this version can read, got entry {entry.number}; type commonweal ledger "
+                "verify, or use a newer version"
+            ) from None
+
+    def _signing_key(self, public: str) -> SigningKey:
+        if self._key is None or self._key.public != public:
+            assert self._keys is not None
+            self._key = self._keys.key_of(public)
+        return self._key
+
+    def _document(self, number: int) -> dict[str, Any]:
+        with self._store.reading() as reading:
+            entry = next(reading.entries(after=number - 1), None)
+        document = None if entry is None or entry.number != number else parse(entry.content)
+        if document is None:
+            raise InputError(f"the book's entries are 1 to {self._state.number}, got {number}; name one of them")
+        return document
+
+    def _check_same_round(self, entry: int, draft: Draft, round_number: int) -> None:
+        settled: Document = self._document(entry)["body"]
+        difference = first_difference(settled, draft.body)
+        if difference is not None:
+            field, before, now = difference
+            raise InputError(
+                f"round {round_number} is settled already as entry {entry}, got other content: {field} is {before} "
+                f"there and {now} here; reverse the round first if the entry is wrong"
+            )
+
+    def _check_round(self, settled: RoundToSettle, state: BookState) -> None:
+        record = settled.record
+        number = record.round_number
+        for client in (*record.decision.figures.clients, *record.absent):
+            if client not in state.members:
+                raise InputError(
+                    f"rounds are settled among members of the book, got the unknown client {client!r} in round "
+                    f"{number}; the members are {_listed(list(state.members))}"
+                )
+        for client in record.decision.figures.clients:
+            gone = state.eliminated.get(client)
+            if gone is not None and gone < number:
+                raise InputError(
+                    f"an eliminated client takes part in no later round, got client {client!r} in round {number} after "
+                    f"its elimination in round {gone}; leave it out, or reverse round {gone} first"
+                )
+            key, signature = state.members[client], settled.signatures.get(client)
+            if key is not None and (
+                signature is None or not settled.report(self.identity, client).is_signed(signature, key)
+            ):
+                raise InputError(
+                    f"a client's report must be signed with the key it was admitted with, got "
+                    f"{'no' if signature is None else 'another'} signature from client {client!r} in round {number}; "
+                    "let the client sign its report of this round for this book"
+                )
+        for client in record.decision.eliminated:
+            later = state.took_part_after(client, number)
+            if later is not None:
+                raise InputError(
+                    f"an eliminated client takes part in no later round, got client {client!r} eliminated in round "
+                    f"{number} and in round {later}, which is settled; reverse round {later} first"
+                )
+
+
+def rotation_message(book: str, public: str) -> bytes:
+    """What a new key signs to show that its owner has it."""
+    return f"commonweal.key-rotation/1 {book} {public}".encode()
+
+
+def _key_text(key: str | None) -> str:
+    return "no key" if key is None else f"the key {key[:16]}…"
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "") or "none yet"

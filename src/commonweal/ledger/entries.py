@@ -1,0 +1,95 @@
+"""An entry: a balanced group of postings with all that led to it, chained to its predecessor and signed.
+
+content   = canonical JSON of {format, number, previous, at, kind, body, postings}
+hash      = SHA-256(content), and `previous` is the hash of the entry before
+signature = Ed25519 of "commonweal.entry/1 <hash>" by the operator
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from commonweal.ledger.canonical import Document, canonical, hash_of
+from commonweal.ledger.keys import SigningKey
+
+FORMAT = "commonweal.entry/1"
+BEFORE_THE_FIRST = "0" * 64  # what the first entry is chained to
+
+EntryKind = Literal["opening", "admission", "round", "realisation", "reversal", "key-rotation"]
+
+INCOME = "model-income"  # what the model has really earned
+POTENTIAL = "model-potential"  # what it has been worth, book-kept
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """An amount that an account receives (+) or gives (−), in minor units."""
+
+    account: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEntry:
+    """An entry as the store keeps it."""
+
+    number: int  # 1, 2, ...
+    content: str
+    hash: str
+    signature: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An entry before it has its place in the chain."""
+
+    kind: EntryKind
+    body: Document
+    postings: tuple[Posting, ...] = ()
+
+
+def client_account(client: str) -> str:
+    """What a client was paid (+) or has to pay (−)."""
+    return f"clients/{client}"
+
+
+def accrued_account(client: str) -> str:
+    """The payoffs that a client has accrued."""
+    return f"accrued/{client}"
+
+
+def seal(draft: Draft, *, number: int, previous: str, at: str, key: SigningKey) -> StoredEntry:
+    """Give a draft its place in the chain, and sign it."""
+    assert sum(posting.amount for posting in draft.postings) == 0, "money appeared or vanished"
+    content = canonical(
+        {
+            "format": FORMAT,
+            "number": number,
+            "previous": previous,
+            "at": at,
+            "kind": draft.kind,
+            "body": draft.body,
+            "postings": [[posting.account, str(posting.amount)] for posting in draft.postings],
+        }
+    )
+    digest = hash_of(content)
+    return StoredEntry(number=number, content=content.decode(), hash=digest, signature=key.sign(signed_message(digest)))
+
+
+def signed_message(digest: str) -> bytes:
+    """What the operator signs of an entry."""
+    return f"{FORMAT} {digest}".encode()
+
+
+def postings_of(document: Mapping[str, Any]) -> tuple[Posting, ...]:
+    """The postings that an entry's content states."""
+    rows: Sequence[Sequence[str]] = document["postings"]
+    return tuple(Posting(account, int(amount)) for account, amount in rows)
+
+
+def time_text(moment: datetime) -> str:
+    """A moment as entries state it: UTC, to the microsecond."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

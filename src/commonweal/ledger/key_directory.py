@@ -1,0 +1,157 @@
+"""Where the operator's keys live: a directory of their own, never one that people pass on.
+
+<first 16 digits of the public key>.pem       the private key, mode 0600, encrypted if there is a passphrase
+<first 16 digits of the public key>.pub.pem   the public key, to be given to every member
+current                                       the public key that signs new books
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from commonweal.atomic_write import write_atomically
+from commonweal.errors import InputError
+from commonweal.ledger.keys import SigningKey, public_pem
+
+AskPassphrase = Callable[[Path], str | None]
+
+
+def default_key_directory() -> Path:
+    """In the user's configuration directory, as the platform has it."""
+    import platformdirs
+
+    return platformdirs.user_config_path("commonweal") / "keys"
+
+
+class KeyDirectory:
+    """The operator's keys. A new one is encrypted if there is a `passphrase`.
+
+    `ask` is called for a passphrase when a key turns out to be encrypted and none was given.
+    """
+
+    def __init__(self, path: Path, *, passphrase: str | None = None, ask: AskPassphrase | None = None) -> None:
+        self.path = path
+        self._passphrase = passphrase
+        self._ask = ask
+
+    def current(self) -> SigningKey:
+        """The key that signs new books; made on first use."""
+        known = self._current_public()
+        if known is not None:
+            return self.key_of(known)
+        key = self.add(SigningKey.new())
+        # Whoever links first decides: two processes that start together must not sign with different keys.
+        unfinished = self.path / f".{os.getpid()}.current"
+        try:
+            unfinished.write_text(key.public)
+            with suppress(FileExistsError):
+                os.link(unfinished, self.path / "current")
+        except OSError as error:
+            raise self._unwritable(error) from None
+        finally:
+            unfinished.unlink(missing_ok=True)
+        winner = self._current_public()
+        assert winner is not None, "linked just now"
+        if winner != key.public:
+            self._private_file(key.public).unlink(missing_ok=True)
+            self.public_file(key.public).unlink(missing_ok=True)
+        return self.key_of(winner)
+
+    def make_current(self, public: str) -> None:
+        """Sign new books with this key from now on."""
+        write_atomically(self.path / "current", public.encode(), what="the key directory")
+
+    def add(self, key: SigningKey) -> SigningKey:
+        """Keep a key: the private half for this user alone."""
+        encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if self._passphrase:
+            encryption = serialization.BestAvailableEncryption(self._passphrase.encode())
+        content = key.private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            unfinished = self.path / f".{os.getpid()}.key"
+            unfinished.unlink(missing_ok=True)
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(self._private_file(key.public))
+        except OSError as error:
+            raise self._unwritable(error) from None
+        write_atomically(self.public_file(key.public), public_pem(key.public), what="the public key")
+        return key
+
+    def key_of(self, public: str) -> SigningKey:
+        """The private half of a public key."""
+        path = self._private_file(public)
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"this book is signed with the key {public[:16]}…, got {error.strerror} for {str(path)!r}; name the "
+                "directory that holds it with --keys"
+            ) from None
+        if os.name == "posix" and mode & 0o077:
+            raise InputError(
+                f"a private key must be readable by its owner alone, got mode {mode:04o} of {str(path)!r}; type "
+                f"chmod 600 {str(path)!r}"
+            )
+        key = SigningKey(self._decrypted(path, content))
+        if key.public != public:
+            raise InputError(
+                f"the key file of {public[:16]}… must hold that key, got {key.public[:16]}… in {str(path)!r}; restore "
+                "it from your copy"
+            )
+        return key
+
+    def public_file(self, public: str) -> Path:
+        """The file to give to members."""
+        return self.path / f"{public[:16]}.pub.pem"
+
+    def _private_file(self, public: str) -> Path:
+        return self.path / f"{public[:16]}.pem"
+
+    def _current_public(self) -> str | None:
+        try:
+            return (self.path / "current").read_text().strip()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise InputError(
+                f"the key directory must be readable, got {error.strerror} for {str(self.path)!r}; name another with "
+                "--keys"
+            ) from None
+
+    def _decrypted(self, path: Path, content: bytes) -> Ed25519PrivateKey:
+        encrypted = b"ENCRYPTED" in content.partition(b"\n")[0]
+        if encrypted and self._passphrase is None and self._ask is not None:
+            self._passphrase = self._ask(path)
+        secret = self._passphrase.encode() if encrypted and self._passphrase else None
+        try:
+            key = serialization.load_pem_private_key(content, secret)
+        except (ValueError, TypeError):
+            key = None
+        if not isinstance(key, Ed25519PrivateKey):
+            if encrypted:
+                raise InputError(
+                    f"the private key is locked with a passphrase, got {'another' if secret else 'none'} for "
+                    f"{str(path)!r}; set COMMONWEAL_KEY_PASSPHRASE"
+                )
+            raise InputError(
+                f"a private key must be an Ed25519 key in a PEM file, got {str(path)!r}; restore it from your copy"
+            )
+        return key
+
+    def _unwritable(self, error: OSError) -> InputError:
+        return InputError(
+            f"the key directory must be writable, got {error.strerror} for {str(self.path)!r}; name another with --keys"
+        )

@@ -1,0 +1,13 @@
+"""Alembic runs this: it brings the connection's database up to date, in the transaction that is under way."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from commonweal.ledger.sql_tables import VERSION_TABLE, metadata
+
+context.configure(
+    connection=context.config.attributes["connection"], target_metadata=metadata, version_table=VERSION_TABLE
+)
+with context.begin_transaction():
+    context.run_migrations()

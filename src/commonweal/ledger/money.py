@@ -1,0 +1,93 @@
+"""The one place where figures become money: whole minor units, divided by largest remainder, never one too many.
+
+Every division first takes the floors, then gives one more unit each to the largest remainders; of equal remainders to
+those that come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+
+from commonweal.errors import InputError
+
+LARGEST_AMOUNT = 10**15  # minor units in one posting
+
+
+def settle_transfers(transfers: Mapping[str, float], worth: int, *, rounding: float) -> dict[str, int]:
+    """Transfers in minor units, Σ = 0. One unit of utility is `worth` minor units.
+
+    In figures the sum may miss zero by `rounding`; what it misses is divided too.
+    """
+    exact, denominator = _exact(transfers, worth)
+    if abs(sum(exact)) > Decimal(rounding) * worth * denominator + denominator // 1_000_000:
+        raise InputError(
+            f"the transfers of a round must sum to zero, got {sum(exact) / denominator / worth:.6g}; settle a decision "
+            "as it was made"
+        )
+    return _named(transfers, largest_remainder(exact, denominator, 0))
+
+
+def settle_payoffs(payoffs: Mapping[str, float], worth: int) -> dict[str, int]:
+    """Payoffs in minor units; they sum to the budget, rounded to the nearest unit."""
+    exact, denominator = _exact(payoffs, worth)
+    total = (2 * sum(exact) + denominator) // (2 * denominator)
+    return _named(payoffs, largest_remainder(exact, denominator, total))
+
+
+def in_proportion(amount: int, weights: Mapping[str, int]) -> dict[str, int]:
+    """The amount divided in proportion to weights >= 0 that are not all zero."""
+    numerators = [amount * weight for weight in weights.values()]
+    return _named(weights, largest_remainder(numerators, sum(weights.values()), amount))
+
+
+def largest_remainder(numerators: Sequence[int], denominator: int, total: int) -> list[int]:
+    """Whole numbers that sum to `total`, as near to numerators / denominator as that allows."""
+    if not numerators:
+        return []
+    parts = [divmod(numerator, denominator) for numerator in numerators]
+    for_each, left_over = divmod(total - sum(floor for floor, _ in parts), len(parts))
+    favoured = set(sorted(range(len(parts)), key=lambda place: -parts[place][1])[:left_over])
+    return [floor + for_each + (place in favoured) for place, (floor, _) in enumerate(parts)]
+
+
+def parse_amount(text: str, minor_digits: int) -> int:
+    """ "12.34" as minor units; more decimal places than the currency has are refused."""
+    try:
+        amount = Decimal(text) if "_" not in text else Decimal("nan")
+    except InvalidOperation:
+        amount = Decimal("nan")
+    minor = amount.scaleb(minor_digits) if amount.is_finite() else amount
+    if not minor.is_finite() or minor != minor.to_integral_value():
+        raise InputError(
+            f"an amount must be a number with at most {minor_digits} decimal places, got {text!r}; write it like "
+            f"{amount_text(123_456, minor_digits)}"
+        )
+    return int(minor)
+
+
+def amount_text(amount: int, minor_digits: int) -> str:
+    """Minor units as a decimal number: 1234 → "12.34"."""
+    sign, digits = "-" * (amount < 0), str(abs(amount)).rjust(minor_digits + 1, "0")
+    return sign + (f"{digits[:-minor_digits]}.{digits[-minor_digits:]}" if minor_digits else digits)
+
+
+def check_amount(amount: int, what: str) -> int:
+    """Refuse what a book cannot hold."""
+    if abs(amount) > LARGEST_AMOUNT:
+        raise InputError(
+            f"an amount in a book is at most 10^15 minor units, got {amount} for {what}; state a smaller worth of "
+            "utility, or a smaller amount"
+        )
+    return amount
+
+
+def _exact(amounts: Mapping[str, float], worth: int) -> tuple[list[int], int]:
+    """Each double times the worth, as exact numerators over one power of two."""
+    ratios = [amount.as_integer_ratio() for amount in amounts.values()]
+    denominator = max((below for _, below in ratios), default=1)
+    return [above * (denominator // below) * worth for above, below in ratios], denominator
+
+
+def _named(names: Mapping[str, object], amounts: Sequence[int]) -> dict[str, int]:
+    return {name: check_amount(amount, name) for name, amount in zip(names, amounts, strict=True)}

@@ -1,0 +1,143 @@
+"""A decided round as an entry, and back to what it was decided from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from commonweal.errors import InputError
+from commonweal.ledger.canonical import Document, number
+from commonweal.ledger.entries import POTENTIAL, Draft, Posting, accrued_account, client_account
+from commonweal.ledger.money import check_amount, settle_payoffs, settle_transfers
+from commonweal.ledger.reports import ClientReport
+from commonweal.ledger.terms import Terms
+from commonweal.records import Decision, Figures, RoundRecord, Rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundToSettle:
+    """A decided round with what its clients declared."""
+
+    record: RoundRecord
+    rules_version: str  # of the rules that decided it
+    sample_counts: Mapping[str, int] = field(default_factory=dict)  # declared as new
+    signatures: Mapping[str, str] = field(default_factory=dict)  # of the clients' reports
+
+    def report(self, book: str, client: str) -> ClientReport:
+        """What the client must have signed."""
+        figures, rules = self.record.decision.figures, self.record.decision.rules
+        by_cost = figures.costs is not None and rules.loss_rule == "cost"
+        return ClientReport(
+            book=book,
+            round_number=self.record.round_number,
+            client=client,
+            profit=float(figures.profits[client]),
+            sample_count=self.sample_counts.get(client),
+            cost=float(figures.costs[client]) if by_cost and figures.costs is not None else None,
+        )
+
+
+def draft_round(settled: RoundToSettle, book: str, terms: Terms) -> Draft:
+    """The entry of a round."""
+    record = settled.record
+    decision = record.decision
+    _check_shares(decision, record.round_number, terms)
+    inputs = []
+    for client in decision.figures.clients:
+        report = settled.report(book, client)
+        inputs.append(
+            {
+                "client": client,
+                "profit": report.profit,
+                "contribution": float(decision.figures.contributions[client]),
+                "sample_count": report.sample_count,
+                "cost": report.cost,
+                "signature": settled.signatures.get(client),
+            }
+        )
+    body = {
+        "round": record.round_number,
+        "rules_version": settled.rules_version,
+        "rules": _rules_document(decision.rules),
+        "grace": decision.grace,
+        "absent": list(record.absent),
+        "inputs": inputs,
+        "decision": decision_document(decision),
+    }
+    return Draft(kind="round", body=body, postings=round_postings(decision, terms))
+
+
+def round_postings(decision: Decision, terms: Terms) -> tuple[Posting, ...]:
+    """Who is paid what: the transfers, or the payoffs accrued against what the model could be worth."""
+    if terms.settlement == "transfers":
+        amounts = settle_transfers(decision.transfers, terms.worth, rounding=decision.rounding)
+        return tuple(Posting(client_account(client), amount) for client, amount in amounts.items())
+    amounts = settle_payoffs(decision.payoffs, terms.worth)
+    total = check_amount(sum(amounts.values()), "the budget")
+    accrued = tuple(Posting(accrued_account(client), amount) for client, amount in amounts.items())
+    return (*accrued, Posting(POTENTIAL, -total)) if accrued else ()
+
+
+def decision_document(decision: Decision) -> Document:
+    """What was decided; shares, payoffs and transfers in the order of the retained."""
+    return {
+        "retained": list(decision.retained),
+        "eliminated": list(decision.eliminated),
+        "objective": number(decision.objective),
+        "budget": decision.budget,
+        "shares": [decision.shares[client] for client in decision.retained],
+        "payoffs": [decision.payoffs[client] for client in decision.retained],
+        "transfers": [decision.transfers[client] for client in decision.retained],
+    }
+
+
+def figures_of(body: Mapping[str, Any]) -> tuple[Figures, Rules, bool]:
+    """What a settled round was decided from: figures, rules, and whether it was a round of grace."""
+    inputs = body["inputs"]
+    by_cost = bool(inputs) and all(row["cost"] is not None for row in inputs)
+    rules = dict(body["rules"])
+    return (
+        Figures(
+            profits={row["client"]: float(row["profit"]) for row in inputs},
+            contributions={row["client"]: float(row["contribution"]) for row in inputs},
+            costs={row["client"]: float(row["cost"]) for row in inputs} if by_cost else None,
+        ),
+        Rules(**rules | {"mu": float(rules["mu"])}),
+        bool(body["grace"]),
+    )
+
+
+def report_of(body: Mapping[str, Any], row: Mapping[str, Any], book: str) -> ClientReport:
+    """What a client of a settled round must have signed."""
+    return ClientReport(
+        book=book,
+        round_number=body["round"],
+        client=row["client"],
+        profit=float(row["profit"]),
+        sample_count=row["sample_count"],
+        cost=None if row["cost"] is None else float(row["cost"]),
+    )
+
+
+def _rules_document(rules: Rules) -> Document:
+    return {
+        "mu": number(float(rules.mu)),
+        "contribution_rule": rules.contribution_rule,
+        "loss_rule": rules.loss_rule,
+        "liability_cap": None if rules.liability_cap is None else float(rules.liability_cap),
+    }
+
+
+def _check_shares(decision: Decision, round_number: int, terms: Terms) -> None:
+    """Raw contributions can make shares of any size out of noise: a book accepts them only if it was told to."""
+    largest = max(map(abs, decision.shares.values()), default=0.0)
+    smallest = min(decision.shares.values(), default=0.0)
+    accepted = terms.largest_share
+    if (accepted is None and not (smallest >= -1e-12 and largest <= 1 + 1e-12)) or (accepted or largest) < largest:
+        client = max(decision.shares, key=lambda name: abs(decision.shares[name]))
+        limit = "from 0 to 1" if accepted is None else f"up to {accepted:g} in size"
+        raise InputError(
+            f"a book accepts shares {limit}, got {decision.shares[client]:.6g} for client {client!r} in round "
+            f"{round_number}; use the contribution rule clip, or open a book with a --largest-share"
+        )

@@ -1,0 +1,173 @@
+"""The store in SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from commonweal.errors import InputError
+from commonweal.ledger.entries import Posting, StoredEntry
+from commonweal.ledger.sql_errors import told_plainly
+from commonweal.ledger.sql_tables import REVISION, VERSION_TABLE, entries, postings
+from commonweal.ledger.store import StoredPosting
+
+_WAIT_FOR_A_WRITER = 60  # seconds
+_ROWS_AT_A_TIME = 1000
+
+
+def open_store(location: str, *, create: bool = False) -> SqlStore:
+    """The store at a path or a database URL; with `create` its tables are made where there are none."""
+    url = _url(location)
+    shown = url.render_as_string(hide_password=True) if "://" in location else location
+    file = url.database if url.get_backend_name() == "sqlite" else None
+    if file and not create and not file.startswith("file:") and not Path(file).exists():  # SQLite would make it
+        raise InputError(f"a ledger must exist to be read, got no file {file!r}; type commonweal ledger init {shown}")
+    store = SqlStore(_engine(url), shown)
+    try:
+        store.check_schema(create=create)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+class SqlStore:
+    """Entries and postings in two tables."""
+
+    def __init__(self, engine: Engine, location: str) -> None:
+        self.engine = engine
+        self.location = location  # for people: no password in it
+
+    @contextmanager
+    def reading(self) -> Iterator[SqlRows]:
+        with told_plainly(self.location), self.engine.connect() as connection:
+            if connection.dialect.name == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield SqlRows(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[SqlRows]:
+        with told_plainly(self.location), self.engine.connect() as connection:
+            connection = connection.execution_options(commonweal_writing=True)
+            with connection.begin():
+                if connection.dialect.name == "postgresql":
+                    connection.execute(text(f"LOCK TABLE {entries.name} IN EXCLUSIVE MODE"))
+                yield SqlRows(connection)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def check_schema(self, *, create: bool) -> None:
+        """Refuse what is no book of this version; make the tables if asked to."""
+        with told_plainly(self.location), self.engine.connect() as connection:
+            revision = _revision(connection)
+        if revision is None and create:
+            self._make_tables()
+        elif revision is None:
+            raise InputError(
+                f"a ledger must hold a book, got none in {self.location!r}; type commonweal ledger init {self.location}"
+            )
+        elif revision != REVISION:
+            raise InputError(
+                f"a ledger must be of a schema that this version knows (up to {REVISION}), got {revision!r} in "
+                f"{self.location!r}; use the newer version of commonweal that wrote it"
+            )
+
+    def _make_tables(self) -> None:
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        with told_plainly(self.location), self.engine.connect() as connection:
+            connection = connection.execution_options(commonweal_writing=True)
+            with connection.begin():
+                if connection.dialect.name == "postgresql":
+                    connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('commonweal schema'))"))
+                if _revision(connection) is None:  # nobody else made them meanwhile
+                    config.attributes["connection"] = connection
+                    command.upgrade(config, "head")
+
+
+class SqlRows:
+    """The rows within one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def entries(self, *, after: int = 0) -> Iterator[StoredEntry]:
+        query = select(entries).where(entries.c.number > after).order_by(entries.c.number)
+        for number, content, digest, signature in self._rows(query):
+            yield StoredEntry(number=number, content=content, hash=digest, signature=signature)
+
+    def postings(self, *, after: int = 0) -> Iterator[StoredPosting]:
+        query = select(postings).where(postings.c.entry > after).order_by(postings.c.entry, postings.c.position)
+        for entry, position, account, amount in self._rows(query):
+            yield StoredPosting(entry=entry, position=position, posting=Posting(account, amount))
+
+    def add(self, entry: StoredEntry, added: Sequence[Posting]) -> None:
+        self._connection.execute(
+            insert(entries),
+            {"number": entry.number, "content": entry.content, "hash": entry.hash, "signature": entry.signature},
+        )
+        if added:
+            self._connection.execute(
+                insert(postings),
+                [
+                    {"entry": entry.number, "position": position, "account": posting.account, "amount": posting.amount}
+                    for position, posting in enumerate(added)
+                ],
+            )
+
+    def _rows(self, query: Any) -> Iterator[Any]:
+        result = self._connection.execution_options(yield_per=_ROWS_AT_A_TIME).execute(query)
+        yield from result
+
+
+def _url(location: str) -> URL:
+    if "://" not in location:
+        return URL.create("sqlite", database=location)
+    try:
+        url = make_url(location)
+        backend = url.get_backend_name()
+    except (ArgumentError, NoSuchModuleError):
+        backend = None
+    if backend not in ("sqlite", "postgresql", "postgres"):
+        raise InputError(
+            f"a ledger is a path or a URL of SQLite or PostgreSQL, got one that starts with "
+            f"{location.partition('://')[0]!r}; write e.g. book.db or postgresql://user@host/name"
+        )
+    return url.set(drivername="postgresql+pg8000") if backend != "sqlite" else url
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() == "postgresql":
+        return create_engine(url)
+    engine = create_engine(url, connect_args={"timeout": _WAIT_FOR_A_WRITER})
+
+    @event.listens_for(engine, "connect")
+    def on_connect(connection: Any, record: object) -> None:
+        connection.isolation_level = None  # Python's driver begins no transactions of its own
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+
+    @event.listens_for(engine, "begin")
+    def on_begin(connection: Connection) -> None:
+        # A writer takes the lock at once: two that read first and write later would block each other.
+        immediate = connection.get_execution_options().get("commonweal_writing", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one_or_none()

@@ -1,0 +1,71 @@
+"""Where a book stands after some of its entries: what the next entry must fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, postings_of
+from commonweal.ledger.terms import Terms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Realised:
+    """A realisation that was entered under a reference."""
+
+    entry: int
+    amount: int
+
+
+@dataclass(slots=True)
+class BookState:
+    """The fold of a book's entries in order."""
+
+    number: int = 0  # of the last entry
+    head: str = BEFORE_THE_FIRST  # its hash
+    book: str = ""  # the hash of the first entry
+    terms: Terms | None = None
+    operator: str = ""  # the public key that signs the next entry
+    members: dict[str, str | None] = field(default_factory=dict)  # with their public keys
+    rounds: dict[int, int] = field(default_factory=dict)  # settled and not reversed: round → entry
+    took_part: dict[int, frozenset[str]] = field(default_factory=dict)  # by round
+    eliminated: dict[str, int] = field(default_factory=dict)  # client → round
+    references: dict[str, Realised] = field(default_factory=dict)
+    reversals: dict[int, int] = field(default_factory=dict)  # reversed entry → the one that reversed it
+    balances: Counter[str] = field(default_factory=Counter)  # by account
+
+    def apply(self, document: Mapping[str, Any], digest: str) -> None:
+        """Take in the next entry."""
+        number, kind, body = document["number"], document["kind"], document["body"]
+        if kind == "opening":
+            self.book, self.terms, self.operator = digest, Terms.from_document(body["terms"]), body["operator"]
+        elif kind == "admission":
+            self.members |= {member["client"]: member["key"] for member in body["members"]}
+        elif kind == "round":
+            held = body["round"]
+            self.rounds[held] = number
+            self.took_part[held] = frozenset(row["client"] for row in body["inputs"])
+            self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], held)
+        elif kind == "realisation":
+            self.references[body["reference"]] = Realised(entry=number, amount=int(body["amount"]))
+        elif kind == "reversal":
+            self.reversals[body["entry"]] = number
+            for held in [held for held, entry in self.rounds.items() if entry == body["entry"]]:
+                del self.rounds[held], self.took_part[held]
+                self.eliminated = {client: left for client, left in self.eliminated.items() if left != held}
+        elif kind == "key-rotation":
+            self.operator = body["operator"]
+        for posting in postings_of(document):
+            self.balances[posting.account] += posting.amount
+        self.number, self.head = number, digest
+
+    def weights(self) -> dict[str, int]:
+        """By what income is divided: max(accrued payoff, 0) of all who ever accrued."""
+        accrued = {client: self.balances[accrued_account(client)] for client in self.members}
+        return {client: amount for client, amount in accrued.items() if amount > 0}
+
+    def took_part_after(self, client: str, round_number: int) -> int | None:
+        """A round after this one that the client took part in."""
+        return next((held for held, there in self.took_part.items() if held > round_number and client in there), None)
