@@ -140,7 +140,7 @@ class Book:
                 if before.amount != amount:
                     raise InputError(
                         f"a reference stands for one amount, got {amount_text(amount, digits)} for {reference!r}, "
-                        f"which entry {before.entry} has with {amount_text(before.amount, digits)}; give a new reference"
+                        f"which entry {before.entry} has with {amount_text(before.amount, digits)}; give a new one"
                     )
                 return Receipt(entry=before.entry, fresh=False)
             weights = state.weights()

@@ -1,0 +1,190 @@
+"""A client's statement: made from a book, signed by the operator, checked offline by the client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from commonweal.errors import InputError
+from commonweal.ledger.book import rotation_message
+from commonweal.ledger.canonical import Document, hash_of, parse
+from commonweal.ledger.entries import StoredEntry, accrued_account, client_account, postings_of, signed_message
+from commonweal.ledger.keys import is_signed
+from commonweal.ledger.signed_file import SignedDocument, read_signed
+from commonweal.ledger.state import BookState
+from commonweal.ledger.store import Store
+from commonweal.ledger.witness import STATEMENT_FORMAT
+from commonweal.statement import Statement, StatementLine
+
+
+def make_statement(store: Store, client: str, *, at: str) -> Statement:
+    """The client's account up to the book's last entry."""
+    state, lines = BookState(), list[StatementLine]()
+    for document, entry in _documents(store):
+        state.apply(document, entry.hash)
+        line = _line(document, client, state)
+        if line is not None:
+            lines.append(line)
+    if client not in state.members:
+        raise InputError(
+            f"a statement is of a member, got the unknown client {client!r}; the members are "
+            f"{', '.join(list(state.members)[:20]) or 'none yet'}"
+        )
+    assert state.terms is not None, "a book starts with its terms"
+    return Statement(
+        book=state.book,
+        name=state.terms.name,
+        client=client,
+        client_key=state.members[client],
+        currency=state.terms.currency,
+        minor_digits=state.terms.minor_digits,
+        worth=state.terms.worth,
+        settlement=state.terms.settlement,
+        at=at,
+        head_number=state.number,
+        head=state.head,
+        lines=tuple(lines),
+    )
+
+
+def statement_document(statement: Statement, store: Store) -> Document:
+    """The statement as it is signed. It brings the changes of the operator's key, so that an old one still serves."""
+    amounts = ("amount", "accrued", "balance", "accrued_balance")
+    return {
+        "format": STATEMENT_FORMAT,
+        **{
+            name: getattr(statement, name)
+            for name in ("book", "name", "client", "client_key", "currency", "minor_digits", "settlement", "at")
+        },
+        "worth": str(statement.worth),
+        "head": {"number": statement.head_number, "hash": statement.head},
+        "lines": [asdict(line) | {name: str(getattr(line, name)) for name in amounts} for line in statement.lines],
+        "balance": str(statement.balance),
+        "accrued": str(statement.accrued),
+        "key_rotations": [
+            {"content": entry.content, "signature": entry.signature}
+            for document, entry in _documents(store)
+            if document["kind"] == "key-rotation"
+        ],
+    }
+
+
+def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
+    """A statement from its file, whether or not it is right."""
+    signed = read_signed(path, (STATEMENT_FORMAT,))
+    given = signed.document
+    try:
+        amounts = ("amount", "accrued", "balance", "accrued_balance")
+        lines = tuple(StatementLine(**line | {name: int(line[name]) for name in amounts}) for line in given["lines"])
+        statement = Statement(
+            **{
+                name: given[name]
+                for name in ("book", "name", "client", "client_key", "currency", "minor_digits", "settlement", "at")
+            },
+            worth=int(given["worth"]),
+            head_number=int(given["head"]["number"]),
+            head=given["head"]["hash"],
+            lines=lines,
+        )
+        for rotation in given["key_rotations"]:
+            rotation["content"], rotation["signature"]
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            f"a statement must be whole, got {str(path)!r} with something missing; name the file as the operator gave "
+            "it to you"
+        ) from None
+    return statement, signed
+
+
+def doubts(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
+    """What is wrong with a statement, for the owner of the operator's public key; empty if nothing is."""
+    found: list[str] = []
+    if not signed.is_sound:
+        found.append("the signature does not fit the statement: somebody changed it, or it was never signed")
+    if signed.signer not in _keys_since(key, statement.book, signed.document["key_rotations"]):
+        found.append(f"it is signed with the key {signed.signer[:16]}…, which does not come from {key[:16]}…")
+    balance = accrued = 0
+    for line in statement.lines:
+        balance, accrued = balance + line.amount, accrued + line.accrued
+        if (line.balance, line.accrued_balance) != (balance, accrued):
+            found.append(f"the balance after entry {line.entry} does not follow from the lines before")
+            break
+    if (str(statement.balance), str(statement.accrued)) != (signed.document["balance"], signed.document["accrued"]):
+        found.append("the balance stated at the end is not that of the last line")
+    return found
+
+
+def _keys_since(first: str, book: str, rotations: list[Mapping[str, str]]) -> list[str]:
+    """The key and those that followed it, each announced by the one before."""
+    keys = [first]
+    for rotation in rotations:
+        document = parse(rotation["content"])
+        message = signed_message(hash_of(rotation["content"].encode()))
+        if document is None or not is_signed(message, rotation["signature"], keys[-1]):
+            continue
+        body: Any = document.get("body", {})
+        public, proof = body.get("operator", ""), body.get("proof", "")
+        if document.get("kind") == "key-rotation" and is_signed(rotation_message(book, public), proof, public):
+            keys.append(public)
+    return keys
+
+
+def _documents(store: Store) -> Iterator[tuple[dict[str, Any], StoredEntry]]:
+    with store.reading() as reading:
+        for entry in reading.entries():
+            document = parse(entry.content)
+            if document is None or hash_of(entry.content.encode()) != entry.hash:
+                raise InputError(
+                    f"a statement is made from a sound book, got entry {entry.number}, which was changed; type "
+                    "commonweal ledger verify"
+                )
+            yield document, entry
+
+
+def _line(document: Mapping[str, Any], client: str, state: BookState) -> StatementLine | None:
+    amounts = {posting.account: posting.amount for posting in postings_of(document)}
+    amount = amounts.get(client_account(client), 0)
+    accrued = amounts.get(accrued_account(client), 0)
+    figures: dict[str, float] = {}
+    kind, body = document["kind"], document["body"]
+    if kind == "round":
+        told = _round_line(body, client)
+        if told is None:
+            return None
+        text, figures = told
+    elif kind == "realisation" and amount:
+        text = f"income, {body['reference']}"
+    elif kind == "reversal" and (amount or accrued):
+        text = f"reversal of entry {body['entry']}: {body['reason']}"
+    elif kind == "admission" and any(member["client"] == client for member in body["members"]):
+        text = "admitted"
+    else:
+        return None
+    return StatementLine(
+        entry=document["number"],
+        at=document["at"],
+        text=text,
+        amount=amount,
+        accrued=accrued,
+        balance=state.balances[client_account(client)],
+        accrued_balance=state.balances[accrued_account(client)],
+        **figures,
+    )
+
+
+def _round_line(body: Mapping[str, Any], client: str) -> tuple[str, dict[str, float]] | None:
+    """What a round was to a client, in words and figures."""
+    number, decision = body["round"], body["decision"]
+    if client in body["absent"]:
+        return f"round {number}: absent", {}
+    row = next((row for row in body["inputs"] if row["client"] == client), None)
+    if row is None:
+        return None
+    figures = {"profit": float(row["profit"]), "contribution": float(row["contribution"])}
+    if client not in decision["retained"]:
+        return f"round {number}: let go", figures
+    place = decision["retained"].index(client)
+    parts = {"share": "shares", "payoff": "payoffs", "transfer": "transfers"}
+    return f"round {number}: stays", figures | {name: float(decision[row][place]) for name, row in parts.items()}
