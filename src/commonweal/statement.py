@@ -1,11 +1,18 @@
-"""The nouns of a client's account, derived from a book. All frozen.
+"""The nouns of a client's account, derived from a book, and how amounts and tables of a book are written. All frozen.
 
 Amounts are in minor units of the book's currency: + received, − paid.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
+
+BYTE_ORDER_MARK = "\ufeff"
+_START_OF_A_FORMULA = tuple("=+-@＝＋－＠\t\r'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +57,28 @@ class Statement:
     @property
     def accrued(self) -> int:
         return self.lines[-1].accrued_balance if self.lines else 0
+
+    def money(self, amount: int) -> str:
+        """An amount as a decimal number in the currency."""
+        return amount_text(amount, self.minor_digits)
+
+
+def amount_text(amount: int, minor_digits: int) -> str:
+    """Minor units as a decimal number: 1234 → "12.34"."""
+    sign, digits = "-" * (amount < 0), str(abs(amount)).rjust(minor_digits + 1, "0")
+    return sign + (f"{digits[:-minor_digits]}.{digits[-minor_digits:]}" if minor_digits else digits)
+
+
+def csv_text(rows: Iterable[Iterable[str | int | float | Decimal | None]]) -> str:
+    """A table that spreadsheets read: RFC 4180, with the byte order mark by which they know UTF-8.
+
+    A spreadsheet runs text that starts with = + - or @ as a formula, and clients choose their names: such text gets an
+    apostrophe in front. So does text that starts with one, so that no two texts become the same.
+    """
+    file = io.StringIO(newline="")
+    csv.writer(file, lineterminator="\r\n").writerows([_cell(value) for value in row] for row in rows)
+    return BYTE_ORDER_MARK + file.getvalue()
+
+
+def _cell(value: str | int | float | Decimal | None) -> str | int | float | Decimal | None:
+    return f"'{value}" if isinstance(value, str) and value.lstrip(" ").startswith(_START_OF_A_FORMULA) else value

@@ -16,6 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from commonweal.cli import figures_file, json_view, text_view
 from commonweal.cli.example import EXAMPLE_CSV, EXAMPLE_MU
+from commonweal.cli.ledger.options import Keys
+from commonweal.cli.ledger.settle import settle_outcome
 from commonweal.cli.outcome import Outcome, find_outcome
 from commonweal.decision.envelope import PATH_LIMIT
 from commonweal.decision.validation import check_mu
@@ -73,6 +75,15 @@ def decide_command(
     path_limit: Annotated[
         int, typer.Option(metavar="N", help="Breakpoints after which a mu path is given up.")
     ] = PATH_LIMIT,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEDGER",
+            help="Settle the rounds in this book, a SQLite file or a database URL; opened if it is not there.",
+            show_default=False,
+        ),
+    ] = None,
+    keys: Keys = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document instead of tables.")] = False,
     plot: Annotated[
         Path | None,
@@ -101,6 +112,8 @@ def decide_command(
         raise InputError("--json reports a decision, got no --mu to decide at; add e.g. --mu 0.05")
     if path_limit < 1:
         raise InputError(f"--path-limit must be at least 1, got {path_limit}; leave it out for {PATH_LIMIT}")
+    if ledger is not None and mu is None and not example:
+        raise InputError("a ledger takes decisions, got no --mu to decide at; add e.g. --mu 0.05")
     rounds = _rounds(file, example=example)
     if loss_rule is LossRuleOption.cost and any(figures.costs is None for _, figures in rounds):
         raise InputError("--loss-rule cost divides a loss by cost, got no costs; add a column cost to the figures")
@@ -120,8 +133,9 @@ def decide_command(
             on_breakpoint=on_breakpoint,
         )
     decided = mu is not None or example
-    # Drawn before anything is shown: if it cannot be drawn, nothing else happened.
+    # Drawn, then settled, before anything is shown: if one cannot be done, nothing after it happens.
     drawn = None if plot is None else _draw(outcome, plot, mu=outcome.rules.mu if decided else None)
+    settled = None if ledger is None else settle_outcome(outcome, ledger, keys, name=_book_name(file))
     if as_json:
         typer.echo(json_view.to_json(outcome, with_pieces=mu_path))
     else:
@@ -133,9 +147,15 @@ def decide_command(
             text_view.show(outcome, console, with_pieces=mu_path)
         else:
             text_view.show_path(outcome, console)
+    sys.stdout.flush()
+    if settled is not None:
+        print(settled, file=sys.stderr)
     if drawn is not None:
-        sys.stdout.flush()
         print(drawn, file=sys.stderr)  # on the error stream, so that --json stays one document
+
+
+def _book_name(file: str | None) -> str:
+    return Path(file).stem if file not in (None, "-") else "decide"
 
 
 def _mu(mu: str | None, *, example: bool, path_only: bool) -> float:

@@ -15,6 +15,8 @@ from commonweal.cli.claims import claims_command
 from commonweal.cli.data import data_app
 from commonweal.cli.decide import decide_command
 from commonweal.cli.init import init_command
+from commonweal.cli.ledger import ledger_app
+from commonweal.cli.ledger.statement import verify_statement_command
 from commonweal.cli.reproduce import reproduce_command
 from commonweal.cli.run import run_command
 from commonweal.errors import CommonwealError
@@ -47,6 +49,8 @@ app.command("run")(run_command)
 app.command("decide")(decide_command)
 app.command("reproduce")(reproduce_command)
 app.command("claims")(claims_command)
+app.add_typer(ledger_app)
+app.command("verify-statement")(verify_statement_command)
 app.add_typer(data_app)
 app.command("init")(init_command)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from commonweal.cli import text_view
+from commonweal.cli.ledger.options import Keys, key_directory, without_password
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
 from commonweal.experiments.shipped import FIRST, load
@@ -46,6 +49,15 @@ def run_command(
             metavar="DIR", envvar="COMMONWEAL_DATA", help="Where the original data sets are.", show_default=False
         ),
     ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEDGER",
+            help="The book to settle in, a SQLite file or a database URL; ledger.db in the results if left out.",
+            show_default=False,
+        ),
+    ] = None,
+    keys: Keys = None,
     workers: Annotated[
         int | None,
         typer.Option(metavar="N", help="Threads, one a core if left out; the result is the same.", show_default=False),
@@ -65,10 +77,29 @@ def run_command(
     with needed_for("a run"):
         from commonweal.cli.run_view import RunView, show_summary
         from commonweal.data.sources import find_directory
+        from commonweal.federation.held_round import HeldRound
+        from commonweal.federation.settlement import Treasury, default_ledger
         from commonweal.report.write import write_all
+        from commonweal.simulation.client_keys import SimulatedSigners
         from commonweal.simulation.run import run_directory, run_scenario
 
     view = RunView(described)
+    own_ledger = default_ledger(directory)
+    signers = SimulatedSigners(described)
+    operator_keys = key_directory(keys)
+    treasury = Treasury(
+        str(own_ledger) if ledger is None else ledger,
+        operator_keys,
+        name=described.name,
+        members=signers.public_keys,
+        sign=signers.sign,
+    )
+
+    def on_round(held: HeldRound) -> None:
+        counts = {client: measured.sample_count for client, measured in held.measured.items()}
+        treasury.settle(held.record, counts)
+        view.on_round(held)
+
     interrupts: list[int] = []
 
     def on_interrupt(number: int, frame: object) -> None:
@@ -76,7 +107,10 @@ def run_command(
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, on_interrupt)
-    with run_directory(directory, resume=resume, overwrite=overwrite):
+    with run_directory(directory, resume=resume, overwrite=overwrite), closing(treasury):
+        operator_keys.current()
+        if ledger is not None or not overwrite:
+            treasury.check()
         try:
             with view.shown():
                 chronicle = run_scenario(
@@ -86,7 +120,8 @@ def run_command(
                     resume=resume,
                     worker_count=workers,
                     watch=view.watch,
-                    on_round=view.on_round,
+                    on_round=on_round,
+                    replaced=[own_ledger] if ledger is None else [],
                 )
             written = write_all(chronicle, directory)
         except BaseException:
@@ -99,7 +134,9 @@ def run_command(
                 file=sys.stderr,
             )
             raise typer.Exit(INTERRUPTED) from None
-    show_summary(chronicle, written, text_view.make_console())
+    console = text_view.make_console()
+    show_summary(chronicle, written, console)
+    console.print(Text(f"ledger: {own_ledger if ledger is None else without_password(ledger)}"), soft_wrap=True)
 
 
 def _folder_name(scenario_name: str) -> str:

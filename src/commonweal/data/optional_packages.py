@@ -1,4 +1,4 @@
-"""Packages of the extra `simulation`: imported late, and missed politely."""
+"""Packages of the extras: imported late, and missed politely."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ _WAY_OUT = "pip install 'commonweal[simulation]'"
 
 
 @contextmanager
-def needed_for(what: str) -> Iterator[None]:
+def needed_for(what: str, extra: str = "simulation") -> Iterator[None]:
     """Imports in this block belong to the extra: without it, say so instead of an ImportError."""
     try:
         yield
     except ImportError as error:
-        raise InputError(f"{what} needs packages of an extra, got no {error.name or error}; {_WAY_OUT}") from None
+        raise InputError(
+            f"{what} needs packages of an extra, got no {error.name or error}; pip install 'commonweal[{extra}]'"
+        ) from None
 
 
 def is_installed(package: str) -> bool:

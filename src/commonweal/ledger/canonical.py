@@ -19,7 +19,9 @@ def canonical(document: Document) -> bytes:
 
 
 def parse(content: str) -> dict[str, Any] | None:
-    """A canonical document back; None if the text is no document."""
+    """A canonical document back; None if it is no document, or no text: SQLite keeps anything in any column."""
+    if not isinstance(content, str):
+        return None
     try:
         document = json.loads(content, parse_int=_whole_number)
     except (ValueError, RecursionError):

@@ -11,7 +11,7 @@ def first_difference(before: Any, now: Any, path: str = "") -> tuple[str, str, s
     Rows of a list that state their client are named by it.
     """
     if isinstance(before, dict) and isinstance(now, dict):
-        for name in dict.fromkeys((*before, *now)):
+        for name in dict.fromkeys((*now, *before)):  # `now` has the order of a reader
             inner = f"{path}.{name}" if path else name
             if name not in before or name not in now:
                 return inner, _text(before.get(name)), _text(now.get(name))

@@ -43,12 +43,13 @@ class SigningKey:
 
 
 def is_signed(message: bytes, signature: str, public: str) -> bool:
-    """Whether the owner of the public key signed the message."""
+    """Whether the owner of the public key signed the message; both must be written the one way that they are here."""
     try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(bytes.fromhex(signature), message)
+        signed, key = bytes.fromhex(signature), bytes.fromhex(public)
+        Ed25519PublicKey.from_public_bytes(key).verify(signed, message)
     except (InvalidSignature, ValueError, TypeError):
         return False
-    return True
+    return signed.hex() == signature and key.hex() == public
 
 
 def public_pem(public: str) -> bytes:

@@ -6,12 +6,16 @@ those that come first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from commonweal.errors import InputError
+from commonweal.statement import amount_text as amount_text
 
 LARGEST_AMOUNT = 10**15  # minor units in one posting
+
+_AMOUNT = re.compile(r"([+-]?)(\d{1,30})(?:\.(\d{0,30}?)0*)?", re.ASCII)  # zeros at the end say nothing
 
 
 def settle_transfers(transfers: Mapping[str, float], worth: int, *, rounding: float) -> dict[str, int]:
@@ -53,23 +57,14 @@ def largest_remainder(numerators: Sequence[int], denominator: int, total: int) -
 
 def parse_amount(text: str, minor_digits: int) -> int:
     """ "12.34" as minor units; more decimal places than the currency has are refused."""
-    try:
-        amount = Decimal(text) if "_" not in text else Decimal("nan")
-    except InvalidOperation:
-        amount = Decimal("nan")
-    minor = amount.scaleb(minor_digits) if amount.is_finite() else amount
-    if not minor.is_finite() or minor != minor.to_integral_value():
+    found = _AMOUNT.fullmatch(text.strip())
+    sign, whole, places = found.groups(default="") if found else ("", "", "")
+    if not found or len(places) > minor_digits:
         raise InputError(
             f"an amount must be a number with at most {minor_digits} decimal places, got {text!r}; write it like "
             f"{amount_text(123_456, minor_digits)}"
         )
-    return int(minor)
-
-
-def amount_text(amount: int, minor_digits: int) -> str:
-    """Minor units as a decimal number: 1234 → "12.34"."""
-    sign, digits = "-" * (amount < 0), str(abs(amount)).rjust(minor_digits + 1, "0")
-    return sign + (f"{digits[:-minor_digits]}.{digits[-minor_digits:]}" if minor_digits else digits)
+    return int(sign + whole + places.ljust(minor_digits, "0"))
 
 
 def check_amount(amount: int, what: str) -> int:

@@ -42,7 +42,7 @@ def draft_round(settled: RoundToSettle, book: str, terms: Terms) -> Draft:
     """The entry of a round."""
     record = settled.record
     decision = record.decision
-    _check_shares(decision, record.round_number, terms)
+    check_shares(decision, record.round_number, terms)
     inputs = []
     for client in decision.figures.clients:
         report = settled.report(book, client)
@@ -71,7 +71,8 @@ def draft_round(settled: RoundToSettle, book: str, terms: Terms) -> Draft:
 def round_postings(decision: Decision, terms: Terms) -> tuple[Posting, ...]:
     """Who is paid what: the transfers, or the payoffs accrued against what the model could be worth."""
     if terms.settlement == "transfers":
-        amounts = settle_transfers(decision.transfers, terms.worth, rounding=decision.rounding)
+        largest = max(map(abs, decision.shares.values()), default=0.0)  # of raw contributions: may be any number
+        amounts = settle_transfers(decision.transfers, terms.worth, rounding=decision.rounding * max(largest, 1.0))
         return tuple(Posting(client_account(client), amount) for client, amount in amounts.items())
     amounts = settle_payoffs(decision.payoffs, terms.worth)
     total = check_amount(sum(amounts.values()), "the budget")
@@ -129,7 +130,7 @@ def _rules_document(rules: Rules) -> Document:
     }
 
 
-def _check_shares(decision: Decision, round_number: int, terms: Terms) -> None:
+def check_shares(decision: Decision, round_number: int, terms: Terms) -> None:
     """Raw contributions can make shares of any size out of noise: a book accepts them only if it was told to."""
     largest = max(map(abs, decision.shares.values()), default=0.0)
     smallest = min(decision.shares.values(), default=0.0)

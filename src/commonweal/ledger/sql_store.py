@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
+from sqlalchemy import Connection, Engine, Table, create_engine, event, func, insert, inspect, select, text, tuple_
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -19,22 +19,38 @@ from commonweal.ledger.store import StoredPosting
 
 _WAIT_FOR_A_WRITER = 60  # seconds
 _ROWS_AT_A_TIME = 1000
+_LAST_POSITION = 2**31 - 1  # in an entry: no posting comes after
 
 
 def open_store(location: str, *, create: bool = False) -> SqlStore:
     """The store at a path or a database URL; with `create` its tables are made where there are none."""
     url = _url(location)
-    shown = url.render_as_string(hide_password=True) if "://" in location else location
+    shown = _shown(url, location)
     file = url.database if url.get_backend_name() == "sqlite" else None
     if file and not create and not file.startswith("file:") and not Path(file).exists():  # SQLite would make it
         raise InputError(f"a ledger must exist to be read, got no file {file!r}; type commonweal ledger init {shown}")
+    is_new = bool(file) and not Path(str(file)).exists()
     store = SqlStore(_engine(url), shown)
     try:
         store.check_schema(create=create)
     except BaseException:
         store.close()
+        if is_new:  # whatever was begun
+            Path(str(file)).unlink(missing_ok=True)
         raise
     return store
+
+
+def has_book(location: str) -> bool:
+    """Whether there is a book at a path or database URL; what cannot be reached or read is refused."""
+    url = _url(location)
+    if url.get_backend_name() == "sqlite" and url.database and not Path(url.database).exists():
+        return False
+    store = SqlStore(_engine(url), _shown(url, location))
+    try:
+        return store.revision() is not None
+    finally:
+        store.close()
 
 
 class SqlStore:
@@ -61,13 +77,17 @@ class SqlStore:
                     connection.execute(text(f"LOCK TABLE {entries.name} IN EXCLUSIVE MODE"))
                 yield SqlRows(connection)
 
+    def entry_count(self) -> int:
+        """How many entries there are; for progress bars."""
+        with told_plainly(self.location), self.engine.connect() as connection:
+            return int(connection.execute(select(func.count()).select_from(entries)).scalar_one())
+
     def close(self) -> None:
         self.engine.dispose()
 
     def check_schema(self, *, create: bool) -> None:
         """Refuse what is no book of this version; make the tables if asked to."""
-        with told_plainly(self.location), self.engine.connect() as connection:
-            revision = _revision(connection)
+        revision = self.revision()
         if revision is None and create:
             self._make_tables()
         elif revision is None:
@@ -79,6 +99,11 @@ class SqlStore:
                 f"a ledger must be of a schema that this version knows (up to {REVISION}), got {revision!r} in "
                 f"{self.location!r}; use the newer version of commonweal that wrote it"
             )
+
+    def revision(self) -> str | None:
+        """Of the schema; None where there are no tables."""
+        with told_plainly(self.location), self.engine.connect() as connection:
+            return _revision(connection)
 
     def _make_tables(self) -> None:
         from alembic import command
@@ -103,14 +128,18 @@ class SqlRows:
         self._connection = connection
 
     def entries(self, *, after: int = 0) -> Iterator[StoredEntry]:
-        query = select(entries).where(entries.c.number > after).order_by(entries.c.number)
-        for number, content, digest, signature in self._rows(query):
+        for number, content, digest, signature in self._rows(entries, (after,)):
             yield StoredEntry(number=number, content=content, hash=digest, signature=signature)
 
     def postings(self, *, after: int = 0) -> Iterator[StoredPosting]:
-        query = select(postings).where(postings.c.entry > after).order_by(postings.c.entry, postings.c.position)
-        for entry, position, account, amount in self._rows(query):
+        for entry, position, account, amount in self._rows(postings, (after, _LAST_POSITION)):
             yield StoredPosting(entry=entry, position=position, posting=Posting(account, amount))
+
+    def row_count(self) -> int:
+        return sum(
+            self._connection.execute(select(func.count()).select_from(table)).scalar_one()
+            for table in (entries, postings)
+        )
 
     def add(self, entry: StoredEntry, added: Sequence[Posting]) -> None:
         self._connection.execute(
@@ -126,9 +155,16 @@ class SqlRows:
                 ],
             )
 
-    def _rows(self, query: Any) -> Iterator[Any]:
-        result = self._connection.execution_options(yield_per=_ROWS_AT_A_TIME).execute(query)
-        yield from result
+    def _rows(self, table: Table, after: tuple[int, ...]) -> Iterator[Any]:
+        """By their key. In pages: whoever stops reading a query halfway would keep SQLite's lock on the file."""
+        key = tuple_(*table.primary_key)
+        query = select(table).order_by(*table.primary_key).limit(_ROWS_AT_A_TIME)
+        while True:
+            page = self._connection.execute(query.where(key > after)).all()
+            yield from page
+            if len(page) < _ROWS_AT_A_TIME:
+                return
+            after = tuple(page[-1])[: len(after)]
 
 
 def _url(location: str) -> URL:
@@ -147,6 +183,11 @@ def _url(location: str) -> URL:
     return url.set(drivername="postgresql+pg8000") if backend != "sqlite" else url
 
 
+def _shown(url: URL, location: str) -> str:
+    """For people: no password in it."""
+    return url.render_as_string(hide_password=True) if "://" in location else location
+
+
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "postgresql":
         return create_engine(url)
@@ -155,6 +196,7 @@ def _engine(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def on_connect(connection: Any, record: object) -> None:
         connection.isolation_level = None  # Python's driver begins no transactions of its own
+        connection.text_factory = _text
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
 
@@ -165,6 +207,14 @@ def _engine(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
     return engine
+
+
+def _text(content: bytes) -> str | bytes:
+    """What SQLite says is text. What is none is for the auditor to find: an error would not tell where it is."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content
 
 
 def _revision(connection: Connection) -> str | None:

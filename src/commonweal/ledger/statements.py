@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from commonweal.errors import InputError
-from commonweal.ledger.book import rotation_message
-from commonweal.ledger.canonical import Document, hash_of, parse
-from commonweal.ledger.entries import StoredEntry, accrued_account, client_account, postings_of, signed_message
-from commonweal.ledger.keys import is_signed
+from commonweal.ledger.canonical import Document
+from commonweal.ledger.documents import documents
+from commonweal.ledger.entries import accrued_account, client_account, postings_of
 from commonweal.ledger.signed_file import SignedDocument, read_signed
 from commonweal.ledger.state import BookState
 from commonweal.ledger.store import Store
+from commonweal.ledger.succession import key_rotations, keys_since
 from commonweal.ledger.witness import STATEMENT_FORMAT
 from commonweal.statement import Statement, StatementLine
 
@@ -22,9 +22,9 @@ from commonweal.statement import Statement, StatementLine
 def make_statement(store: Store, client: str, *, at: str) -> Statement:
     """The client's account up to the book's last entry."""
     state, lines = BookState(), list[StatementLine]()
-    for document, entry in _documents(store):
+    for document, entry in documents(store, "a statement"):
         state.apply(document, entry.hash)
-        line = _line(document, client, state)
+        line = _line(document, client, state, lines)
         if line is not None:
             lines.append(line)
     if client not in state.members:
@@ -63,11 +63,7 @@ def statement_document(statement: Statement, store: Store) -> Document:
         "lines": [asdict(line) | {name: str(getattr(line, name)) for name in amounts} for line in statement.lines],
         "balance": str(statement.balance),
         "accrued": str(statement.accrued),
-        "key_rotations": [
-            {"content": entry.content, "signature": entry.signature}
-            for document, entry in _documents(store)
-            if document["kind"] == "key-rotation"
-        ],
+        "key_rotations": key_rotations(store, "a statement"),
     }
 
 
@@ -103,7 +99,7 @@ def doubts(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
     found: list[str] = []
     if not signed.is_sound:
         found.append("the signature does not fit the statement: somebody changed it, or it was never signed")
-    if signed.signer not in _keys_since(key, statement.book, signed.document["key_rotations"]):
+    if signed.signer not in keys_since(key, statement.book, signed.document["key_rotations"]):
         found.append(f"it is signed with the key {signed.signer[:16]}…, which does not come from {key[:16]}…")
     balance = accrued = 0
     for line in statement.lines:
@@ -116,34 +112,9 @@ def doubts(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
     return found
 
 
-def _keys_since(first: str, book: str, rotations: list[Mapping[str, str]]) -> list[str]:
-    """The key and those that followed it, each announced by the one before."""
-    keys = [first]
-    for rotation in rotations:
-        document = parse(rotation["content"])
-        message = signed_message(hash_of(rotation["content"].encode()))
-        if document is None or not is_signed(message, rotation["signature"], keys[-1]):
-            continue
-        body: Any = document.get("body", {})
-        public, proof = body.get("operator", ""), body.get("proof", "")
-        if document.get("kind") == "key-rotation" and is_signed(rotation_message(book, public), proof, public):
-            keys.append(public)
-    return keys
-
-
-def _documents(store: Store) -> Iterator[tuple[dict[str, Any], StoredEntry]]:
-    with store.reading() as reading:
-        for entry in reading.entries():
-            document = parse(entry.content)
-            if document is None or hash_of(entry.content.encode()) != entry.hash:
-                raise InputError(
-                    f"a statement is made from a sound book, got entry {entry.number}, which was changed; type "
-                    "commonweal ledger verify"
-                )
-            yield document, entry
-
-
-def _line(document: Mapping[str, Any], client: str, state: BookState) -> StatementLine | None:
+def _line(
+    document: Mapping[str, Any], client: str, state: BookState, before: Sequence[StatementLine]
+) -> StatementLine | None:
     amounts = {posting.account: posting.amount for posting in postings_of(document)}
     amount = amounts.get(client_account(client), 0)
     accrued = amounts.get(accrued_account(client), 0)
@@ -156,7 +127,8 @@ def _line(document: Mapping[str, Any], client: str, state: BookState) -> Stateme
         text, figures = told
     elif kind == "realisation" and amount:
         text = f"income, {body['reference']}"
-    elif kind == "reversal" and (amount or accrued):
+    elif kind == "reversal" and any(line.entry == body["entry"] for line in before):
+        # Also where no money moved: who was let go is back.
         text = f"reversal of entry {body['entry']}: {body['reason']}"
     elif kind == "admission" and any(member["client"] == client for member in body["members"]):
         text = "admitted"

@@ -30,6 +30,10 @@ class Reading(Protocol):
         """Postings of entries with greater numbers, by entry and position."""
         ...
 
+    def row_count(self) -> int:
+        """Entries and postings, also such as the other two would never come to; an audit reads them all."""
+        ...
+
 
 class Writing(Reading, Protocol):
     """The same, for the one who may add."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from commonweal.errors import InputError
 from commonweal.ledger.canonical import Document
@@ -24,11 +26,14 @@ class Witness:
     head: str
     signed: SignedDocument
 
-    def is_signed_by(self, operator: str) -> bool:
-        return self.signed.signer == operator and self.signed.is_sound
+    @property
+    def key_rotations(self) -> list[Any]:
+        """The changes of the operator's key up to then, by which who has an older key knows the signer."""
+        rotations = self.signed.document.get("key_rotations", [])
+        return rotations if isinstance(rotations, list) else []
 
 
-def head_document(state: BookState, at: str) -> Document:
+def head_document(state: BookState, at: str, key_rotations: Sequence[Document] = ()) -> Document:
     """The head of a book, to be signed and given away."""
     assert state.terms is not None, "a book starts with its terms"
     return {
@@ -37,6 +42,7 @@ def head_document(state: BookState, at: str) -> Document:
         "name": state.terms.name,
         "at": at,
         "head": {"number": state.number, "hash": state.head},
+        "key_rotations": list(key_rotations),
     }
 
 

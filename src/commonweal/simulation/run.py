@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -31,11 +31,12 @@ def run_scenario(
     worker_count: int | None = None,
     watch: Watch | None = None,
     on_round: Callable[[HeldRound], None] | None = None,
+    replaced: Sequence[Path] = (),
 ) -> Chronicle:
     """Hold all rounds; with a `directory` each is checkpointed there, and `resume` continues from the last one.
 
-    Results of an earlier run in the directory go when the first checkpoint of this one is written, not before.
-    `on_round` is called with each round once it is safe, those of an earlier start included.
+    Results of an earlier run in the directory, and the files `replaced`, go when the first checkpoint of this one is
+    written, not before. `on_round` is called with each round once it is safe, those of an earlier start included.
     """
     holdings = Holdings.for_scenario(scenario, data_directory)
     identity = hashlib.sha256(f"{digest(scenario)} {holdings.fingerprint()}".encode()).hexdigest()
@@ -50,6 +51,8 @@ def run_scenario(
         for held_round in conduct(clients, scenario, held=held, watch=watch):
             if checkpoint is not None and not held:
                 _remove_results(checkpoint.parent)
+                for file in replaced:
+                    file.unlink(missing_ok=True)
             held.append(held_round)
             if checkpoint is not None:
                 save_checkpoint(checkpoint, identity=identity, held=held, state=clients.save())

@@ -1,0 +1,28 @@
+"""`commonweal ledger`: open a book, look at it, verify it, divide income, reverse, export."""
+
+from __future__ import annotations
+
+import typer
+
+from commonweal.cli.ledger.export import export_command
+from commonweal.cli.ledger.init import init_command
+from commonweal.cli.ledger.show import balances_command, show_command
+from commonweal.cli.ledger.statement import statement_command
+from commonweal.cli.ledger.verify import verify_command
+from commonweal.cli.ledger.write import realise_command, reverse_command, rotate_key_command
+
+ledger_app = typer.Typer(
+    name="ledger",
+    no_args_is_help=True,
+    help="The book of settlements: open it, look at it, verify it, divide income, reverse, export.",
+)
+ledger_app.command("init")(init_command)
+ledger_app.command("show")(show_command)
+ledger_app.command("balances")(balances_command)
+ledger_app.command("statement")(statement_command)
+ledger_app.command("verify")(verify_command)
+# So that a negative amount is an amount, and refused as one.
+ledger_app.command("realise", context_settings={"ignore_unknown_options": True})(realise_command)
+ledger_app.command("reverse")(reverse_command)
+ledger_app.command("export")(export_command)
+ledger_app.command("rotate-key")(rotate_key_command)

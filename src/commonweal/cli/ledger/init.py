@@ -1,0 +1,101 @@
+"""`commonweal ledger init`: open a book."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from commonweal.cli.ledger.options import Keys, Location, key_directory
+from commonweal.data.optional_packages import needed_for
+from commonweal.errors import InputError
+
+
+def init_command(
+    location: Location,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The book's name, the ledger's if left out.", show_default=False)
+    ] = None,
+    currency: Annotated[str, typer.Option(metavar="CODE", help="ISO 4217 code; XTS is the one for tests.")] = "XTS",
+    minor_digits: Annotated[int, typer.Option(metavar="D", help="Decimal places of the currency.")] = 2,
+    worth: Annotated[
+        str, typer.Option(metavar="AMOUNT", help="What one unit of utility is worth, in the currency.")
+    ] = "1000",
+    accrue: Annotated[
+        bool,
+        typer.Option("--accrue", help="Rounds note payoffs, and money is divided when the model earns (realise)."),
+    ] = False,
+    largest_share: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S",
+            help="The largest share to accept of rounds by raw contributions; without it such rounds are refused.",
+            show_default=False,
+        ),
+    ] = None,
+    member: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=PUB]",
+            help="A client, with the PEM file of the public key that signs its reports; give it once for each. Left "
+            "out: the first federation that settles here brings its clients.",
+            show_default=False,
+        ),
+    ] = None,
+    keys: Keys = None,
+) -> None:
+    """Open a book: its currency, the worth of utility, its members; make the operator's key if there is none.
+
+    Example: commonweal ledger init book.db --currency EUR --worth 1000 --member north --member south
+    """
+    with needed_for("a ledger", "ledger"):
+        from commonweal.ledger.book import Book
+        from commonweal.ledger.money import parse_amount
+        from commonweal.ledger.sql_store import open_store
+        from commonweal.ledger.terms import Terms
+
+    Terms(name="checked", minor_digits=minor_digits)  # before the digits are used
+    terms = Terms(
+        name=_default_name(location) if name is None else name,
+        currency=currency,
+        minor_digits=minor_digits,
+        worth=parse_amount(worth, minor_digits),
+        settlement="accruals" if accrue else "transfers",
+        largest_share=largest_share,
+    )
+    members = _members(member or [])
+    directory = key_directory(keys)
+    directory.current()  # so that a key directory that cannot be used stops us before there is a book
+    store = open_store(location, create=True)
+    try:
+        book = Book.start(store, terms, directory)
+        if members:
+            book.admit(members)
+        public = book.state.operator
+        print(f"book {terms.name}: {store.location}")
+        print(f"identity: {book.identity}")
+        print(f"members: {', '.join(members) or 'those of the first federation that settles here'}")
+        print(f"operator's public key, to be given to every member: {directory.public_file(public)}")
+    finally:
+        store.close()
+
+
+def _members(given: list[str]) -> dict[str, str | None]:
+    from commonweal.ledger.keys import read_public_key
+
+    members: dict[str, str | None] = {}
+    for text in given:
+        client, has_key, file = text.partition("=")
+        if not client or client in members:
+            raise InputError(
+                f"members need names of their own, got {text!r}{' twice' if client else ''}; write --member NAME or "
+                "--member NAME=PUB"
+            )
+        members[client] = read_public_key(Path(file)) if has_key else None
+    return members
+
+
+def _default_name(location: str) -> str:
+    """The last part of a path or URL, without what a URL says after it."""
+    return Path(location.partition("?")[0]).stem or "book"

@@ -1,0 +1,91 @@
+"""What the ledger's commands have in common: where the book is, and where the keys are."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from commonweal.atomic_write import write_atomically
+from commonweal.data.optional_packages import needed_for
+
+if TYPE_CHECKING:
+    from commonweal.ledger.book import Book
+    from commonweal.ledger.key_directory import KeyDirectory
+    from commonweal.ledger.sql_store import SqlStore
+
+Location = Annotated[
+    str, typer.Argument(metavar="LEDGER", help="A SQLite file, or a URL: postgresql://user:password@host/database.")
+]
+Keys = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys",
+        metavar="DIR",
+        envvar="COMMONWEAL_KEYS",
+        help="The directory of the operator's keys; the user's configuration directory if left out.",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Write there instead of the terminal.", show_default=False),
+]
+
+
+def key_directory(path: Path | None) -> KeyDirectory:
+    """The operator's keys; a locked one is unlocked by COMMONWEAL_KEY_PASSPHRASE, or asked for at a terminal."""
+    with needed_for("a ledger", "ledger"):
+        from commonweal.ledger.key_directory import KeyDirectory, default_key_directory
+
+    def ask(file: Path) -> str | None:
+        if not sys.stdin.isatty():
+            return None
+        return str(typer.prompt(f"passphrase of {file.name}", hide_input=True, err=True))
+
+    passphrase = os.environ.get("COMMONWEAL_KEY_PASSPHRASE") or None
+    return KeyDirectory(path or default_key_directory(), passphrase=passphrase, ask=ask)
+
+
+@contextmanager
+def opened_store(location: str) -> Iterator[SqlStore]:
+    """The store of a book that is there."""
+    with needed_for("a ledger", "ledger"):
+        from commonweal.ledger.sql_store import open_store
+
+    store = open_store(location)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def opened_book(location: str, keys: Path | None) -> Iterator[Book]:
+    """A book that is there, to add to it."""
+    with opened_store(location) as store:
+        from commonweal.ledger.book import Book
+
+        yield Book(store, key_directory(keys))
+
+
+def put_out(content: bytes, out: Path | None, what: str) -> None:
+    """Onto the terminal, or whole into a file."""
+    if out is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    write_atomically(out, content, what=what)
+    print(f"{what}: {out}", file=sys.stderr)
+
+
+def without_password(location: str) -> str:
+    """A path or database URL as it may be shown."""
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", location)

@@ -1,0 +1,42 @@
+"""Rounds that `commonweal decide` decided, into a book."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from commonweal.cli.ledger.options import key_directory, without_password
+from commonweal.cli.outcome import Outcome
+from commonweal.data.optional_packages import needed_for
+from commonweal.errors import InputError
+
+
+def settle_outcome(outcome: Outcome, location: str, keys: Path | None, *, name: str) -> str:
+    """Settle every round in order; returns the sentence that says so.
+
+    The figures are the operator's word: nobody signed them.
+    """
+    with needed_for("a ledger", "ledger"):
+        from commonweal.federation.settlement import Treasury
+
+    history = outcome.replay.history
+    members: dict[str, str | None] = dict.fromkeys(history.clients)
+    with closing(Treasury(location, key_directory(keys), name=name, members=members)) as treasury:
+        treasury.check()
+        receipts = []
+        for record in history.rounds:
+            try:
+                receipts.append(treasury.settle(record))
+            except InputError as error:
+                if not receipts:
+                    raise
+                raise InputError(f"{error} (the rounds before {record.round_number} are settled)") from None
+    fresh = [receipt.entry for receipt in receipts if receipt.fresh]
+    known = len(receipts) - len(fresh)
+    said = []
+    if fresh:
+        entries = f"entries {fresh[0]} to {fresh[-1]}" if len(fresh) > 1 else f"entry {fresh[0]}"
+        said.append(f"{len(fresh)} round{'s' * (len(fresh) > 1)} settled as {entries}")
+    if known:
+        said.append(f"{known} settled before, nothing done for {'them' if known > 1 else 'it'}")
+    return f"ledger: {without_password(location)}: {'; '.join(said)}"

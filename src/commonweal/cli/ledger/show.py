@@ -1,0 +1,127 @@
+"""`commonweal ledger show` and `balances`: what is in a book."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from commonweal.cli.ledger.options import Location, opened_store
+from commonweal.cli.text_view import make_console
+
+
+def show_command(
+    location: Location,
+    entry: Annotated[
+        int | None, typer.Option(metavar="N", help="Show all that this entry says.", show_default=False)
+    ] = None,
+    last: Annotated[int, typer.Option(metavar="N", help="Show the last N entries.", min=1)] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="All entries, one JSON document a line.")] = False,
+) -> None:
+    """Show a book's terms and its last entries; with --entry one of them in full.
+
+    Example: commonweal ledger show book.db
+    """
+    with opened_store(location) as store:
+        from commonweal.ledger.book import Book
+        from commonweal.ledger.canonical import parse
+        from commonweal.ledger.money import amount_text
+
+        book = Book(store, None)
+        if entry is not None:
+            print(json.dumps(book.document(entry), indent=1, ensure_ascii=False))
+            return
+        with store.reading() as reading:
+            if as_json:
+                for stored in reading.entries():
+                    print(
+                        json.dumps(
+                            {"content": parse(stored.content), "hash": stored.hash, "signature": stored.signature},
+                            ensure_ascii=False,
+                        )
+                    )
+                return
+            shown = [stored.content for stored in reading.entries(after=max(0, book.state.number - last))]
+        state, terms, console = book.state, book.terms, make_console()
+        worth = amount_text(terms.worth, terms.minor_digits)
+        console.print(
+            Text(f"{terms.name}: one unit of utility is {worth} {terms.currency}, settled by {terms.settlement}")
+        )
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        table.add_column("entry", justify="right")
+        table.add_column("at (UTC)", no_wrap=True)
+        table.add_column("what")
+        table.add_column(f"moved ({terms.currency})", justify="right", no_wrap=True)
+        for content in shown:
+            document = parse(content) or {}
+            moved = sum(amount for _, text in document["postings"] if (amount := int(text)) > 0)
+            table.add_row(
+                str(document["number"]),
+                document["at"][:19].replace("T", " "),
+                Text(_what(document)),
+                amount_text(moved, terms.minor_digits) if moved else "",
+            )
+        console.print(table)
+        console.print(
+            Text(
+                f"{state.number} entries, {len(state.rounds)} rounds, {len(state.members)} members; head {state.head}"
+            ),
+            soft_wrap=True,
+        )
+
+
+def balances_command(
+    location: Location,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document; amounts are decimal strings.")] = False,
+) -> None:
+    """Show what every account has: clients, accrued payoffs, the model's income. They sum to zero.
+
+    Example: commonweal ledger balances book.db
+    """
+    with opened_store(location) as store:
+        from commonweal.ledger.book import Book
+        from commonweal.ledger.entries import accrued_account, client_account
+        from commonweal.ledger.money import amount_text
+
+        book = Book(store, None)
+        terms, balances = book.terms, book.state.balances
+
+        def text(account: str) -> str:
+            return amount_text(balances[account], terms.minor_digits)
+
+        accounts = dict.fromkeys(client_account(client) for client in book.state.members)
+        if terms.settlement == "accruals":
+            accounts |= dict.fromkeys(accrued_account(client) for client in book.state.members)
+        accounts |= dict.fromkeys(sorted(balances))
+        if as_json:
+            document = {"currency": terms.currency, "balances": {account: text(account) for account in accounts}}
+            print(json.dumps(document, indent=1, ensure_ascii=False))
+            return
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        table.add_column("account")
+        table.add_column(f"balance ({terms.currency})", justify="right", no_wrap=True)
+        for account in accounts:
+            table.add_row(Text(account), text(account))
+        table.add_section()
+        table.add_row("sum", amount_text(sum(balances.values()), terms.minor_digits))
+        make_console().print(table)
+
+
+def _what(document: dict[str, Any]) -> str:
+    kind, body = document["kind"], document["body"]
+    if kind == "round":
+        gone = body["decision"]["eliminated"]
+        left = f"; let go: {', '.join(gone)}" if gone else ""
+        absent = f"; absent: {', '.join(body['absent'])}" if body["absent"] else ""
+        return f"round {body['round']}: {len(body['inputs'])} clients{left}{absent}"
+    if kind == "admission":
+        return "admitted: " + ", ".join(member["client"] for member in body["members"])
+    if kind == "realisation":
+        return f"income, {body['reference']}"
+    if kind == "reversal":
+        return f"reversal of entry {body['entry']}: {body['reason']}"
+    return "opening of the book" if kind == "opening" else f"the operator's key is now {body['operator'][:16]}…"

@@ -1,0 +1,128 @@
+"""`commonweal ledger statement`, and `verify-statement` for the member who got one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from commonweal.cli.ledger.options import Keys, Location, Out, key_directory, opened_store, put_out
+from commonweal.cli.text_view import make_console
+from commonweal.data.optional_packages import needed_for
+
+if TYPE_CHECKING:
+    from commonweal.statement import Statement
+
+
+class StatementFormat(StrEnum):
+    text = "text"
+    html = "html"
+    csv = "csv"
+    json = "json"
+
+
+def statement_command(
+    location: Location,
+    client: Annotated[str, typer.Argument(help="Whose account.")],
+    form: Annotated[
+        StatementFormat,
+        typer.Option("--format", help="json is signed by the operator; the client checks it with verify-statement."),
+    ] = StatementFormat.text,
+    out: Out = None,
+    keys: Keys = None,
+) -> None:
+    """Write a client's statement: every entry that concerns it, its balance, and the head of the book.
+
+    Example: commonweal ledger statement book.db north --format json --out north.json
+    """
+    with opened_store(location) as store:
+        from commonweal.ledger.book import Book, system_clock
+        from commonweal.ledger.entries import time_text
+        from commonweal.ledger.signed_file import signed_content
+        from commonweal.ledger.statements import make_statement, statement_document
+        from commonweal.report.statement_csv import to_csv
+        from commonweal.report.statement_page import to_html
+
+        statement = make_statement(store, client, at=time_text(system_clock()))
+        if form is StatementFormat.text and out is None:
+            _show(statement, make_console())
+        elif form is StatementFormat.text:
+            console = Console(width=120, highlight=False, emoji=False, no_color=True, force_terminal=False)
+            with console.capture() as capture:
+                _show(statement, console)
+            put_out(capture.get().encode(), out, "statement")
+        elif form is StatementFormat.html:
+            put_out(to_html(statement).encode(), out, "statement")
+        elif form is StatementFormat.csv:
+            put_out(to_csv(statement).encode(), out, "statement")
+        else:
+            key = key_directory(keys).key_of(Book(store, None).state.operator)
+            put_out(signed_content(statement_document(statement, store), key), out, "signed statement")
+
+
+def verify_statement_command(
+    file: Annotated[Path, typer.Argument(help="A signed statement: the JSON that the operator sent.")],
+    key: Annotated[Path, typer.Option(metavar="PUB", help="The operator's public key, a PEM file.")],
+) -> None:
+    """Check a signed statement offline: the operator's signature, and that its lines add up. Exit code 1: findings.
+
+    Example: commonweal verify-statement north.json --key operator.pub.pem
+    """
+    with needed_for("checking a statement", "ledger"):
+        from commonweal.ledger.keys import read_public_key
+        from commonweal.ledger.statements import doubts, read_statement
+
+    statement, signed = read_statement(file)
+    found = doubts(statement, signed, read_public_key(key))
+    for doubt in found:
+        print(f"finding: {doubt}")
+    if found:
+        raise typer.Exit(1)
+    _show(statement, make_console())
+    print("sound: signed by the operator, and its lines add up. Keep it: it proves what the book said.")
+
+
+def _show(statement: Statement, console: Console) -> None:
+    from commonweal.ledger.money import amount_text
+
+    def money(amount: int) -> str:
+        return amount_text(amount, statement.minor_digits)
+
+    accrues = statement.settlement == "accruals"
+    console.print(
+        Text(f"{statement.client} in {statement.name}, up to entry {statement.head_number} ({statement.at[:10]})")
+    )
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("entry", justify="right")
+    table.add_column("at (UTC)", no_wrap=True)
+    table.add_column("what")
+    for heading in ("profit", "contribution", "share", "payoff"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    columns = ("accrued", "total accrued") if accrues else ()
+    for heading in (*columns, f"{statement.currency}", "balance"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for line in statement.lines:
+        accrued = (money(line.accrued), money(line.accrued_balance)) if accrues else ()
+        table.add_row(
+            str(line.entry),
+            line.at[:19].replace("T", " "),
+            Text(line.text),
+            *(_figure(value) for value in (line.profit, line.contribution, line.share, line.payoff)),
+            *accrued,
+            money(line.amount),
+            money(line.balance),
+        )
+    console.print(table)
+    accrued_total = f", accrued {money(statement.accrued)}" if accrues else ""
+    console.print(Text(f"balance {money(statement.balance)} {statement.currency}{accrued_total}"))
+    console.print(Text(f"head of the book: entry {statement.head_number}, {statement.head}"), soft_wrap=True)
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"

@@ -1,0 +1,101 @@
+"""`commonweal ledger verify`: replay a book, and say what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from commonweal.cli.ledger.options import Location, opened_store
+from commonweal.federation.rule_versions import recompute
+
+_SHOWN = 100
+
+
+def verify_command(
+    location: Location,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PUB",
+            help="The operator's public key, a PEM file; without it the key that the book names is taken.",
+            show_default=False,
+        ),
+    ] = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="An older signed statement or exported head: shows whether the book was rewritten since. Give it "
+            "once for each.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document with all findings.")] = False,
+) -> None:
+    """Replay the chain, signatures and balances, and decide every round anew from its inputs. Exit code 1: findings.
+
+    Example: commonweal ledger verify book.db --key operator.pub.pem --against north.json
+    """
+    with opened_store(location) as store:
+        from commonweal.ledger.audit import audit
+        from commonweal.ledger.keys import read_public_key
+        from commonweal.ledger.witness import read_witness
+
+        operator = None if key is None else read_public_key(key)
+        witnesses = [read_witness(path) for path in against or []]
+        console = Console(stderr=True)
+        with Progress(
+            TextColumn("entries"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+            console=console, transient=True, disable=not console.is_terminal,
+        ) as progress:  # fmt: skip
+            task = progress.add_task("entries", total=store.entry_count())
+            outcome = audit(
+                store,
+                recompute,
+                operator=operator,
+                witnesses=witnesses,
+                progress=lambda number: progress.update(task, completed=number),
+            )
+    state = outcome.state
+    if as_json:
+        document = {
+            "format": "commonweal.audit/1",
+            "book": state.book,
+            "head": {"number": state.number, "hash": state.head},
+            "rounds": outcome.round_count,
+            "signed_reports": outcome.signed_reports,
+            "unsigned_reports": outcome.unsigned_reports,
+            "findings": [asdict(finding) for finding in outcome.findings],
+        }
+        print(json.dumps(document, indent=1, ensure_ascii=False))
+    else:
+        for finding in outcome.findings[:_SHOWN]:
+            print(f"finding: {finding}")
+        if len(outcome.findings) > _SHOWN:
+            print(f"... and {len(outcome.findings) - _SHOWN} more: see --json")
+        if not outcome.findings:
+            print(
+                f"sound: {state.number} entries chained and signed, "
+                f"{_counted(outcome.round_count, 'decision')} made again, "
+                f"{_counted(outcome.signed_reports, 'report')} signed by clients, the book sums to zero"
+            )
+        if outcome.unsigned_reports:
+            unsigned = _counted(outcome.unsigned_reports, "report")
+            print(f"note: {unsigned} on the operator's word: no key was admitted for them")
+        if operator is None:
+            print(
+                f"note: {state.operator[:16]}… is the key that the book names; --key checks that it is the operator's"
+            )
+        print(f"head: entry {state.number}, {state.head}")
+    if outcome.findings:
+        raise typer.Exit(1)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"

@@ -1,0 +1,105 @@
+"""From decided rounds to entries in a book."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from commonweal.errors import InputError
+from commonweal.federation.rule_versions import CURRENT
+from commonweal.ledger.book import Book, Clock, Receipt, system_clock
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.reports import ClientReport
+from commonweal.ledger.rounds import RoundToSettle
+from commonweal.ledger.sql_store import SqlStore, has_book, open_store
+from commonweal.ledger.terms import Terms
+from commonweal.records import RoundRecord
+
+Sign = Callable[[ClientReport], str | None]
+"""The signature of a client under its report; None where the operator's word counts."""
+
+
+class Treasury:
+    """The book that a federation settles in; opened with the first round if it is not there yet.
+
+    `members` are all clients with their public keys; a book that has members takes no others.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        keys: KeyDirectory,
+        *,
+        name: str,
+        members: Mapping[str, str | None],
+        sign: Sign = lambda report: None,
+        clock: Clock = system_clock,
+    ) -> None:
+        self.location = location
+        self._keys = keys
+        self._name = name
+        self._members = members
+        self._sign = sign
+        self._clock = clock
+        self._store: SqlStore | None = None
+        self._book: Book | None = None
+
+    def check(self) -> None:
+        """Before anything is computed for it: whether the book could take the federation's rounds."""
+        if not has_book(self.location):
+            return
+        store = open_store(self.location)
+        try:
+            self._check_members(Book(store, self._keys))
+        finally:
+            store.close()
+
+    def settle(self, record: RoundRecord, sample_counts: Mapping[str, int] | None = None) -> Receipt:
+        """Enter a round; one that is settled already stays as it is."""
+        book = self._opened()
+        unsigned = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=sample_counts or {})
+        reports = [unsigned.report(book.identity, client) for client in record.decision.figures.clients]
+        signatures = {report.client: signature for report in reports if (signature := self._sign(report)) is not None}
+        return book.settle(
+            RoundToSettle(
+                record=record, rules_version=CURRENT, sample_counts=sample_counts or {}, signatures=signatures
+            )
+        )
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    def _opened(self) -> Book:
+        if self._book is None:
+            self._store = open_store(self.location, create=True)
+            with self._store.reading() as reading:
+                is_new = next(reading.entries(), None) is None
+            if is_new:
+                self._book = Book.start(self._store, Terms(name=self._name), self._keys, clock=self._clock)
+            else:
+                self._book = Book(self._store, self._keys, clock=self._clock)
+                self._check_members(self._book)
+            if not self._book.state.members:
+                self._book.admit(self._members)
+        return self._book
+
+    def _check_members(self, book: Book) -> None:
+        """Clients with other keys than they were admitted with are refused now rather than after a round."""
+        admitted = book.state.members
+        for client, key in self._members.items():
+            if admitted and client not in admitted:
+                raise InputError(
+                    f"rounds are settled among members of the book, got the unknown client {client!r}; the members of "
+                    f"{self.location!r} are {', '.join(list(admitted)[:10])}: name another --ledger"
+                )
+            if admitted and admitted[client] != key:
+                raise InputError(
+                    f"a client's reports are signed with the key it was admitted with, got another for {client!r} in "
+                    f"{self.location!r}; name another --ledger"
+                )
+
+
+def default_ledger(directory: Path) -> Path:
+    """Where a run's book is unless another is named."""
+    return directory / "ledger.db"

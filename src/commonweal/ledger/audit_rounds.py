@@ -1,0 +1,99 @@
+"""Was a round settled among those who may, from figures that are theirs, and decided by its rules?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from commonweal.errors import InputError
+from commonweal.ledger.audit_replay import Replay
+from commonweal.ledger.entries import Posting
+from commonweal.ledger.rounds import check_shares, decision_document, figures_of, report_of, round_postings
+
+
+def expected_of_round(number: int, body: Mapping[str, Any], replay: Replay) -> tuple[Posting, ...] | None:
+    """The postings that follow from a round's inputs; None where nothing does."""
+    held = body["round"]
+    if type(held) is not int:
+        replay.findings.add(number, "rounds have whole numbers", "a whole number", repr(held))
+        return None
+    _check_clients(number, held, body, replay)
+    for row in body["inputs"]:
+        _check_report(number, body, row, replay)
+    return _check_decision(number, held, body, replay)
+
+
+def _check_clients(number: int, held: int, body: Mapping[str, Any], replay: Replay) -> None:
+    state, findings = replay.state, replay.findings
+    if held in state.rounds:
+        findings.add(number, "a round is settled once", f"round {held} in entry {state.rounds[held]} alone", "again")
+    clients = [row["client"] for row in body["inputs"]]
+    for client, count in Counter([*clients, *body["absent"]]).items():
+        if client not in state.members:
+            findings.add(number, "rounds are settled among members", "an admitted client", str(client))
+        if count > 1:
+            findings.add(number, "a client reports once or is absent", f"{client} once", f"{count} times")
+    rule = "the eliminated take part in no later round"
+    for client in clients:
+        gone = state.eliminated.get(client)
+        if gone is not None and gone < held:
+            findings.add(number, rule, f"{client} gone since {gone}", "it did")
+    for client in body["decision"]["eliminated"]:
+        later = state.took_part_after(client, held)
+        if later is not None:
+            findings.add(number, rule, f"{client} not in round {later}", "it was")
+
+
+def _check_report(number: int, body: Mapping[str, Any], row: Mapping[str, Any], replay: Replay) -> None:
+    client, signature = row["client"], row["signature"]
+    key = replay.state.members.get(client)
+    if key is None:
+        replay.unsigned_reports += 1
+    elif signature is None or not report_of(body, row, replay.state.book).is_signed(signature, key):
+        replay.findings.add(
+            number,
+            "a report is signed by its client",
+            f"a signature by {client}",
+            "none" if not signature else "another",
+        )
+    else:
+        replay.signed_reports += 1
+
+
+def _check_decision(number: int, held: int, body: Mapping[str, Any], replay: Replay) -> tuple[Posting, ...] | None:
+    """Decide again. The figures must be the same to the last bit: a cent may hang on it."""
+    findings, terms = replay.findings, replay.state.terms
+    findings.compare(number, "a round is one of grace or not", bool(body["grace"]), body["grace"])
+    figures, rules, grace = figures_of(body)
+    try:
+        decision = replay.recompute(body["rules_version"], figures, rules, grace)
+    except InputError as error:
+        findings.add(number, "the decision can be made again from its inputs", "a decision", str(error))
+        return None
+    replay.round_count += 1
+    again, recorded = decision_document(decision), body["decision"]
+    for name in again:
+        same = findings.compare(
+            number,
+            f"the decision follows from its inputs: {name}",
+            _by_client(again, name),
+            _by_client(recorded, name),
+        )
+        if not same and name == "retained":
+            return None
+    if terms is None:  # a finding of the first entry
+        return None
+    try:
+        check_shares(decision, held, terms)
+    except InputError as error:
+        findings.add(number, "shares are within the book's terms", "such shares", str(error))
+    return round_postings(decision, terms)
+
+
+def _by_client(document: Mapping[str, Any], name: str) -> Any:
+    """A row of the decision with the clients it speaks of, where it has one figure for each of them."""
+    row, retained = document[name], document["retained"]
+    if name == "retained" or not isinstance(row, list) or len(row) != len(retained) or name == "eliminated":
+        return row
+    return dict(zip(retained, row, strict=True))

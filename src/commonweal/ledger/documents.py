@@ -1,0 +1,31 @@
+"""A book's entries as what is derived from them reads them: each as it was sealed, or none at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from commonweal.errors import InputError
+from commonweal.ledger.canonical import hash_of, parse
+from commonweal.ledger.entries import BEFORE_THE_FIRST, StoredEntry
+from commonweal.ledger.store import Store
+
+
+def documents(store: Store, made: str) -> Iterator[tuple[dict[str, Any], StoredEntry]]:
+    """All entries in order, with their contents. `made` is what they are read for: "a statement"."""
+    head = BEFORE_THE_FIRST
+    with store.reading() as reading:
+        for entry in reading.entries():
+            document = parse(entry.content)
+            if document is None or hash_of(entry.content.encode()) != entry.hash:
+                raise _unsound(made, entry.number, "was changed")
+            if document.get("previous") != head:
+                raise _unsound(made, entry.number, "does not follow the one before it")
+            head = entry.hash
+            yield document, entry
+
+
+def _unsound(made: str, number: int, fault: str) -> InputError:
+    return InputError(
+        f"{made} is made from a sound book, got entry {number}, which {fault}; type commonweal ledger verify"
+    )

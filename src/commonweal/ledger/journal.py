@@ -1,0 +1,130 @@
+"""A book for people who account: what moved when, without the inputs that led to it. Exports are made from this."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from commonweal.errors import InputError
+from commonweal.ledger.documents import documents
+from commonweal.ledger.entries import INCOME, POTENTIAL, Posting, accrued_account, client_account, postings_of
+from commonweal.ledger.state import BookState
+from commonweal.ledger.store import Store
+from commonweal.ledger.terms import Terms
+
+_UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalEntry:
+    """An entry in a few words, with its postings."""
+
+    number: int
+    at: str  # UTC
+    day: date  # the same
+    kind: str
+    round_number: int | None  # that was settled, or whose settlement was reversed
+    hash: str
+    words: str  # what happened; nothing that anybody chose
+    note: str  # what somebody wrote of it: a reference, a reason, names
+    postings: tuple[Posting, ...]
+
+    @property
+    def moved(self) -> tuple[Posting, ...]:
+        return tuple(posting for posting in self.postings if posting.amount)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """A book's entries, from its opening to its head."""
+
+    terms: Terms
+    book: str  # the hash of its first entry
+    members: tuple[str, ...]  # in the order of their admission
+    entries: tuple[JournalEntry, ...]
+
+    @property
+    def balances(self) -> dict[str, int]:
+        """Of all accounts on which something moved."""
+        balances: Counter[str] = Counter()
+        for posting in (posting for entry in self.entries for posting in entry.moved):
+            balances[posting.account] += posting.amount
+        return dict(balances)
+
+    @property
+    def first_day(self) -> date:
+        """A clock that was put back may have dated a later entry before the opening."""
+        return min(entry.day for entry in self.entries)
+
+    @property
+    def last_day(self) -> date:
+        return max(entry.day for entry in self.entries)
+
+
+def read_journal(store: Store) -> Journal:
+    """The whole book; refused if it is not sound."""
+    state, entries = BookState(), list[JournalEntry]()
+    rounds: dict[int, int] = {}  # entry → round
+    for document, stored in documents(store, "an export"):
+        try:
+            state.apply(document, stored.hash)
+            entry = _entry(document, stored.hash, rounds)
+        except _UNREADABLE:
+            raise InputError(
+                f"an export is made from entries that this version can read, got entry {stored.number}; type "
+                "commonweal ledger verify, or use a newer version"
+            ) from None
+        if entry.kind == "round" and entry.round_number is not None:
+            rounds[entry.number] = entry.round_number
+        entries.append(entry)
+    if state.terms is None:
+        raise InputError("an export is made from a book, got an empty store; type commonweal ledger init")
+    return Journal(terms=state.terms, book=state.book, members=tuple(state.members), entries=tuple(entries))
+
+
+def client_of(account: str) -> str | None:
+    """Whose account it is; None if it is the model's."""
+    return None if account in (INCOME, POTENTIAL) else account.partition("/")[2]
+
+
+def _entry(document: Mapping[str, Any], digest: str, rounds: Mapping[int, int]) -> JournalEntry:
+    kind, body, postings = document["kind"], document["body"], postings_of(document)
+    for posting in postings:
+        _check_account(posting.account)
+    words, note = _told(kind, body)
+    return JournalEntry(
+        number=document["number"],
+        at=document["at"],
+        day=date.fromisoformat(document["at"][:10]),
+        kind=kind,
+        round_number=body["round"] if kind == "round" else rounds.get(body["entry"]) if kind == "reversal" else None,
+        hash=digest,
+        words=words,
+        note=note,
+        postings=postings,
+    )
+
+
+def _told(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
+    if kind == "opening":
+        return "opening", body["terms"]["name"]
+    if kind == "admission":
+        return "admission", ", ".join(member["client"] for member in body["members"])
+    if kind == "round":
+        return f"round {int(body['round'])}", ""
+    if kind == "realisation":
+        return "income", body["reference"]
+    if kind == "reversal":
+        return f"reversal of entry {int(body['entry'])}", body["reason"]
+    if kind == "key-rotation":
+        return "new key of the operator", body["operator"]
+    raise ValueError(kind)
+
+
+def _check_account(account: str) -> None:
+    client = client_of(account)
+    if client is not None and account not in (client_account(client), accrued_account(client)):
+        raise ValueError(account)

@@ -1,0 +1,158 @@
+"""`commonweal ledger` as a treasurer and a member use it."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+
+ROUNDS = """round,client,profit,contribution
+1,north,0.15,0.4
+1,south,-0.05,0.5
+1,west,0.02,0.1
+2,north,0.10,0.3
+2,south,0.03,0.6
+2,west,-0.04,0.1
+"""
+
+
+@pytest.fixture
+def told(commonweal):
+    """What a command that must succeed prints."""
+
+    def run(*arguments):
+        done = commonweal(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def rounds(tmp_path):
+    path = tmp_path / "rounds.csv"
+    path.write_text(ROUNDS)
+    return path
+
+
+@pytest.fixture
+def book(told, rounds):
+    told("ledger", "init", "book.db", "--currency", "EUR", "--worth", "1000", "--keys", "keys")
+    told("decide", rounds, "--mu", "0.5", "--ledger", "book.db", "--keys", "keys")
+    return "book.db"
+
+
+def balances(told, ledger):
+    document = json.loads(told("ledger", "balances", ledger, "--json"))
+    return {account: Decimal(amount) for account, amount in document["balances"].items()}
+
+
+def test_a_book_settles_what_was_decided(told, book, rounds):
+    decided = json.loads(told("decide", rounds, "--mu", "0.5", "--json"))
+    transfers = {"north": 0.0, "south": 0.0, "west": 0.0}
+    for held in decided["rounds"]:
+        for client in held["clients"]:
+            transfers[client["client"]] += client["transfer"] or 0.0
+    found = balances(told, book)
+    assert sum(found.values()) == 0
+    for client, transfer in transfers.items():
+        assert abs(found[f"clients/{client}"] - Decimal(transfer) * 1000) <= Decimal("0.02")
+
+
+def test_settling_again_does_nothing_and_says_so(commonweal, told, book, rounds):
+    before = told("ledger", "show", book, "--json")
+    done = commonweal("decide", rounds, "--mu", "0.5", "--ledger", book, "--keys", "keys")
+    assert done.returncode == 0
+    assert "2 settled before, nothing done for them" in done.stderr
+    assert told("ledger", "show", book, "--json") == before
+
+
+def test_verify_says_sound_and_finds_what_was_changed(commonweal, told, book, tmp_path):
+    import sqlite3
+
+    assert told("ledger", "verify", book).startswith("sound: 4 entries")
+    with sqlite3.connect(tmp_path / book) as connection:
+        connection.execute("UPDATE commonweal_postings SET amount = amount + 1 WHERE entry = 3 AND position = 0")
+    connection.close()
+    done = commonweal("ledger", "verify", book)
+    assert done.returncode == 1
+    assert "entry 3" in done.stdout
+    found = json.loads(commonweal("ledger", "verify", book, "--json").stdout)["findings"]
+    assert {"entry", "rule", "expected", "found"} == set(found[0])
+    assert found[0]["entry"] == 3
+
+
+def test_a_rewritten_book_is_found_by_a_statement_that_somebody_kept(commonweal, told, book, rounds, tmp_path):
+    told("ledger", "statement", book, "south", "--format", "json", "--out", "south.json", "--keys", "keys")
+    told("ledger", "export", book, "--format", "head", "--out", "head.json", "--keys", "keys")
+    (tmp_path / book).rename(tmp_path / "old.db")
+    told("ledger", "init", book, "--currency", "EUR", "--worth", "1000", "--keys", "keys")
+    told("decide", rounds, "--mu", "0", "--ledger", book, "--keys", "keys")
+    assert "sound" in told("ledger", "verify", book)
+    for witness in ("south.json", "head.json"):
+        assert commonweal("ledger", "verify", book, "--against", witness).returncode == 1
+        assert "sound" in told("ledger", "verify", "old.db", "--against", witness)
+
+
+def test_a_member_checks_its_statement_offline(commonweal, told, book, tmp_path):
+    told("ledger", "statement", book, "south", "--format", "json", "--out", "south.json", "--keys", "keys")
+    (key,) = (tmp_path / "keys").glob("*.pub.pem")
+    (tmp_path / book).unlink()
+    assert "sound: signed by the operator" in told("verify-statement", "south.json", "--key", key)
+    statement = tmp_path / "south.json"
+    whole = json.loads(statement.read_text())
+    whole["document"]["lines"][1]["amount"] = "999999"
+    statement.write_text(json.dumps(whole))
+    done = commonweal("verify-statement", "south.json", "--key", key)
+    assert done.returncode == 1
+    assert "finding" in done.stdout
+
+
+def test_statements_come_in_all_four_forms(told, book, tmp_path):
+    told("ledger", "rotate-key", book, "--keys", "keys")
+    shown = told("ledger", "statement", book, "south")
+    assert "balance" in shown
+    for form in ("text", "html", "csv", "json"):
+        told("ledger", "statement", book, "south", "--format", form, "--out", f"s.{form}", "--keys", "keys")
+        content = (tmp_path / f"s.{form}").read_text()
+        assert "south" in content
+        assert "north" not in content, "a statement is private"
+    assert (tmp_path / "s.text").read_text().split() == shown.split()
+
+
+def test_income_is_divided_once_a_reference(told, rounds):
+    told("ledger", "init", "a.db", "--accrue", "--worth", "1000", "--keys", "keys")
+    told("decide", rounds, "--mu", "0.5", "--ledger", "a.db", "--keys", "keys")
+    accrued = {name: amount for name, amount in balances(told, "a.db").items() if name.startswith("accrued/")}
+    told("ledger", "realise", "a.db", "100.01", "--reference", "r1", "--keys", "keys")
+    after = balances(told, "a.db")
+    assert after["model-income"] == Decimal("-100.01")
+    assert sum(after.values()) == 0
+    weights = {name.removeprefix("accrued/"): max(amount, Decimal(0)) for name, amount in accrued.items()}
+    for client, weight in weights.items():
+        exact = Decimal("100.01") * weight / sum(weights.values())
+        assert abs(after[f"clients/{client}"] - exact) < Decimal("0.01")
+    assert "nothing was done" in told("ledger", "realise", "a.db", "100.01", "--reference", "r1", "--keys", "keys")
+    assert balances(told, "a.db") == after
+
+
+def test_a_reversed_round_leaves_the_money_as_it_was_and_may_be_settled_anew(told, book, rounds):
+    told("ledger", "reverse", book, "--round", "2", "--reason", "wrong month", "--keys", "keys")
+    told("ledger", "reverse", book, "--entry", "3", "--reason", "wrong month", "--keys", "keys")
+    assert set(balances(told, book).values()) == {0}
+    told("decide", rounds, "--mu", "0", "--ledger", book, "--keys", "keys")
+    assert "sound: 8 entries" in told("ledger", "verify", book)
+
+
+def test_a_copy_of_the_book_verifies_like_the_book(told, book):
+    told("ledger", "export", book, "--format", "book", "--out", "copy.db")
+    assert told("ledger", "verify", "copy.db") == told("ledger", "verify", book)
+    assert told("ledger", "show", "copy.db", "--json") == told("ledger", "show", book, "--json")
+
+
+def test_one_entry_can_be_read_in_full(told, book):
+    entry = json.loads(told("ledger", "show", book, "--entry", "3"))
+    assert entry["kind"] == "round"
+    assert [row["client"] for row in entry["body"]["inputs"]] == ["north", "south", "west"]
+    assert sum(int(amount) for _, amount in entry["postings"]) == 0

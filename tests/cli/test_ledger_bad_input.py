@@ -1,0 +1,238 @@
+"""What the ledger's commands refuse: one sentence, exit code 2, and the book as it was."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+import stat
+import subprocess
+
+import pytest
+
+from .conftest import COMMAND
+
+ROUND = "round,client,profit,contribution\n1,north,0.15,0.4\n1,south,-0.05,0.5\n"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two books, made once."""
+    folder = tmp_path_factory.mktemp("books")
+    (folder / "r.csv").write_text(ROUND)
+    for arguments in (
+        ("ledger", "init", "book.db", "--member", "north", "--member", "south", "--keys", "keys"),
+        ("decide", "r.csv", "--mu", "inf", "--ledger", "book.db", "--keys", "keys"),
+        ("ledger", "init", "a.db", "--accrue", "--keys", "keys"),
+        ("decide", "r.csv", "--mu", "inf", "--ledger", "a.db", "--keys", "keys"),
+        ("ledger", "realise", "a.db", "10", "--reference", "used", "--keys", "keys"),
+    ):
+        subprocess.run([COMMAND, *arguments], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def book(made, tmp_path):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "book.db"
+
+
+@pytest.fixture
+def unchanged(refused, book, tmp_path):
+    """The refusal of a command that leaves both books, to the byte, as they were."""
+
+    def run(*arguments, keys="keys"):
+        before = {name: (tmp_path / name).read_bytes() for name in ("book.db", "a.db")}
+        said = refused(*arguments, "--keys", keys)
+        assert {name: (tmp_path / name).read_bytes() for name in before} == before
+        return said
+
+    return run
+
+
+def settle_more(tmp_path, text):
+    (tmp_path / "more.csv").write_text(text)
+    return ("decide", "more.csv", "--mu", "inf", "--ledger", "book.db")
+
+
+def test_an_unknown_client(unchanged, tmp_path):
+    said = unchanged(*settle_more(tmp_path, ROUND.replace("1,", "2,").replace("south", "sooth")))
+    assert "unknown client 'sooth'" in said
+    assert "north, south" in said
+    assert "unknown client 'sooth'" in unchanged("ledger", "statement", "book.db", "sooth")
+
+
+def test_other_figures_for_a_settled_round(unchanged, tmp_path):
+    said = unchanged(*settle_more(tmp_path, ROUND.replace("0.15", "0.16")))
+    assert "inputs[north].profit is 0.15 there and 0.16 here" in said
+
+
+@pytest.mark.parametrize("amount", ["-5", "0", "0.001", "inf", "1e30", "1_0"])
+def test_income_that_is_none(unchanged, amount):
+    assert "got" in unchanged("ledger", "realise", "a.db", amount, "--reference", "new")
+
+
+def test_income_under_a_used_reference_with_another_amount(unchanged):
+    said = unchanged("ledger", "realise", "a.db", "11", "--reference", "used")
+    assert "10.00" in said
+    assert "new one" in said
+
+
+def test_income_where_nobody_accrued(unchanged):
+    assert "--accrue" in unchanged("ledger", "realise", "book.db", "10", "--reference", "new")
+
+
+def test_a_key_that_is_not_the_books(unchanged):
+    said = unchanged("ledger", "realise", "a.db", "10", "--reference", "new", keys="other-keys")
+    assert "--keys" in said
+
+
+def test_a_private_key_that_others_may_read(unchanged, tmp_path):
+    (key,) = (path for path in (tmp_path / "keys").glob("*.pem") if not path.name.endswith(".pub.pem"))
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    key.chmod(0o644)
+    assert "chmod 600" in unchanged("ledger", "realise", "a.db", "10", "--reference", "new")
+
+
+def test_a_key_file_that_holds_another_key(unchanged, commonweal, tmp_path):
+    commonweal("ledger", "init", "other.db", "--keys", "other-keys")
+    (other,) = (path for path in (tmp_path / "other-keys").glob("*.pem") if not path.name.endswith(".pub.pem"))
+    (own,) = (path for path in (tmp_path / "keys").glob("*.pem") if not path.name.endswith(".pub.pem"))
+    shutil.copy(other, own)
+    assert "must hold that key" in unchanged("ledger", "realise", "a.db", "10", "--reference", "new")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("realise", "10", "--reference", "new"),
+        ("reverse", "--round", "1", "--reason", "why not"),
+    ],
+)
+def test_a_read_only_database(unchanged, tmp_path, arguments):
+    url = f"sqlite:///file:{tmp_path / 'a.db'}?mode=ro&uri=true"
+    said = unchanged("ledger", arguments[0], url, *arguments[1:])
+    assert "readonly" in said
+    assert "may write" in said
+
+
+def test_a_database_of_a_newer_schema(refused, book, tmp_path):
+    with sqlite3.connect(book) as connection:
+        connection.execute("UPDATE commonweal_schema SET version_num = '0099'")
+    connection.close()
+    for arguments in (
+        ("ledger", "verify", "book.db"),
+        ("ledger", "init", "book.db"),
+        ("ledger", "reverse", "book.db", "--round", "1", "--reason", "x"),
+        ("decide", "r.csv", "--mu", "inf", "--ledger", "book.db"),
+    ):
+        said = refused(*arguments)
+        assert "'0099'" in said
+        assert "newer version" in said
+
+
+def test_two_books_in_one_database(unchanged):
+    assert "holds one book" in unchanged("ledger", "init", "book.db")
+
+
+def test_a_file_that_is_no_database(refused, tmp_path):
+    (tmp_path / "r.csv").write_text(ROUND)
+    for command in (("ledger", "verify", "r.csv"), ("ledger", "init", "r.csv")):
+        assert "must be a SQLite database" in refused(*command)
+    assert (tmp_path / "r.csv").read_text() == ROUND
+
+
+def test_a_database_without_a_book(refused, tmp_path):
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("CREATE TABLE entries (number INTEGER)")
+    connection.close()
+    assert "ledger init" in refused("ledger", "show", "other.db")
+    assert "no file" in refused("ledger", "show", "missing.db")
+    assert not (tmp_path / "missing.db").exists()
+    assert "folder" in refused("ledger", "init", "no/such/folder/book.db")
+
+
+def test_an_unreachable_server_shows_no_password(refused):
+    said = refused("ledger", "verify", "postgresql://ann:secret@127.0.0.1:1/book")
+    assert "must be reachable" in said
+    assert "secret" not in said
+
+
+def test_a_url_of_another_kind(refused):
+    assert "SQLite or PostgreSQL" in refused("ledger", "show", "mysql://host/book")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--currency", "euro"),
+        ("--minor-digits", "9"),
+        ("--worth", "0"),
+        ("--worth", "1e40"),
+        ("--worth", "0.001"),
+        ("--largest-share", "0.5"),
+        ("--name", " "),
+        ("--member", "=x"),
+        ("--member", "north=missing.pem"),
+    ],
+)
+def test_terms_that_make_no_sense(refused, tmp_path, option, value):
+    assert "got" in refused("ledger", "init", "new.db", option, value, "--keys", "new-keys")
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_disk_that_is_full(commonweal, book, tmp_path):
+    """The file may not grow: what SQLite meets when there is no room."""
+    before = book.read_bytes()
+    rows = "".join(f"{number},{client},0.1,0.5\n" for number in range(2, 60) for client in ("north", "south"))
+    (tmp_path / "many.csv").write_text("round,client,profit,contribution\n" + rows)
+    limit = len(before) + 8192
+
+    done = commonweal(
+        "decide", "many.csv", "--mu", "inf", "--ledger", "book.db", "--keys", "keys",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "needs room" in done.stderr
+    assert "Traceback" not in done.stderr
+    verified = commonweal("ledger", "verify", "book.db")
+    assert verified.returncode == 0, verified.stdout
+    again = commonweal("decide", "many.csv", "--mu", "inf", "--ledger", "book.db", "--keys", "keys")
+    assert again.returncode == 0, again.stderr
+    assert "sound: 61 entries" in commonweal("ledger", "verify", "book.db").stdout
+
+
+def test_a_disk_without_room_for_one_byte(refused, tmp_path):
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("needs root to mount a small file system")
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(small)], capture_output=True).returncode:
+        pytest.skip("this system mounts no tmpfs here")
+    try:
+        (tmp_path / "r.csv").write_text(ROUND)
+        said = refused("decide", "r.csv", "--mu", "inf", "--ledger", "small/book.db", "--keys", "keys2")
+        assert "needs room" in said
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_figures_that_are_no_money(unchanged, tmp_path):
+    said = unchanged(*settle_more(tmp_path, ROUND.replace("1,", "2,").replace("0.15", "1e40")))
+    assert "10^15" in said
+
+
+def test_a_reversal_of_what_is_not_there(unchanged):
+    assert "round 7" in unchanged("ledger", "reverse", "book.db", "--round", "7", "--reason", "x")
+    assert "entry 1, an opening" in unchanged("ledger", "reverse", "book.db", "--entry", "1", "--reason", "x")
+    assert "1 to 3" in unchanged("ledger", "reverse", "book.db", "--entry", "99", "--reason", "x")
+    assert "reason" in unchanged("ledger", "reverse", "book.db", "--round", "1", "--reason", " ")
+    assert "either" in unchanged("ledger", "reverse", "book.db", "--reason", "x")
+
+
+def test_statements_that_are_none(refused, tmp_path):
+    (tmp_path / "s.json").write_text("{}")
+    (tmp_path / "k.pem").write_text("no key")
+    assert "format" in refused("verify-statement", "s.json", "--key", "k.pem")
+    assert "readable" in refused("verify-statement", "missing.json", "--key", "k.pem")

@@ -1,0 +1,59 @@
+"""Stores for the tests of books: SQLite in a file, and a PostgreSQL server of our own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.ledger.postgres_server import PostgresServer, missing_reason
+
+pytest.register_assert_rewrite("commonweal.ledger.store_contract")
+
+BACKENDS = ("sqlite", "postgresql")
+NewLocation = Callable[[], str]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    reason = missing_reason()
+    if reason:
+        pytest.skip(reason)
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_connections() -> Iterator[None]:
+    """Before it asks the server whether it has TLS, pg8000 reads all of the system's certificates: 40 ms a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", os.devnull)
+        patch.setenv("SSL_CERT_DIR", os.devnull)
+        yield
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def new_location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewLocation]:
+    """Makes places for books that do not exist yet: paths for SQLite, URLs of empty databases for PostgreSQL."""
+    if request.param == "sqlite":
+        folder = tmp_path_factory.mktemp("books")
+        yield lambda: str(folder / f"{len(list(folder.iterdir()))}.db")
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        with _databases(server) as new_database:
+            yield new_database
+
+
+@contextmanager
+def _databases(server: PostgresServer) -> Iterator[NewLocation]:
+    made: list[str] = []
+
+    def new_database() -> str:
+        made.append(server.new_database())
+        return made[-1]
+
+    yield new_database
+    for url in made:
+        server.drop_database(url)

@@ -1,0 +1,280 @@
+"""A small book with every kind of entry in it, and the means to forge one like its operator, or like a burglar."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, inspect, text
+
+from commonweal.decision.decide import decide_figures
+from commonweal.federation.rule_versions import CURRENT, recompute
+from commonweal.ledger.audit import Audit, audit
+from commonweal.ledger.book import Book
+from commonweal.ledger.canonical import canonical, hash_of, parse
+from commonweal.ledger.entries import Posting, StoredEntry, postings_of, signed_message
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.rounds import RoundToSettle
+from commonweal.ledger.sql_store import SqlRows, SqlStore, open_store
+from commonweal.ledger.sql_tables import VERSION_TABLE
+from commonweal.ledger.terms import SettlementKind, Terms
+from commonweal.records import Figures, RoundRecord, Rules
+
+INF = float("inf")
+ENTRIES, POSTINGS = "commonweal_entries", "commonweal_postings"
+CLIENT_KEYS = {name: SigningKey.from_seed(name.encode().ljust(32, b".")) for name in ("ann", "bob", "dan")}
+MEMBERS: dict[str, str | None] = {"ann": CLIENT_KEYS["ann"].public, "bob": CLIENT_KEYS["bob"].public, "cyd": None}
+STRANGER = SigningKey.from_seed(b"a key that nobody here has heard")
+
+# By client: profit, contribution, cost.
+FIRST_ROUND = {"ann": (0.31, 0.5, None), "bob": (0.1234, 0.3, None), "cyd": (-0.0507, 0.25, None)}
+FIRST_ROUND_AGAIN = {"ann": (0.2907, 0.51, None), "bob": (0.1301, 0.32, None), "cyd": (-0.0411, 0.21, None)}
+SECOND_ROUND = {"ann": (0.1777, 0.44, None), "cyd": (-0.3003, 0.07, None)}
+THIRD_ROUND = {"ann": (-0.2003, 0.42, 0.35), "bob": (0.0611, 0.37, 0.15), "dan": (-0.0409, 0.11, 0.27)}
+LENIENT, STRICT = Rules(mu=INF), Rules(mu=0.05)
+BY_COST = Rules(mu=INF, loss_rule="cost", liability_cap=0.5)
+
+
+def steady_clock() -> Callable[[], datetime]:
+    """A second later each time."""
+    seconds = itertools.count()
+    return lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds))
+
+
+def signed_round(
+    book: str,
+    number: int,
+    figures: Mapping[str, tuple[float, float, float | None]],
+    rules: Rules = LENIENT,
+    *,
+    absent: tuple[str, ...] = (),
+) -> RoundToSettle:
+    """A round as its clients report it; those who have a key sign."""
+    given = Figures(
+        profits={client: row[0] for client, row in figures.items()},
+        contributions={client: row[1] for client, row in figures.items()},
+        costs={client: row[2] for client, row in figures.items()} if rules.loss_rule == "cost" else None,
+    )
+    record = RoundRecord(round_number=number, decision=decide_figures(given, rules), absent=absent)
+    counts = {client: 100 + place for place, client in enumerate(figures)}
+    unsigned = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=counts)
+    signatures = {
+        client: unsigned.report(book, client).signed(CLIENT_KEYS[client]) for client in figures if client in CLIENT_KEYS
+    }
+    return replace(unsigned, signatures=signatures)
+
+
+@dataclass
+class SampleBook:
+    """A book with its database, its operator's keys and its kinds of entries."""
+
+    location: str
+    store: SqlStore
+    book: Book
+    keys: KeyDirectory
+
+    @property
+    def operator(self) -> SigningKey:
+        """The key that signs now."""
+        self.book.refresh()
+        return self.keys.key_of(self.book.state.operator)
+
+    def entries(self) -> list[StoredEntry]:
+        with self.store.reading() as reading:
+            return list(reading.entries())
+
+    def documents(self) -> list[dict[str, Any]]:
+        return [parsed(entry) for entry in self.entries()]
+
+    def kinds(self) -> list[str]:
+        return [document["kind"] for document in self.documents()]
+
+
+def open_book(location: str, folder: Path, settlement: SettlementKind = "transfers") -> SampleBook:
+    """A new book, with an opening and nothing else."""
+    keys = KeyDirectory(folder)
+    keys.add(SigningKey.from_seed(b"the operator's first signing key"))
+    keys.make_current(SigningKey.from_seed(b"the operator's first signing key").public)
+    store = open_store(location, create=True)
+    terms = Terms(name="five banks", currency="EUR", settlement=settlement)
+    return SampleBook(location, store, Book.start(store, terms, keys, clock=steady_clock()), keys)
+
+
+def make_sample(location: str, folder: Path, settlement: SettlementKind) -> SampleBook:
+    """Every kind of entry; realisations only where payoffs accrue."""
+    sample = open_book(location, folder, settlement)
+    book = sample.book
+    book.admit(MEMBERS)
+    book.settle(signed_round(book.identity, 1, FIRST_ROUND))
+    if settlement == "accruals":
+        book.realise(123_457, "invoice 1")
+    book.reverse_round(1, "the figures of bob were late")
+    book.settle(signed_round(book.identity, 1, FIRST_ROUND_AGAIN))
+    book.rotate_key()
+    book.settle(signed_round(book.identity, 2, SECOND_ROUND, STRICT, absent=("bob",)))
+    book.admit({"dan": CLIENT_KEYS["dan"].public})
+    book.settle(signed_round(book.identity, 3, THIRD_ROUND, BY_COST))
+    if settlement == "accruals":
+        book.realise(99_999, "invoice 2")
+    book.reverse(len(sample.entries()), "booked too early")
+    return sample
+
+
+def audited(store: Any, **options: Any) -> Audit:
+    return audit(store, recompute, **options)
+
+
+# What a burglar can do: anything to the rows, but sign for nobody.
+
+
+class Burgled:
+    """A store's database while a burglar is at work: without constraints, and nothing of it is ever committed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        # The schema's own word, so that a new table or column is tampered with too.
+        schema = inspect(connection)
+        self.columns = {
+            table: [column["name"] for column in schema.get_columns(table)]
+            for table in schema.get_table_names()
+            if table != VERSION_TABLE
+        }
+
+    @contextmanager
+    def reading(self) -> Iterator[SqlRows]:
+        yield SqlRows(self.connection)
+
+    def run(self, statement: str, **values: Any) -> None:
+        self.connection.execute(text(statement), values)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return [dict(row._mapping) for row in self.connection.execute(text(f"SELECT * FROM {table}"))]
+
+    def change(self, table: str, row: Mapping[str, Any], column: str, value: Any, expression: str = ":value") -> None:
+        self.run(f"UPDATE {table} SET {column} = {expression} WHERE {_same(row)}", value=value, **_prefixed(row))
+
+    def remove(self, table: str, row: Mapping[str, Any]) -> None:
+        self.run(f"DELETE FROM {table} WHERE {_same(row)}", **_prefixed(row))
+
+    def insert(self, table: str, row: Mapping[str, Any]) -> None:
+        self.run(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})", **row)
+
+    def put(self, entry: StoredEntry) -> None:
+        """Replace an entry that is there, and its rows of postings."""
+        self.run(f"DELETE FROM {ENTRIES} WHERE number = :number", number=entry.number)
+        self.run(f"DELETE FROM {POSTINGS} WHERE entry = :number", number=entry.number)
+        self.add(entry)
+
+    def add(self, entry: StoredEntry) -> None:
+        self.insert(
+            ENTRIES,
+            {"number": entry.number, "content": entry.content, "hash": entry.hash, "signature": entry.signature},
+        )
+        try:
+            postings: Sequence[Posting] = postings_of(parsed(entry))
+        except (KeyError, TypeError, ValueError):  # a forgery that states none
+            postings = ()
+        for position, posting in enumerate(postings):
+            row = {"entry": entry.number, "position": position, "account": posting.account, "amount": posting.amount}
+            self.insert(POSTINGS, row)
+
+
+@contextmanager
+def burgled(store: SqlStore) -> Iterator[Burgled]:
+    """Let a burglar in: primary keys, foreign keys and NOT NULL are gone, as far as he sees."""
+    with store.engine.connect() as connection, connection.begin() as transaction:
+        tables = [table for table in inspect(connection).get_table_names() if table != VERSION_TABLE]
+        for table in tables:
+            connection.execute(text(f"CREATE TABLE loose_{table} AS SELECT * FROM {table}"))
+        for table in (POSTINGS, *(table for table in tables if table != POSTINGS)):
+            connection.execute(text(f"DROP TABLE {table}"))
+            connection.execute(text(f"ALTER TABLE loose_{table} RENAME TO {table}"))
+        yield Burgled(connection)
+        transaction.rollback()
+
+
+@contextmanager
+def undone(burglar: Burgled) -> Iterator[None]:
+    """What is changed in this block is as before after it."""
+    with burglar.connection.begin_nested() as savepoint:
+        yield
+        savepoint.rollback()
+
+
+def _same(row: Mapping[str, Any]) -> str:
+    return " AND ".join(f"{name} = :row_{name}" for name in row)
+
+
+def _prefixed(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"row_{name}": value for name, value in row.items()}
+
+
+# What a dishonest operator can do: sign anything.
+
+
+def parsed(entry: StoredEntry) -> dict[str, Any]:
+    document = parse(entry.content)
+    assert document is not None
+    return document
+
+
+def sealed(document: Mapping[str, Any], key: SigningKey) -> StoredEntry:
+    """Any document, hashed and signed as an entry is."""
+    content = canonical(document)
+    digest = hash_of(content)
+    return StoredEntry(
+        number=document["number"],
+        content=content.decode(),
+        hash=digest,
+        signature=key.sign(signed_message(digest)),
+    )
+
+
+def next_document(
+    entries: Sequence[StoredEntry], kind: str, body: Mapping[str, Any], postings: Sequence[Posting] = ()
+) -> dict[str, Any]:
+    """What an entry after the last one would say."""
+    return copy.deepcopy(
+        {
+            "format": parsed(entries[-1])["format"],
+            "number": entries[-1].number + 1,
+            "previous": entries[-1].hash,
+            "at": "2026-02-01T00:00:00.000000Z",
+            "kind": kind,
+            "body": dict(body),
+            "postings": [[posting.account, str(posting.amount)] for posting in postings],
+        }
+    )
+
+
+def rewritten(
+    entries: Sequence[StoredEntry], edit: Callable[[dict[str, Any]], None], first: int, keys: Callable[[str], SigningKey]
+) -> list[StoredEntry]:
+    """History from entry `first` on, told anew with one thing changed in it, every entry chained and signed.
+
+    `keys` gives the private half of each key that the book has been signed with.
+    """
+    told = [entry for entry in entries if entry.number < first]
+    operator = next((parsed(entry)["body"]["operator"] for entry in reversed(told) if _names_a_key(entry)), "")
+    for entry in entries[len(told) :]:
+        document = parsed(entry)
+        if document["number"] == first:
+            edit(document)
+        document["previous"] = told[-1].hash if told else document["previous"]
+        if document["kind"] == "opening":
+            operator = document["body"]["operator"]
+        told.append(sealed(document, keys(operator)))
+        if document["kind"] == "key-rotation":
+            operator = document["body"]["operator"]
+    return told
+
+
+def _names_a_key(entry: StoredEntry) -> bool:
+    return parsed(entry)["kind"] in ("opening", "key-rotation")

@@ -1,0 +1,443 @@
+"""Whoever gets at the database without the operator's key changes nothing unnoticed, except the end of the book."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from commonweal.errors import InputError
+from commonweal.ledger.canonical import canonical, hash_of
+from commonweal.ledger.entries import StoredEntry, signed_message
+from commonweal.ledger.sql_store import open_store
+from tests.ledger.sample_book import (
+    ENTRIES,
+    POSTINGS,
+    STRANGER,
+    audited,
+    burgled,
+    make_sample,
+    parsed,
+    sealed,
+    undone,
+)
+
+KINDS = {"opening", "admission", "round", "realisation", "reversal", "key-rotation"}
+
+
+@pytest.fixture(scope="module", params=["transfers", "accruals"])
+def sample(request, new_location, tmp_path_factory):
+    made = make_sample(new_location(), tmp_path_factory.mktemp("operator"), request.param)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture(scope="module")
+def burglar(sample):
+    with burgled(sample.store) as let_in:
+        assert audited(let_in).findings == ()
+        yield let_in
+
+
+@pytest.fixture(scope="module")
+def is_sqlite(sample):
+    return sample.store.engine.dialect.name == "sqlite"
+
+
+def number_of(row):
+    """The entry that a row belongs to."""
+    return row["number"] if "number" in row else row["entry"]
+
+
+def named(burglar):
+    """The entries that findings name."""
+    return {finding.entry for finding in audited(burglar).findings}
+
+
+def some_rows(burglar, table):
+    """All entries; of an entry's postings the first and the last."""
+    rows = burglar.rows(table)
+    ends = {number_of(row): row for row in rows}
+    return [row for place, row in enumerate(rows) if number_of(row) != number_of(rows[place - 1]) or row in ends.values()]
+
+
+def other_values(row, column, rows):
+    """A neighbouring value, one of another row, and none at all."""
+    value = row[column]
+    yield value + 1 if isinstance(value, int) else value[:-1] + ("1" if value[-1] == "0" else "0")
+    yield next((other[column] for other in rows if other[column] != value), None)
+    yield None
+
+
+def test_the_sample_has_every_kind_of_entry(sample, burglar):
+    without = set() if sample.book.terms.settlement == "accruals" else {"realisation"}
+    assert set(sample.kinds()) == KINDS - without
+    assert set(burglar.columns) == {ENTRIES, POSTINGS}
+    members = sample.book.state.members
+    assert None in members.values()
+    assert len([key for key in members.values() if key]) >= 2
+
+
+def test_every_change_of_a_value_is_found(burglar):
+    unnoticed = []
+    for table, columns in burglar.columns.items():
+        rows = burglar.rows(table)
+        assert rows
+        for row in some_rows(burglar, table):
+            for column in columns:
+                for value in other_values(row, column, rows):
+                    with undone(burglar):
+                        burglar.change(table, row, column, value)
+                        # Whoever moves a row names the place that it left, or the one that it came to.
+                        places = {number_of(row), number_of(row | {column: value}) or 0}
+                        if not places & named(burglar):
+                            unnoticed.append((table, row, column, value))
+    assert unnoticed == []
+
+
+def test_values_of_another_type_are_found(burglar, is_sqlite):
+    if not is_sqlite:
+        pytest.skip("PostgreSQL has types")
+    unnoticed = []
+    for table, columns in burglar.columns.items():
+        row = burglar.rows(table)[-1]
+        for column in columns:
+            for value in ("seven", 7.25, b"\xff\x00", f"{row[column]}".encode(), "", 2**63 - 1):
+                with undone(burglar):
+                    burglar.change(table, row, column, value)
+                    if not {number_of(row), 2**63 - 1, 0} & named(burglar):
+                        unnoticed.append((table, column, value))
+    assert unnoticed == []
+
+
+def changed_byte(value, place, byte):
+    """One byte of a text in UTF-8, or of a whole number in 64 bits."""
+    old = value.encode() if isinstance(value, str) else value.to_bytes(8, "big", signed=True)
+    new = bytearray(old)
+    new[place % len(old)] = byte
+    assume(bytes(new) != old)
+    return bytes(new)
+
+
+@given(data=st.data())
+def test_every_changed_byte_is_found(burglar, is_sqlite, data):
+    table = data.draw(st.sampled_from(sorted(burglar.columns)))
+    row = data.draw(st.sampled_from(burglar.rows(table)))
+    column = data.draw(st.sampled_from(burglar.columns[table]))
+    value = row[column]
+    size = len(value.encode()) if isinstance(value, str) else 8
+    new = changed_byte(value, data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, 255)))
+    with undone(burglar):
+        if isinstance(value, int):
+            changed = int.from_bytes(new, "big", signed=True)
+            burglar.change(table, row, column, changed, "CAST(:value AS INTEGER)" if is_sqlite else ":value")
+            places = {number_of(row), number_of(row | {column: changed}), 0}
+        else:
+            if is_sqlite:
+                burglar.change(table, row, column, new, "CAST(:value AS TEXT)")
+            else:  # a database in UTF-8 takes nothing else
+                assume(b"\0" not in new)
+                burglar.change(table, row, column, decoded(new))
+            places = {number_of(row)}
+        assert places & named(burglar)
+
+
+def decoded(value):
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        assume(False)
+
+
+def test_every_removed_row_is_found(burglar):
+    unnoticed = []
+    for table in burglar.columns:
+        for row in burglar.rows(table):
+            with undone(burglar):
+                burglar.remove(table, row)
+                if number_of(row) not in named(burglar):
+                    unnoticed.append((table, row))
+    assert unnoticed == []
+
+
+def test_every_added_row_is_found(burglar):
+    """Also where nobody who reads the book from entry 1 on would look."""
+    last = burglar.rows(ENTRIES)[-1]["number"]
+    places = (last + 1, last + 1000, last, 1, 0, -1, -(2**63), None)
+    unnoticed = []
+    for table in burglar.columns:
+        key = "number" if table == ENTRIES else "entry"
+        for row in (burglar.rows(table)[0], burglar.rows(table)[-1]):
+            for place in places:
+                with undone(burglar):
+                    burglar.insert(table, row | {key: place})
+                    # 0 is for rows that no entry can have.
+                    if not {place, 0 if place in (None, -(2**63)) else place} & named(burglar):
+                        unnoticed.append((table, place))
+    assert unnoticed == []
+
+
+@pytest.mark.parametrize("amount", [0, 5])
+def test_an_added_posting_is_found_at_any_position(burglar, amount):
+    for row in some_rows(burglar, POSTINGS):
+        for position in (-1, row["position"], 99, 2**31 - 1):
+            with undone(burglar):
+                burglar.insert(POSTINGS, row | {"position": position, "amount": amount})
+                assert row["entry"] in named(burglar)
+
+
+def test_a_posting_moved_to_another_account_and_back_elsewhere_is_found(burglar):
+    """Balances and sums stay as they are; the entries do not."""
+    rows = burglar.rows(POSTINGS)
+    one, other = next(
+        (one, other)
+        for one in rows
+        for other in rows
+        if one["entry"] < other["entry"] and one["account"] == other["account"] and one["amount"] != other["amount"]
+    )
+    with undone(burglar):
+        burglar.change(POSTINGS, one, "amount", other["amount"])
+        burglar.change(POSTINGS, other, "amount", one["amount"])
+        assert named(burglar) == {one["entry"], other["entry"]}
+
+
+def test_swapped_entries_are_found(burglar):
+    rows = burglar.rows(ENTRIES)
+    for columns in (["content"], ["content", "hash"], ["content", "hash", "signature"], ["hash"], ["signature"]):
+        for one, other in ((1, 2), (2, 4), (2, len(rows) - 1)):
+            with undone(burglar):
+                for row, source in ((rows[one], rows[other]), (rows[other], rows[one])):
+                    for column in columns:
+                        burglar.run(
+                            f"UPDATE {ENTRIES} SET {column} = :value WHERE number = :number",
+                            value=source[column],
+                            number=row["number"],
+                        )
+                assert {rows[one]["number"], rows[other]["number"]} <= named(burglar)
+
+
+# Changes inside the content of an entry.
+
+
+def a_figure(document):
+    document["body"]["inputs"][0]["profit"] += 1e-9
+
+
+def a_contribution(document):
+    document["body"]["inputs"][1]["contribution"] *= 2
+
+
+def a_sample_count(document):
+    document["body"]["inputs"][0]["sample_count"] += 1
+
+
+def an_amount(document):
+    document["postings"][0][1] = str(int(document["postings"][0][1]) + 1)
+    document["postings"][1][1] = str(int(document["postings"][1][1]) - 1)
+
+
+def a_name(document):
+    document["body"]["inputs"][0]["client"] = "eve"
+
+
+def the_leniency(document):
+    document["body"]["rules"]["mu"] = 7.0
+
+
+def the_absent(document):
+    document["body"]["absent"] = [] if document["body"]["absent"] else ["cyd"]
+
+
+def the_time(document):
+    document["at"] = document["at"].replace("2026", "2025")
+
+
+def the_number(document):
+    document["number"] += 1
+
+
+def the_format(document):
+    document["format"] = "commonweal.entry/2"
+
+
+def the_predecessor(document):
+    document["previous"] = "0" * 64
+
+
+def something_more(document):
+    document["note"] = "approved by the board"
+
+
+CHANGES = [
+    a_figure,
+    a_contribution,
+    a_sample_count,
+    an_amount,
+    a_name,
+    the_leniency,
+    the_absent,
+    the_time,
+    the_number,
+    the_format,
+    the_predecessor,
+    something_more,
+]
+
+
+def with_content(entry, content):
+    return replace(entry, content=content)
+
+
+def with_its_hash(entry, content):
+    return replace(entry, content=content, hash=hash_of(content.encode()))
+
+
+def signed_by_a_stranger(entry, content):
+    digest = hash_of(content.encode())
+    return StoredEntry(
+        number=entry.number, content=content, hash=digest, signature=STRANGER.sign(signed_message(digest))
+    )
+
+
+FORGERIES = [with_content, with_its_hash, signed_by_a_stranger]
+
+
+def rounds_of(sample):
+    return [entry for entry in sample.entries() if parsed(entry)["kind"] == "round"]
+
+
+@pytest.mark.parametrize("forge", FORGERIES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_inside_an_entry_is_found(sample, burglar, change, forge):
+    for entry in rounds_of(sample):
+        document = parsed(entry)
+        change(document)
+        with undone(burglar):
+            burglar.put(forge(entry, canonical(document).decode()))
+            assert entry.number in named(burglar)
+
+
+def other_forms(content):
+    """Texts that JSON readers take for the same document, or for two."""
+    document = json.loads(content)
+    yield content.replace('{"absent":[', '{"absent":["cyd"],"absent":[', 1)
+    yield content.replace('"round":', '"round":99,"round":', 1)
+    yield content.replace('"kind":"round"', '"kind": "round"', 1)
+    yield content + "\n"
+    yield "\ufeff" + content
+    yield content.replace("round", "\\u0072ound", 1)
+    yield content.replace("0.", "0.0e1+0.", 1)
+    yield content.replace("0.1", "1e-1", 1) if "0.1" in content else content + " "
+    yield json.dumps(document, indent=1)
+    yield json.dumps(dict(reversed(document.items())), separators=(",", ":"))
+
+
+@pytest.mark.parametrize("forge", FORGERIES)
+def test_another_form_of_the_same_content_is_found(sample, burglar, forge):
+    for entry in rounds_of(sample)[:2]:
+        for form in other_forms(entry.content):
+            assert form != entry.content
+            with undone(burglar):
+                burglar.run(f"DELETE FROM {ENTRIES} WHERE number = :number", number=entry.number)
+                forged = forge(entry, form)
+                burglar.insert(
+                    ENTRIES,
+                    {
+                        "number": forged.number,
+                        "content": forged.content,
+                        "hash": forged.hash,
+                        "signature": forged.signature,
+                    },
+                )
+                assert entry.number in named(burglar)
+
+
+def test_another_form_is_found_even_if_the_operator_signed_it(sample, burglar):
+    """Two readers of one signed text may read two things: there must be one form."""
+    entry = [*sample.entries()][-1]
+    forms = [
+        entry.content.replace('"reason":', '"reason":"none","reason":', 1),
+        entry.content.replace(":{", ": {", 1),
+        json.dumps(json.loads(entry.content), indent=1),
+    ]
+    for form in forms:
+        digest = hash_of(form.encode())
+        signature = sample.operator.sign(signed_message(digest))
+        with undone(burglar):
+            burglar.put(StoredEntry(number=entry.number, content=form, hash=digest, signature=signature))
+            (finding,) = audited(burglar).findings
+            assert (finding.entry, finding.rule) == (entry.number, "the content is canonical JSON (RFC 8785)")
+
+
+def test_an_entry_that_a_stranger_adds_is_found(sample, burglar):
+    """Hashed, chained and balanced, but not signed by the operator."""
+    entries = sample.entries()
+    rotation = next(document for document in sample.documents() if document["kind"] == "key-rotation")
+    last = parsed(entries[-1])
+    extra = {
+        "admission": {"members": [{"client": "eve", "key": STRANGER.public}]},
+        "key-rotation": rotation["body"],
+    }
+    for kind, body in extra.items():
+        document = last | {"number": last["number"] + 1, "previous": entries[-1].hash, "kind": kind, "body": body}
+        with undone(burglar):
+            burglar.add(sealed(document | {"postings": []}, STRANGER))
+            assert "the operator signed the entry" in {finding.rule for finding in audited(burglar).findings}
+
+
+def test_findings_tell_rule_expected_and_found(burglar):
+    row = next(row for row in burglar.rows(POSTINGS) if row["account"] == "clients/ann" or row["account"] == "accrued/ann")
+    with undone(burglar):
+        burglar.change(POSTINGS, row, "amount", row["amount"] + 1)
+        findings = audited(burglar).findings
+    first, balance = findings
+    assert first.entry == row["entry"]
+    assert first.rule == "the table of postings is what the entry states"
+    assert first.expected == f"[{row['position']}] {row['account']} {row['amount']}"
+    assert first.found == f"[{row['position']}] {row['account']} {row['amount'] + 1}"
+    assert balance.rule == f"the balance of {row['account']} follows from the entries"
+    assert int(balance.found) == int(balance.expected) + 1
+    assert str(first) == f"entry {first.entry}: {first.rule}: expected {first.expected}, found {first.found}"
+
+
+def test_what_is_found_commands_no_terminal(sample, burglar):
+    with undone(burglar):
+        burglar.change(POSTINGS, burglar.rows(POSTINGS)[0], "account", "clients/\x1b[2J\u202eann")
+        findings = audited(burglar).findings
+    assert findings
+    assert all(str(finding).isprintable() for finding in findings)
+
+
+def test_a_committed_change_is_found_by_whoever_opens_the_file(tmp_path):
+    """The other tests look through the burglar's eyes. Nobody goes on from a book that was changed, either."""
+    sample = make_sample(str(tmp_path / "book.db"), tmp_path / "keys", "accruals")
+    sample.store.close()
+    with closing(sqlite3.connect(tmp_path / "book.db")) as connection, connection:
+        connection.execute(f"UPDATE {ENTRIES} SET content = replace(content, '0.31', '0.32') WHERE number = 3")
+    store = open_store(str(tmp_path / "book.db"))
+    (finding,) = [finding for finding in audited(store).findings if "hash" in finding.rule]
+    assert finding.entry == 3
+    with pytest.raises(InputError, match=r"sound chain, got entry 3.*ledger verify"):
+        type(sample.book)(store, sample.keys)
+    store.close()
+
+
+def test_many_missing_entries_do_not_drown_the_rest(burglar):
+    last = burglar.rows(ENTRIES)[-1]
+    with undone(burglar):
+        burglar.change(ENTRIES, last, "number", 2**40)
+        findings = audited(burglar).findings
+    assert 2**40 in {finding.entry for finding in findings}
+    assert len(findings) < 150
+
+
+def test_a_book_without_entries_is_none(tmp_path):
+    store = open_store(str(tmp_path / "empty.db"), create=True)
+    (finding,) = audited(store).findings
+    assert (finding.rule, finding.found) == ("a book starts with its terms", "no entry")
+    store.close()
