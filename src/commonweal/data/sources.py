@@ -169,7 +169,7 @@ def _content(name: str, directory: Path | None, entries: dict[str, Entry]) -> by
 
 def _alternatives(name: str) -> str:
     nearest = KNOWN[name].alternative if name in KNOWN else None
-    built_in = f", or use the built-in source {nearest!r}" if nearest else ""
+    built_in = f", or use the built-in source {nearest!r} in a scenario of your own" if nearest else ""
     return f"get it with {_ways_to_get(name)}{built_in}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -86,6 +87,10 @@ class Book:
 
     def admit(self, members: Mapping[str, str | None]) -> Receipt:
         """Make clients members, with the public keys that will sign their reports; None: the operator's word counts."""
+
+        for client in members:
+            if not client.strip() or len(client) > 200 or not client.isprintable():
+                raise InputError(f"a client needs a name of 1 to 200 letters in one line, got {client!r}; rename it")
 
         def make(state: BookState) -> Draft | Receipt:
             for client, key in members.items():
@@ -172,8 +177,8 @@ class Book:
 
     def reverse(self, entry: int, reason: str) -> Receipt:
         """Enter the opposite of an entry's postings. Again is a no-op."""
-        if not reason.strip() or len(reason) > 1000:
-            raise InputError(f"a reversal needs a reason of 1 to 1000 letters, got {reason!r}; say why")
+        if not reason.strip() or len(reason) > 1000 or not reason.isprintable():
+            raise InputError(f"a reversal needs a reason of 1 to 1000 letters in one line, got {reason!r}; say why")
 
         def make(state: BookState) -> Draft | Receipt:
             if entry in state.reversals:
@@ -291,6 +296,12 @@ class Book:
                 raise InputError(
                     f"rounds are settled among members of the book, got the unknown client {client!r} in round "
                     f"{number}; the members are {_listed(list(state.members))}"
+                )
+        for client, times in Counter((*record.decision.figures.clients, *record.absent)).items():
+            if times > 1:
+                raise InputError(
+                    f"a client takes part in a round or is absent, got client {client!r} {times} times in round "
+                    f"{number}; name it once"
                 )
         for client in record.decision.figures.clients:
             gone = state.eliminated.get(client)

@@ -15,6 +15,7 @@ from commonweal.ledger.signed_file import SignedDocument, read_signed
 from commonweal.ledger.state import BookState
 from commonweal.ledger.store import Store
 from commonweal.ledger.succession import key_rotations, keys_since
+from commonweal.ledger.terms import MOST_MINOR_DIGITS
 from commonweal.ledger.witness import STATEMENT_FORMAT
 from commonweal.statement import Statement, StatementLine
 
@@ -84,14 +85,31 @@ def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
             head=given["head"]["hash"],
             lines=lines,
         )
-        for rotation in given["key_rotations"]:
-            rotation["content"], rotation["signature"]
+        _check_kinds(statement, given["key_rotations"])
     except (KeyError, TypeError, ValueError):
         raise InputError(
             f"a statement must be whole, got {str(path)!r} with something missing; name the file as the operator gave "
             "it to you"
         ) from None
     return statement, signed
+
+
+def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]]) -> None:
+    """Refuse what only looks like a statement, before anybody shows it."""
+    texts = [statement.book, statement.name, statement.client, statement.currency, statement.settlement, statement.at]
+    texts += [statement.head, "" if statement.client_key is None else statement.client_key]
+    texts += [text for line in statement.lines for text in (line.at, line.text)]
+    texts += [text for rotation in rotations for text in (rotation["content"], rotation["signature"])]
+    counts = [statement.minor_digits, *(line.entry for line in statement.lines)]
+    rows = [(line.profit, line.contribution, line.share, line.payoff, line.transfer) for line in statement.lines]
+    figures = [value for row in rows for value in row if value is not None]
+    if not (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(count, int) for count in counts)
+        and all(isinstance(figure, int | float) for figure in figures)
+        and 0 <= statement.minor_digits <= MOST_MINOR_DIGITS
+    ):
+        raise TypeError
 
 
 def doubts(statement: Statement, signed: SignedDocument, key: str) -> list[str]:

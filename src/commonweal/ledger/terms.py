@@ -11,6 +11,7 @@ from commonweal.errors import InputError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.money import LARGEST_AMOUNT
 
+MOST_MINOR_DIGITS = 6
 SettlementKind = Literal["transfers", "accruals"]
 
 
@@ -33,8 +34,10 @@ class Terms:
                 f"a currency must be a code of three capital letters, got {self.currency!r}; write e.g. EUR, or XTS "
                 "for tests"
             )
-        if not 0 <= self.minor_digits <= 6:
-            raise InputError(f"a currency has 0 to 6 decimal places, got {self.minor_digits}; most have 2")
+        if not 0 <= self.minor_digits <= MOST_MINOR_DIGITS:
+            raise InputError(
+                f"a currency has 0 to {MOST_MINOR_DIGITS} decimal places, got {self.minor_digits}; most have 2"
+            )
         if not 1 <= self.worth <= LARGEST_AMOUNT:
             raise InputError(
                 "the worth of one unit of utility must be from 1 to 10^15 minor units, got "

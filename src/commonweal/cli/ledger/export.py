@@ -37,16 +37,16 @@ def export_command(
     Example: commonweal ledger export book.db --format hledger --out book.journal
     """
     with opened_store(location) as store:
-        from commonweal.ledger import exports
         from commonweal.ledger.book import Book, system_clock
         from commonweal.ledger.entries import time_text
+        from commonweal.ledger.exports import beancount_content, copy_book, csv_content, hledger_content
         from commonweal.ledger.signed_file import signed_content
         from commonweal.ledger.witness import head_document
 
         if form is ExportFormat.book:
             if out is None:
                 raise InputError("a copy of the book is a file, got no --out; name it, e.g. --out copy.db")
-            exports.copy_book(store, out)
+            copy_book(store, out)
             print(f"book: {out}")
         elif form is ExportFormat.head:
             state = Book(store, None).state
@@ -54,8 +54,8 @@ def export_command(
             put_out(signed_content(head_document(state, time_text(system_clock())), key), out, "signed head")
         else:
             content = {
-                ExportFormat.csv: exports.csv_content,
-                ExportFormat.hledger: exports.hledger_content,
-                ExportFormat.beancount: exports.beancount_content,
+                ExportFormat.csv: csv_content,
+                ExportFormat.hledger: hledger_content,
+                ExportFormat.beancount: beancount_content,
             }[form](store)
             put_out(content, out, "export")
