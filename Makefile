@@ -21,7 +21,7 @@ demo: $(DEMO_INSTALLED) ## run a federation of five banks on built-in data, and 
 	$(BIN)/commonweal run quickstart --out out/demo --overwrite
 
 test: check ## lint, types, import rule and all tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile  # what a file's tests share is made once
 
 check: $(TEST_INSTALLED) ## lint, format, types and the import rule
 	$(BIN)/ruff check src tests benchmarks

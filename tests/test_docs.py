@@ -47,7 +47,7 @@ def test_commands_print_what_the_page_shows(page, tmp_path):
                 assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), command
                 continue
             done = subprocess.run(
-                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400
             )
             assert done.returncode == 0, done.stderr
             printed = squeezed(done.stdout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 import pytest
 
@@ -38,8 +39,8 @@ def quick_connections() -> Iterator[None]:
 def new_location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewLocation]:
     """Makes places for books that do not exist yet: paths for SQLite, URLs of empty databases for PostgreSQL."""
     if request.param == "sqlite":
-        folder = tmp_path_factory.mktemp("books")
-        yield lambda: str(folder / f"{len(list(folder.iterdir()))}.db")
+        folder, numbers = tmp_path_factory.mktemp("books"), count(1)
+        yield lambda: str(folder / f"{next(numbers)}.db")
     else:
         server: PostgresServer = request.getfixturevalue("postgres_server")
         with _databases(server) as new_database:

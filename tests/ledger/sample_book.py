@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, inspect, text
+from sqlalchemy.types import TypeEngine
 
 from commonweal.decision.decide import decide_figures
 from commonweal.federation.rule_versions import CURRENT, recompute
@@ -83,18 +84,11 @@ class SampleBook:
     @property
     def operator(self) -> SigningKey:
         """The key that signs now."""
-        self.book.refresh()
         return self.keys.key_of(self.book.state.operator)
 
     def entries(self) -> list[StoredEntry]:
         with self.store.reading() as reading:
             return list(reading.entries())
-
-    def documents(self) -> list[dict[str, Any]]:
-        return [parsed(entry) for entry in self.entries()]
-
-    def kinds(self) -> list[str]:
-        return [document["kind"] for document in self.documents()]
 
 
 def open_book(location: str, folder: Path, settlement: SettlementKind = "transfers") -> SampleBook:
@@ -115,7 +109,7 @@ def make_sample(location: str, folder: Path, settlement: SettlementKind) -> Samp
     book.settle(signed_round(book.identity, 1, FIRST_ROUND))
     if settlement == "accruals":
         book.realise(123_457, "invoice 1")
-    book.reverse_round(1, "the figures of bob were late")
+    book.reverse_round(1, "figures came late")
     book.settle(signed_round(book.identity, 1, FIRST_ROUND_AGAIN))
     book.rotate_key()
     book.settle(signed_round(book.identity, 2, SECOND_ROUND, STRICT, absent=("bob",)))
@@ -137,19 +131,16 @@ def audited(store: Any, **options: Any) -> Audit:
 class Burgled:
     """A store's database while a burglar is at work: without constraints, and nothing of it is ever committed."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, columns: Mapping[str, Mapping[str, TypeEngine[Any]]]) -> None:
         self.connection = connection
-        # The schema's own word, so that a new table or column is tampered with too.
-        schema = inspect(connection)
-        self.columns = {
-            table: [column["name"] for column in schema.get_columns(table)]
-            for table in schema.get_table_names()
-            if table != VERSION_TABLE
-        }
+        self.columns = columns  # by table, with their types
 
     @contextmanager
     def reading(self) -> Iterator[SqlRows]:
         yield SqlRows(self.connection)
+
+    def entries(self) -> list[StoredEntry]:
+        return list(SqlRows(self.connection).entries())
 
     def run(self, statement: str, **values: Any) -> None:
         self.connection.execute(text(statement), values)
@@ -177,26 +168,27 @@ class Burgled:
             ENTRIES,
             {"number": entry.number, "content": entry.content, "hash": entry.hash, "signature": entry.signature},
         )
-        try:
-            postings: Sequence[Posting] = postings_of(parsed(entry))
-        except (KeyError, TypeError, ValueError):  # a forgery that states none
-            postings = ()
-        for position, posting in enumerate(postings):
-            row = {"entry": entry.number, "position": position, "account": posting.account, "amount": posting.amount}
-            self.insert(POSTINGS, row)
+        with suppress(KeyError, TypeError, ValueError, OverflowError):  # a forgery may state none, or too much
+            for position, posting in enumerate(postings_of(parsed(entry))):
+                row = {"entry": entry.number, "position": position, "amount": posting.amount}
+                self.insert(POSTINGS, row | {"account": str(posting.account)})
 
 
 @contextmanager
 def burgled(store: SqlStore) -> Iterator[Burgled]:
     """Let a burglar in: primary keys, foreign keys and NOT NULL are gone, as far as he sees."""
     with store.engine.connect() as connection, connection.begin() as transaction:
-        tables = [table for table in inspect(connection).get_table_names() if table != VERSION_TABLE]
-        for table in tables:
+        schema = inspect(connection)  # the database's own word: a new table or column is tampered with too
+        columns = {
+            table: {column["name"]: column["type"] for column in schema.get_columns(table)}
+            for table in sorted(schema.get_table_names(), reverse=True)  # postings refer to entries
+            if table != VERSION_TABLE
+        }
+        for table in columns:
             connection.execute(text(f"CREATE TABLE loose_{table} AS SELECT * FROM {table}"))
-        for table in (POSTINGS, *(table for table in tables if table != POSTINGS)):
             connection.execute(text(f"DROP TABLE {table}"))
             connection.execute(text(f"ALTER TABLE loose_{table} RENAME TO {table}"))
-        yield Burgled(connection)
+        yield Burgled(connection, columns)
         transaction.rollback()
 
 
@@ -255,7 +247,10 @@ def next_document(
 
 
 def rewritten(
-    entries: Sequence[StoredEntry], edit: Callable[[dict[str, Any]], None], first: int, keys: Callable[[str], SigningKey]
+    entries: Sequence[StoredEntry],
+    edit: Callable[[dict[str, Any]], None],
+    first: int,
+    keys: Callable[[str], SigningKey],
 ) -> list[StoredEntry]:
     """History from entry `first` on, told anew with one thing changed in it, every entry chained and signed.
 

@@ -18,3 +18,30 @@ class TestSqlStore(StoreContract):
 
     def reopen(self, store: SqlStore) -> SqlStore:
         return open_store(self.location)
+
+
+def test_whoever_gives_up_leaves_the_book_of_another(tmp_path, monkeypatch):
+    """Two processes make the same file, and one of them is interrupted."""
+    location = str(tmp_path / "book.db")
+    check_schema = SqlStore.check_schema
+
+    def interrupted(store: SqlStore, *, create: bool) -> None:
+        monkeypatch.setattr(SqlStore, "check_schema", check_schema)
+        open_store(location, create=True).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SqlStore, "check_schema", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        open_store(location, create=True)
+    open_store(location).close()
+
+
+def test_whoever_gives_up_leaves_no_file(tmp_path, monkeypatch):
+    def interrupted(store: SqlStore, *, create: bool) -> None:
+        with store.writing():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(SqlStore, "check_schema", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        open_store(str(tmp_path / "book.db"), create=True)
+    assert list(tmp_path.iterdir()) == []

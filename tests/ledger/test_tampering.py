@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sqlalchemy import BigInteger
 
-from commonweal.errors import InputError
 from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.entries import StoredEntry, signed_message
-from commonweal.ledger.sql_store import open_store
 from tests.ledger.sample_book import (
     ENTRIES,
     POSTINGS,
@@ -30,9 +27,25 @@ from tests.ledger.sample_book import (
 KINDS = {"opening", "admission", "round", "realisation", "reversal", "key-rotation"}
 
 
-@pytest.fixture(scope="module", params=["transfers", "accruals"])
-def sample(request, new_location, tmp_path_factory):
-    made = make_sample(new_location(), tmp_path_factory.mktemp("operator"), request.param)
+everywhere = pytest.mark.parametrize(
+    ("new_location", "settlement"),
+    [("sqlite", "transfers"), ("sqlite", "accruals"), ("postgresql", "accruals")],
+    indirect=True,
+    scope="module",
+)
+in_one_book = pytest.mark.parametrize(
+    ("new_location", "settlement"), [("sqlite", "accruals")], indirect=True, scope="module"
+)
+
+
+@pytest.fixture(scope="module")
+def settlement(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def sample(settlement, new_location, tmp_path_factory):
+    made = make_sample(new_location(), tmp_path_factory.mktemp("operator"), settlement)
     yield made
     made.store.close()
 
@@ -63,26 +76,30 @@ def some_rows(burglar, table):
     """All entries; of an entry's postings the first and the last."""
     rows = burglar.rows(table)
     ends = {number_of(row): row for row in rows}
-    return [row for place, row in enumerate(rows) if number_of(row) != number_of(rows[place - 1]) or row in ends.values()]
+    return [
+        row for place, row in enumerate(rows) if number_of(row) != number_of(rows[place - 1]) or row in ends.values()
+    ]
 
 
-def other_values(row, column, rows):
-    """A neighbouring value, one of another row, and none at all."""
-    value = row[column]
-    yield value + 1 if isinstance(value, int) else value[:-1] + ("1" if value[-1] == "0" else "0")
-    yield next((other[column] for other in rows if other[column] != value), None)
-    yield None
+def other_value(row, column, rows):
+    """By turns a neighbouring value, that of another row, and none at all."""
+    value, turn = row[column], rows.index(row) % 3
+    if turn == 0:
+        return value + 1 if isinstance(value, int) else value[:-1] + ("1" if value[-1] == "0" else "0")
+    return next(other[column] for other in rows if other[column] != value) if turn == 1 else None
 
 
+@everywhere
 def test_the_sample_has_every_kind_of_entry(sample, burglar):
     without = set() if sample.book.terms.settlement == "accruals" else {"realisation"}
-    assert set(sample.kinds()) == KINDS - without
+    assert {parsed(entry)["kind"] for entry in burglar.entries()} == KINDS - without
     assert set(burglar.columns) == {ENTRIES, POSTINGS}
     members = sample.book.state.members
     assert None in members.values()
     assert len([key for key in members.values() if key]) >= 2
 
 
+@everywhere
 def test_every_change_of_a_value_is_found(burglar):
     unnoticed = []
     for table, columns in burglar.columns.items():
@@ -90,19 +107,19 @@ def test_every_change_of_a_value_is_found(burglar):
         assert rows
         for row in some_rows(burglar, table):
             for column in columns:
-                for value in other_values(row, column, rows):
-                    with undone(burglar):
-                        burglar.change(table, row, column, value)
-                        # Whoever moves a row names the place that it left, or the one that it came to.
-                        places = {number_of(row), number_of(row | {column: value}) or 0}
-                        if not places & named(burglar):
-                            unnoticed.append((table, row, column, value))
+                value = other_value(row, column, rows)
+                with undone(burglar):
+                    burglar.change(table, row, column, value)
+                    # A row that was moved is missed where it was, or is wrong where it is.
+                    places = {number_of(row), number_of(row | {column: value}) or 0}
+                    if not places & named(burglar):
+                        unnoticed.append((table, row, column, value))
     assert unnoticed == []
 
 
-def test_values_of_another_type_are_found(burglar, is_sqlite):
-    if not is_sqlite:
-        pytest.skip("PostgreSQL has types")
+@in_one_book
+def test_values_of_another_type_are_found(burglar):
+    """SQLite takes them."""
     unnoticed = []
     for table, columns in burglar.columns.items():
         row = burglar.rows(table)[-1]
@@ -115,27 +132,22 @@ def test_values_of_another_type_are_found(burglar, is_sqlite):
     assert unnoticed == []
 
 
-def changed_byte(value, place, byte):
-    """One byte of a text in UTF-8, or of a whole number in 64 bits."""
-    old = value.encode() if isinstance(value, str) else value.to_bytes(8, "big", signed=True)
-    new = bytearray(old)
-    new[place % len(old)] = byte
-    assume(bytes(new) != old)
-    return bytes(new)
-
-
+@everywhere
 @given(data=st.data())
 def test_every_changed_byte_is_found(burglar, is_sqlite, data):
     table = data.draw(st.sampled_from(sorted(burglar.columns)))
     row = data.draw(st.sampled_from(burglar.rows(table)))
-    column = data.draw(st.sampled_from(burglar.columns[table]))
+    column = data.draw(st.sampled_from(sorted(burglar.columns[table])))
     value = row[column]
-    size = len(value.encode()) if isinstance(value, str) else 8
-    new = changed_byte(value, data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, 255)))
+    width = 8 if isinstance(burglar.columns[table][column], BigInteger) else 4
+    old = value.encode() if isinstance(value, str) else value.to_bytes(width, "big", signed=True)
+    place, byte = data.draw(st.integers(0, len(old) - 1)), data.draw(st.binary(min_size=1, max_size=1))
+    new = old[:place] + byte + old[place + 1 :]
+    assume(new != old)
     with undone(burglar):
         if isinstance(value, int):
             changed = int.from_bytes(new, "big", signed=True)
-            burglar.change(table, row, column, changed, "CAST(:value AS INTEGER)" if is_sqlite else ":value")
+            burglar.change(table, row, column, changed)
             places = {number_of(row), number_of(row | {column: changed}), 0}
         else:
             if is_sqlite:
@@ -154,6 +166,7 @@ def decoded(value):
         assume(False)
 
 
+@everywhere
 def test_every_removed_row_is_found(burglar):
     unnoticed = []
     for table in burglar.columns:
@@ -165,6 +178,7 @@ def test_every_removed_row_is_found(burglar):
     assert unnoticed == []
 
 
+@everywhere
 def test_every_added_row_is_found(burglar):
     """Also where nobody who reads the book from entry 1 on would look."""
     last = burglar.rows(ENTRIES)[-1]["number"]
@@ -182,15 +196,26 @@ def test_every_added_row_is_found(burglar):
     assert unnoticed == []
 
 
-@pytest.mark.parametrize("amount", [0, 5])
-def test_an_added_posting_is_found_at_any_position(burglar, amount):
+@in_one_book
+@pytest.mark.parametrize("place", [0, -1])
+def test_an_entry_before_the_first_accuses_no_other(burglar, place):
+    with undone(burglar):
+        burglar.insert(ENTRIES, burglar.rows(ENTRIES)[-1] | {"number": place})
+        (finding,) = audited(burglar).findings
+    assert (finding.entry, finding.rule) == (place, "entries are numbered without gaps")
+    assert (finding.expected, finding.found) == ("entry 1", f"entry {place}")
+
+
+@everywhere
+def test_an_added_posting_is_found_at_any_position(burglar):
     for row in some_rows(burglar, POSTINGS):
-        for position in (-1, row["position"], 99, 2**31 - 1):
+        for position, amount in ((row["position"], row["amount"]), (2**31 - 1, 0)):
             with undone(burglar):
                 burglar.insert(POSTINGS, row | {"position": position, "amount": amount})
                 assert row["entry"] in named(burglar)
 
 
+@in_one_book
 def test_a_posting_moved_to_another_account_and_back_elsewhere_is_found(burglar):
     """Balances and sums stay as they are; the entries do not."""
     rows = burglar.rows(POSTINGS)
@@ -206,6 +231,7 @@ def test_a_posting_moved_to_another_account_and_back_elsewhere_is_found(burglar)
         assert named(burglar) == {one["entry"], other["entry"]}
 
 
+@in_one_book
 def test_swapped_entries_are_found(burglar):
     rows = burglar.rows(ENTRIES)
     for columns in (["content"], ["content", "hash"], ["content", "hash", "signature"], ["hash"], ["signature"]):
@@ -238,7 +264,7 @@ def a_sample_count(document):
 
 def an_amount(document):
     document["postings"][0][1] = str(int(document["postings"][0][1]) + 1)
-    document["postings"][1][1] = str(int(document["postings"][1][1]) - 1)
+    document["postings"][-1][1] = str(int(document["postings"][-1][1]) - 1)
 
 
 def a_name(document):
@@ -307,14 +333,15 @@ def signed_by_a_stranger(entry, content):
 FORGERIES = [with_content, with_its_hash, signed_by_a_stranger]
 
 
-def rounds_of(sample):
-    return [entry for entry in sample.entries() if parsed(entry)["kind"] == "round"]
+def rounds_in(burglar):
+    return [entry for entry in burglar.entries() if parsed(entry)["kind"] == "round"]
 
 
+@in_one_book
 @pytest.mark.parametrize("forge", FORGERIES)
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_inside_an_entry_is_found(sample, burglar, change, forge):
-    for entry in rounds_of(sample):
+def test_a_change_inside_an_entry_is_found(burglar, change, forge):
+    for entry in (rounds_in(burglar)[0], rounds_in(burglar)[-1]):
         document = parsed(entry)
         change(document)
         with undone(burglar):
@@ -337,9 +364,10 @@ def other_forms(content):
     yield json.dumps(dict(reversed(document.items())), separators=(",", ":"))
 
 
+@in_one_book
 @pytest.mark.parametrize("forge", FORGERIES)
-def test_another_form_of_the_same_content_is_found(sample, burglar, forge):
-    for entry in rounds_of(sample)[:2]:
+def test_another_form_of_the_same_content_is_found(burglar, forge):
+    for entry in rounds_in(burglar)[:2]:
         for form in other_forms(entry.content):
             assert form != entry.content
             with undone(burglar):
@@ -357,9 +385,10 @@ def test_another_form_of_the_same_content_is_found(sample, burglar, forge):
                 assert entry.number in named(burglar)
 
 
+@in_one_book
 def test_another_form_is_found_even_if_the_operator_signed_it(sample, burglar):
     """Two readers of one signed text may read two things: there must be one form."""
-    entry = [*sample.entries()][-1]
+    entry = burglar.entries()[-1]
     forms = [
         entry.content.replace('"reason":', '"reason":"none","reason":', 1),
         entry.content.replace(":{", ": {", 1),
@@ -374,10 +403,11 @@ def test_another_form_is_found_even_if_the_operator_signed_it(sample, burglar):
             assert (finding.entry, finding.rule) == (entry.number, "the content is canonical JSON (RFC 8785)")
 
 
-def test_an_entry_that_a_stranger_adds_is_found(sample, burglar):
+@in_one_book
+def test_an_entry_that_a_stranger_adds_is_found(burglar):
     """Hashed, chained and balanced, but not signed by the operator."""
-    entries = sample.entries()
-    rotation = next(document for document in sample.documents() if document["kind"] == "key-rotation")
+    entries = burglar.entries()
+    rotation = next(parsed(entry) for entry in entries if parsed(entry)["kind"] == "key-rotation")
     last = parsed(entries[-1])
     extra = {
         "admission": {"members": [{"client": "eve", "key": STRANGER.public}]},
@@ -390,8 +420,11 @@ def test_an_entry_that_a_stranger_adds_is_found(sample, burglar):
             assert "the operator signed the entry" in {finding.rule for finding in audited(burglar).findings}
 
 
+@in_one_book
 def test_findings_tell_rule_expected_and_found(burglar):
-    row = next(row for row in burglar.rows(POSTINGS) if row["account"] == "clients/ann" or row["account"] == "accrued/ann")
+    row = next(
+        row for row in burglar.rows(POSTINGS) if row["account"] == "clients/ann" or row["account"] == "accrued/ann"
+    )
     with undone(burglar):
         burglar.change(POSTINGS, row, "amount", row["amount"] + 1)
         findings = audited(burglar).findings
@@ -405,7 +438,8 @@ def test_findings_tell_rule_expected_and_found(burglar):
     assert str(first) == f"entry {first.entry}: {first.rule}: expected {first.expected}, found {first.found}"
 
 
-def test_what_is_found_commands_no_terminal(sample, burglar):
+@in_one_book
+def test_what_is_found_commands_no_terminal(burglar):
     with undone(burglar):
         burglar.change(POSTINGS, burglar.rows(POSTINGS)[0], "account", "clients/\x1b[2J\u202eann")
         findings = audited(burglar).findings
@@ -413,20 +447,7 @@ def test_what_is_found_commands_no_terminal(sample, burglar):
     assert all(str(finding).isprintable() for finding in findings)
 
 
-def test_a_committed_change_is_found_by_whoever_opens_the_file(tmp_path):
-    """The other tests look through the burglar's eyes. Nobody goes on from a book that was changed, either."""
-    sample = make_sample(str(tmp_path / "book.db"), tmp_path / "keys", "accruals")
-    sample.store.close()
-    with closing(sqlite3.connect(tmp_path / "book.db")) as connection, connection:
-        connection.execute(f"UPDATE {ENTRIES} SET content = replace(content, '0.31', '0.32') WHERE number = 3")
-    store = open_store(str(tmp_path / "book.db"))
-    (finding,) = [finding for finding in audited(store).findings if "hash" in finding.rule]
-    assert finding.entry == 3
-    with pytest.raises(InputError, match=r"sound chain, got entry 3.*ledger verify"):
-        type(sample.book)(store, sample.keys)
-    store.close()
-
-
+@in_one_book
 def test_many_missing_entries_do_not_drown_the_rest(burglar):
     last = burglar.rows(ENTRIES)[-1]
     with undone(burglar):
@@ -434,10 +455,3 @@ def test_many_missing_entries_do_not_drown_the_rest(burglar):
         findings = audited(burglar).findings
     assert 2**40 in {finding.entry for finding in findings}
     assert len(findings) < 150
-
-
-def test_a_book_without_entries_is_none(tmp_path):
-    store = open_store(str(tmp_path / "empty.db"), create=True)
-    (finding,) = audited(store).findings
-    assert (finding.rule, finding.found) == ("a book starts with its terms", "no entry")
-    store.close()

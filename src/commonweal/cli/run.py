@@ -109,7 +109,7 @@ def run_command(
     signal.signal(signal.SIGINT, on_interrupt)
     with run_directory(directory, resume=resume, overwrite=overwrite), closing(treasury):
         operator_keys.current()
-        if ledger is not None or not overwrite:
+        if ledger is not None:
             treasury.check()
         try:
             with view.shown():

@@ -106,7 +106,7 @@ class _Auditor:
         if operator is not None and operator not in operators:
             found = ", ".join(f"{key[:16]}…" for key in operators) or "no key"
             self._findings.add(1, "the book is the operator's", f"its key {operator[:16]}…", found)
-        for account in sorted({*self._rows_by_account, *state.balances}):
+        for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(
                 state.number,
                 f"the balance of {account} follows from the entries",
@@ -115,13 +115,7 @@ class _Auditor:
             )
         self._findings.compare(state.number, "the book sums to zero", 0, state.balances.total())
         for witness in self._witnesses:
-            check_witness(
-                witness,
-                book=state.book,
-                operators=[*operators, operator] if operator else operators,
-                seen=self._seen,
-                findings=self._findings,
-            )
+            check_witness(witness, book=state.book, operators=operators, seen=self._seen, findings=self._findings)
 
     def _check(self, entry: StoredEntry, rows: Sequence[StoredPosting]) -> None:
         """One entry, after all before it."""

@@ -92,8 +92,7 @@ def _check_decision(number: int, held: int, body: Mapping[str, Any], replay: Rep
 
 
 def _by_client(document: Mapping[str, Any], name: str) -> Any:
-    """A row of the decision with the clients it speaks of, where it has one figure for each of them."""
+    """A row of the decision, with the clients it speaks of where it has one figure for each of them."""
     row, retained = document[name], document["retained"]
-    if name == "retained" or not isinstance(row, list) or len(row) != len(retained) or name == "eliminated":
-        return row
-    return dict(zip(retained, row, strict=True))
+    by_client = name in ("shares", "payoffs", "transfers") and isinstance(row, list) and len(row) == len(retained)
+    return dict(zip(retained, row, strict=True)) if by_client else row

@@ -35,8 +35,9 @@ def open_store(location: str, *, create: bool = False) -> SqlStore:
         store.check_schema(create=create)
     except BaseException:
         store.close()
-        if is_new:  # whatever was begun
-            Path(str(file)).unlink(missing_ok=True)
+        made = Path(str(file))
+        if is_new and made.exists() and not made.stat().st_size:  # else it is another process's, made meanwhile
+            made.unlink()
         raise
     return store
 

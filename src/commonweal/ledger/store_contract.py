@@ -92,6 +92,16 @@ class StoreContract:
                         assert [entry.number for entry in reading.entries(after=after)] == left
                         assert [row.entry for row in reading.postings(after=after)] == sorted(left * 2)
 
+    def test_rows_are_entries_and_postings(self) -> None:
+        with self._stores() as (store, other):
+            with store.writing() as writing:
+                assert writing.row_count() == 0
+                writing.add(_entry(1), [Posting("ann", 1), Posting("bob", -1)])
+                writing.add(_entry(2), [])
+                assert writing.row_count() == 4
+            with other.reading() as reading:
+                assert reading.row_count() == 4
+
     def test_text_of_any_letters(self) -> None:
         long = LETTERS[3] * 50_000
         added = [_entry(number, content) for number, content in enumerate((*LETTERS, long), start=1)]

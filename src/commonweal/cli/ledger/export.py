@@ -41,6 +41,7 @@ def export_command(
         from commonweal.ledger.entries import time_text
         from commonweal.ledger.exports import beancount_content, copy_book, csv_content, hledger_content
         from commonweal.ledger.signed_file import signed_content
+        from commonweal.ledger.succession import key_rotations
         from commonweal.ledger.witness import head_document
 
         if form is ExportFormat.book:
@@ -51,7 +52,8 @@ def export_command(
         elif form is ExportFormat.head:
             state = Book(store, None).state
             key = key_directory(keys).key_of(state.operator)
-            put_out(signed_content(head_document(state, time_text(system_clock())), key), out, "signed head")
+            head = head_document(state, time_text(system_clock()), key_rotations(store, "a head"))
+            put_out(signed_content(head, key), out, "signed head")
         else:
             content = {
                 ExportFormat.csv: csv_content,

@@ -1,0 +1,648 @@
+"""Killed at any moment, a book is whole, and whoever goes on gets the book that nobody disturbed.
+
+Children are forked, so that all is imported once; they end by SIGKILL or os._exit, and tidy nothing up.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import mmap
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from random import Random
+from types import FrameType
+from typing import Any
+
+import pytest
+from pg8000.native import Connection
+from sqlalchemy import Engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.engine.default import DefaultDialect
+
+from commonweal.decision.decide import decide_figures
+from commonweal.errors import InputError
+from commonweal.federation.rule_versions import CURRENT, recompute
+from commonweal.ledger.audit import audit
+from commonweal.ledger.book import Book
+from commonweal.ledger.entries import StoredEntry
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.rounds import RoundToSettle
+from commonweal.ledger.sql_store import SqlStore, open_store
+from commonweal.ledger.store import StoredPosting
+from commonweal.ledger.terms import Terms
+from commonweal.records import Figures, RoundRecord, Rules
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="forks and kills")
+
+PATIENCE = 60.0  # seconds for a child to end by itself
+
+TERMS = Terms(name="killed", settlement="accruals")
+CLIENTS = ("ann", "bob", "eve", "zoë")
+CLIENT_KEYS = {client: SigningKey.from_seed(client.encode().ljust(32)) for client in CLIENTS[:2]}
+MEMBERS = {client: CLIENT_KEYS[client].public if client in CLIENT_KEYS else None for client in CLIENTS}
+OPERATOR = SigningKey.from_seed(b"the operator".ljust(32))
+NEXT_OPERATOR = SigningKey.from_seed(b"the same, later".ljust(32))
+
+
+OnPoint = Callable[[str], None]  # is told where a child is
+Watch = Callable[[OnPoint], None]
+
+
+class Child:
+    """A forked process. Its work is given a function that waits until the parent says `start`."""
+
+    def __init__(self, work: Callable[[Callable[[], None]], Any]) -> None:
+        go_out, self._go = os.pipe()
+        self._told, told_in = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # no child needs the parent's threads
+            self.process_id = os.fork()
+        if self.process_id == 0:
+            self._do(work, go_out, told_in)
+        os.close(go_out)
+        os.close(told_in)
+
+    @staticmethod
+    def _do(work: Callable[[Callable[[], None]], Any], go: int, told: int) -> None:
+        status = 1
+        try:
+
+            def wait_for_start() -> None:
+                os.write(told, b"\n")
+                os.read(go, 1)
+
+            os.write(told, json.dumps(work(wait_for_start)).encode())
+            status = 0
+        except BaseException:
+            os.write(told, traceback.format_exc()[-10_000:].encode())
+        finally:
+            os._exit(status)
+
+    def wait_until_ready(self) -> None:
+        assert self._hear() == b"\n", "the child failed before its start"
+
+    def start(self) -> None:
+        os.write(self._go, b".")
+
+    def kill(self) -> None:
+        os.kill(self.process_id, signal.SIGKILL)
+
+    def end(self) -> Any:
+        """What the work returned; None if it was killed."""
+        said = b""
+        while heard := self._hear():
+            said += heard
+        status = os.waitstatus_to_exitcode(os.waitpid(self.process_id, 0)[1])
+        os.close(self._go)
+        os.close(self._told)
+        if status == -signal.SIGKILL:
+            return None
+        assert status == 0, said.decode()
+        return json.loads(said)
+
+    def _hear(self) -> bytes:
+        if not select.select([self._told], [], [], PATIENCE)[0]:
+            self.kill()
+            raise AssertionError(f"the child did nothing for {PATIENCE:.0f} s")
+        return os.read(self._told, 10_000)
+
+
+def watch_database(on_point: OnPoint) -> None:
+    """In a child: call `on_point` before and after all that is asked of a database, with a name for it."""
+
+    def listen(name: str) -> None:
+        event.listen(Engine, name, lambda *_: on_point(name))
+
+    def wrap(name: str) -> None:
+        original = getattr(DefaultDialect, name)
+
+        def wrapped(dialect: DefaultDialect, *given: Any) -> None:
+            on_point(f"before {name}")
+            original(dialect, *given)
+            on_point(f"after {name}")
+
+        setattr(DefaultDialect, name, wrapped)
+
+    for name in ("begin", "commit", "rollback"):
+        listen(name)
+    for name in ("do_commit", "do_rollback"):
+        wrap(name)
+    event.listen(Engine, "before_cursor_execute", lambda *given: on_point(f"before {_first_words(given[2])}"))
+    event.listen(Engine, "after_cursor_execute", lambda *given: on_point(f"after {_first_words(given[2])}"))
+
+
+def _first_words(statement: str) -> str:
+    return " ".join(statement.split()[:3])
+
+
+def watch_keys(on_point: OnPoint) -> None:
+    """In a child: call `on_point` before every line of the code that keeps keys, and between opening and writing."""
+
+    def trace(frame: FrameType, kind: str, _: object) -> Any:
+        code = frame.f_code
+        if not code.co_filename.endswith(("key_directory.py", "atomic_write.py")) and code.co_name != "write_text":
+            return None
+        if kind == "line":
+            on_point(f"before line {frame.f_lineno}")
+        return trace
+
+    sys.settrace(trace)
+
+
+def die_at(number: int) -> OnPoint:
+    """Kills this process at that point, counted from 1."""
+    points = count(1)
+
+    def on_point(name: str) -> None:
+        if next(points) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return on_point
+
+
+class EntryClock:
+    """A minute an entry: the same work has the same times, however often it is begun."""
+
+    book: Book | None = None
+
+    def __call__(self) -> datetime:
+        number = self.book.state.number if self.book is not None else 0
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
+
+
+def opened_book(store: SqlStore, keys: KeyDirectory) -> Book:
+    """The book there, with its members; opened anew if there is none."""
+    clock = EntryClock()
+    with store.reading() as reading:
+        is_empty = next(reading.entries(), None) is None
+    if is_empty:
+        clock.book = Book.start(store, TERMS, keys, clock=clock)
+    else:
+        clock.book = Book(store, keys, clock=clock)
+    clock.book.admit(MEMBERS)
+    return clock.book
+
+
+def settle_all(book: Book, rounds: list[RoundToSettle]) -> list[bool]:
+    return [book.settle(settled).fresh for settled in rounds]
+
+
+@dataclass(frozen=True)
+class Content:
+    """All rows of a store."""
+
+    entries: list[StoredEntry]
+    postings: list[StoredPosting]
+
+    def up_to(self, number: int) -> Content:
+        return Content(self.entries[:number], [row for row in self.postings if row.entry <= number])
+
+
+def content_of(store: SqlStore) -> Content:
+    with store.reading() as reading:
+        return Content(list(reading.entries()), list(reading.postings()))
+
+
+def check_whole(store: SqlStore, undisturbed: Content) -> int:
+    """The store holds the first so many entries of the undisturbed book, with all their postings; returns how many.
+
+    So each round is there once or not at all, and the chain is sound; an audit thinks so too.
+    """
+    found = content_of(store)
+    entry_count = len(found.entries)
+    assert found == undisturbed.up_to(entry_count)
+    if entry_count:
+        assert audit(store, recompute, operator=OPERATOR.public).findings == ()
+    return entry_count
+
+
+class SqliteShelf:
+    """A place for one book, in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "book.db"
+        self.location = str(self._file)
+
+    def clear(self) -> None:
+        for file in self._file.parent.glob("book.db*"):
+            file.unlink()
+
+    def copy(self) -> bytes:
+        return self._file.read_bytes()
+
+    def put_back(self, copy: bytes) -> None:
+        self.clear()
+        self._file.write_bytes(copy)
+
+
+class PostgresShelf:
+    """A place for one book, in a database. Children inherit the connection but do not use it, nor take leave of it."""
+
+    def __init__(self, url: str) -> None:
+        self.location = url
+        address = make_url(url)
+        self._connection = Connection(
+            address.username or "",
+            host=address.host,
+            port=address.port,
+            password=address.password,
+            database=address.database,
+            ssl_context=False,
+        )
+        self._copies = count(1)
+
+    def clear(self) -> None:
+        self._wait_for_the_killed()
+        self._connection.run("DROP TABLE IF EXISTS commonweal_postings, commonweal_entries, commonweal_schema")
+
+    def copy(self) -> int:
+        number = next(self._copies)
+        for table in ("entries", "postings"):
+            self._connection.run(f"CREATE TABLE copy_{number}_{table} AS TABLE commonweal_{table}")
+        return number
+
+    def put_back(self, copy: int) -> None:
+        self._wait_for_the_killed()
+        self._connection.run("TRUNCATE commonweal_postings, commonweal_entries")
+        for table in ("entries", "postings"):
+            self._connection.run(f"INSERT INTO commonweal_{table} TABLE copy_{copy}_{table}")
+
+    def _wait_for_the_killed(self) -> None:
+        """The server may have to finish what a child that is no more asked of it."""
+        others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        while self._connection.run(others) != [[0]]:
+            time.sleep(0.001)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+Shelf = SqliteShelf | PostgresShelf
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_forks() -> Iterator[None]:
+    """A collector of garbage would look at, and so copy, all the memory that parent and child share: 60 ms a time."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def shelf(request, tmp_path) -> Iterator[Shelf]:
+    if request.param == "sqlite":
+        yield SqliteShelf(tmp_path)
+        return
+    server = request.getfixturevalue("postgres_server")
+    url = server.new_database()
+    with closing(PostgresShelf(url)) as made:
+        yield made
+    server.drop_database(url)
+
+
+@pytest.fixture
+def keys(tmp_path) -> KeyDirectory:
+    """With a key that is the same in every run."""
+    directory = KeyDirectory(tmp_path / "keys")
+    directory.add(OPERATOR)
+    directory.make_current(OPERATOR.public)
+    return directory
+
+
+@pytest.fixture
+def opening(shelf, keys):
+    """A copy of a book with its members and no round, and its identity."""
+    shelf.clear()
+    with closing(open_store(shelf.location, create=True)) as store:
+        identity = opened_book(store, keys).identity
+    return shelf.copy(), identity
+
+
+def rounds_for(identity: str, round_count: int) -> list[RoundToSettle]:
+    """Decided rounds: losses, budgets below zero, somebody absent, and in the last one all losers leave."""
+    random = Random(1)
+    rounds = []
+    for number in range(1, round_count + 1):
+        present = [client for place, client in enumerate(CLIENTS) if place != number % 5]
+        figures = Figures(
+            profits={client: random.uniform(-1.0, 1.2) for client in present},
+            contributions={client: random.random() for client in present},
+        )
+        decision = decide_figures(figures, Rules(mu=math.inf if number < round_count else 0.0))
+        absent = tuple(client for client in CLIENTS if client not in present)
+        record = RoundRecord(round_number=number, decision=decision, absent=absent)
+        counts = {client: random.randrange(100) for client in present}
+        rounds.append(signed(RoundToSettle(record=record, rules_version=CURRENT, sample_counts=counts), identity))
+    return rounds
+
+
+def signed(settled: RoundToSettle, identity: str) -> RoundToSettle:
+    present = settled.record.decision.figures.clients
+    signing = [client for client in present if client in CLIENT_KEYS]
+    signatures = {client: settled.report(identity, client).signed(CLIENT_KEYS[client]) for client in signing}
+    return replace(settled, signatures=signatures)
+
+
+class Trace:
+    """The last point that a child came to, told even by the dead: memory that parent and child share."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 100)
+
+    def write(self, name: str) -> None:
+        self._memory[:] = name.encode()[:100].ljust(100)
+
+    def read(self) -> str:
+        return self._memory[:].decode().strip("\0 ")
+
+
+def kill_at_random_moments(
+    work: Callable[[Callable[[], None]], Any], restore: Callable[[], None], check: Callable[[], int], *, times: int
+) -> tuple[Counter[str], Counter[int]]:
+    """Kill a child at moments spread over all of its work; returns at which points, and after which entries."""
+    trace = Trace()
+
+    def traced(wait_for_start: Callable[[], None]) -> None:
+        watch_database(trace.write)
+        work(wait_for_start)
+
+    def run(seconds: float | None = None) -> float:
+        restore()
+        trace.write("")
+        child = Child(traced)
+        child.wait_until_ready()
+        begun = time.perf_counter()
+        child.start()
+        if seconds is not None:
+            time.sleep(seconds)
+            child.kill()
+        child.end()
+        return time.perf_counter() - begun
+
+    duration = sorted(run() for _ in range(3))[1]
+    random = Random(7)
+    points, entry_counts = Counter[str](), Counter[int]()
+    for _ in range(times):
+        run(random.uniform(0.0, 1.1 * duration))
+        points[trace.read()] += 1
+        entry_counts[check()] += 1
+    return points, entry_counts
+
+
+def test_killed_while_it_settles(shelf, keys, opening):
+    copy, identity = opening
+    rounds = rounds_for(identity, 4)
+    undisturbed = undisturbed_content(shelf, keys, rounds)
+
+    def settle(wait_for_start):
+        book = opened_book(open_store(shelf.location), keys)
+        wait_for_start()
+        settle_all(book, rounds)
+
+    points, entry_counts = kill_at_random_moments(
+        settle, lambda: shelf.put_back(copy), lambda: check_and_go_on(shelf, keys, rounds, undisturbed), times=140
+    )
+    assert min(entry_counts) >= 2, "what was there before is there after"
+    assert len(entry_counts) >= 4, entry_counts
+    in_transactions = [name for name in points if "INSERT" in name or "commit" in name]
+    assert sum(points[name] for name in in_transactions) >= 14, points
+    assert len(points) >= 5, points
+
+
+def test_killed_while_it_opens_a_book(shelf, keys, opening):
+    _, identity = opening
+    rounds = rounds_for(identity, 1)
+    undisturbed = undisturbed_content(shelf, keys, rounds)
+
+    def open_and_settle(wait_for_start):
+        wait_for_start()
+        settle_all(opened_book(open_store(shelf.location, create=True), keys), rounds)
+
+    points, entry_counts = kill_at_random_moments(
+        open_and_settle, shelf.clear, lambda: check_and_go_on(shelf, keys, rounds, undisturbed), times=60
+    )
+    assert {0} < set(entry_counts), entry_counts
+    assert len(points) >= 5, points
+
+
+def undisturbed_content(shelf: Shelf, keys: KeyDirectory, rounds: list[RoundToSettle]) -> Content:
+    shelf.clear()
+    with closing(open_store(shelf.location, create=True)) as store:
+        assert settle_all(opened_book(store, keys), rounds) == [True] * len(rounds)
+        return content_of(store)
+
+
+def check_and_go_on(shelf: Shelf, keys: KeyDirectory, rounds: list[RoundToSettle], undisturbed: Content) -> int:
+    with closing(open_store(shelf.location, create=True)) as store:
+        entry_count = check_whole(store, undisturbed)
+        book = opened_book(store, keys)
+        settle_all(book, rounds)
+        assert book.state.head == undisturbed.entries[-1].hash
+    return entry_count
+
+
+def check_every_point(
+    watch: Watch,
+    *,
+    restore: Callable[[], Any],
+    prepare: Callable[[], Any] = lambda: None,
+    act: Callable[[Any], Any],
+    check: Callable[[], Any],
+) -> int:
+    """Kill a child at its first point, another at its second, ... until one gets through; returns at how many."""
+    for number in count(1):
+        restore()
+        child = Child(partial(_act_until_killed, number, watch, prepare, act))
+        child.wait_until_ready()
+        child.start()
+        survived = child.end()
+        check()
+        if survived:
+            return number - 1
+    raise AssertionError("no end")
+
+
+def _act_until_killed(
+    number: int,
+    watch: Watch,
+    prepare: Callable[[], Any],
+    act: Callable[[Any], Any],
+    wait_for_start: Callable[[], None],
+) -> bool:
+    prepared = prepare()
+    wait_for_start()
+    watch(die_at(number))
+    act(prepared)
+    return True
+
+
+ACTIONS: dict[str, Callable[[Book, list[RoundToSettle]], Any]] = {
+    "settle": lambda book, rounds: book.settle(rounds[2]),
+    "realise": lambda book, rounds: book.realise(100_001, "invoice 1"),
+    "reverse": lambda book, rounds: book.reverse(4, "an error"),
+    "admit": lambda book, rounds: book.admit({"new": None, "newer": None}),
+    "rotate": lambda book, rounds: None if book.state.operator == NEXT_OPERATOR.public else book.rotate_key(),
+}
+
+
+@pytest.fixture
+def next_operator(monkeypatch) -> None:
+    """A new key is the same in every run."""
+    monkeypatch.setattr(SigningKey, "new", lambda: NEXT_OPERATOR)
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_killed_at_every_point_of(action, shelf, keys, opening, next_operator):
+    """Points are before and after every statement, and the end of every transaction."""
+    check_action(action, watch_database, shelf, keys, opening)
+
+
+@pytest.mark.parametrize("shelf", ["sqlite"], indirect=True)  # a key directory is the same beside any store
+def test_killed_at_every_line_of_keeping_a_new_key(shelf, keys, opening, next_operator):
+    check_action("rotate", watch_keys, shelf, keys, opening)
+
+
+def check_action(action: str, watch: Watch, shelf: Shelf, keys: KeyDirectory, opening: tuple[Any, str]) -> None:
+    copy, identity = opening
+    rounds = rounds_for(identity, 4)
+    shelf.put_back(copy)
+    with closing(open_store(shelf.location)) as store:
+        settle_all(opened_book(store, keys), rounds[:2])
+    copy = shelf.copy()
+
+    def act(book: Book) -> None:
+        ACTIONS[action](book, rounds)
+
+    def restore() -> None:
+        shelf.put_back(copy)
+        keys.make_current(OPERATOR.public)
+        for file in keys.path.glob(f"{NEXT_OPERATOR.public[:16]}*"):
+            file.unlink()
+
+    def go_on(store: SqlStore) -> Content:
+        book = opened_book(store, keys)
+        act(book)
+        assert book.state.number == 5
+        book.settle(rounds[3])  # with the new key, if there is one
+        return content_of(store)
+
+    with closing(open_store(shelf.location)) as store:
+        undisturbed = go_on(store)
+    entry_counts: Counter[int] = Counter()
+
+    def check() -> None:
+        with closing(open_store(shelf.location)) as store:
+            entry_counts[check_whole(store, undisturbed)] += 1
+            assert go_on(store) == undisturbed
+
+    prepare = partial(_open_book, shelf.location, keys)
+    point_count = check_every_point(watch, restore=restore, prepare=prepare, act=act, check=check)
+    assert set(entry_counts) == {4, 5}
+    assert point_count >= 8
+
+
+def _open_book(location: str, keys: KeyDirectory) -> Book:
+    return opened_book(open_store(location, create=True), keys)
+
+
+def test_killed_at_every_point_of_opening_a_book(shelf, keys, opening):
+    """From the tables on."""
+    _, identity = opening
+    rounds = rounds_for(identity, 1)
+    undisturbed = undisturbed_content(shelf, keys, rounds)
+    entry_counts: Counter[int] = Counter()
+
+    def check() -> None:
+        entry_counts[check_and_go_on(shelf, keys, rounds, undisturbed)] += 1
+
+    point_count = check_every_point(
+        watch_database, restore=shelf.clear, act=lambda _: _open_book(shelf.location, keys), check=check
+    )
+    assert set(entry_counts) == {0, 1, 2}
+    assert point_count >= 40
+
+
+def test_killed_at_every_line_of_making_a_key(tmp_path):
+    made: set[str] = set()
+    folders = (tmp_path / str(number) for number in count())
+    keys = KeyDirectory(next(folders))
+
+    def restore() -> None:
+        nonlocal keys
+        keys = KeyDirectory(next(folders))
+
+    def check() -> None:
+        key = KeyDirectory(keys.path).current()
+        assert KeyDirectory(keys.path).current().public == key.public, "once a key is there, it stays"
+        assert keys.public_file(key.public).exists()
+        made.add(key.public)
+
+    point_count = check_every_point(watch_keys, restore=restore, act=lambda _: keys.current() and None, check=check)
+    assert point_count >= 8
+    assert len(made) == point_count + 1
+
+
+def at_once(shelf: Shelf, keys: KeyDirectory, tasks: list[Callable[[Book], Any]]) -> list[Any]:
+    """What becomes of tasks that are done by a process each, all let go together."""
+
+    def work(task: Callable[[Book], Any], wait_for_start: Callable[[], None]) -> Any:
+        book = _open_book(shelf.location, keys)
+        wait_for_start()
+        return time.monotonic(), task(book), time.monotonic()
+
+    children = [Child(partial(work, task)) for task in tasks]
+    for child in children:
+        child.wait_until_ready()
+    for child in children:
+        child.start()
+    begun, done, ended = zip(*(child.end() for child in children), strict=True)
+    assert max(begun) < min(ended), "they did not do it at once"
+    return list(done)
+
+
+def test_eight_processes_settle_the_same_hundred_rounds(shelf, keys, opening):
+    """And a ninth, who says otherwise in one field of one round, is told which."""
+    copy, identity = opening
+    rounds = rounds_for(identity, 100)
+    undisturbed = undisturbed_content(shelf, keys, rounds)
+    shelf.put_back(copy)
+    honest = rounds[51]
+    altered = signed(replace(honest, sample_counts={**honest.sample_counts, "ann": 1000}), identity)
+
+    def settle_otherwise(book: Book) -> list[bool | str]:
+        while 52 not in book.state.rounds:
+            book.refresh()
+        told: list[bool | str] = []
+        for settled in [*rounds[:51], altered, *rounds[52:]]:
+            try:
+                told.append(book.settle(settled).fresh)
+            except InputError as error:
+                told.append(str(error))
+        return told
+
+    ninth, *fresh = at_once(shelf, keys, [settle_otherwise, *[partial(settle_all, rounds=rounds)] * 8])
+    assert ninth[51] == (
+        "round 52 is settled already as entry 54, got other content: inputs[ann].sample_count is "
+        f"{honest.sample_counts['ann']} there and 1000 here; reverse the round first if the entry is wrong"
+    )
+    ninth[51] = False
+    # Every round is settled by one of them, and all others are told that it was.
+    assert [sum(by_process) for by_process in zip(ninth, *fresh, strict=True)] == [1] * 100
+    with closing(open_store(shelf.location)) as store:
+        assert check_whole(store, undisturbed) == 102

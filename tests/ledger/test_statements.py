@@ -1,0 +1,304 @@
+"""A client's statement says what the book says, to that client alone, and nobody can change a letter of it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from commonweal.errors import InputError
+from commonweal.ledger.canonical import parse
+from commonweal.ledger.signed_file import signed_content
+from commonweal.ledger.statements import doubts, make_statement, read_statement, statement_document
+from commonweal.ledger.succession import key_rotations, keys_since
+from tests.ledger.sample_book import (
+    CLIENT_KEYS,
+    ENTRIES,
+    FIRST_ROUND,
+    MEMBERS,
+    POSTINGS,
+    SECOND_ROUND,
+    STRANGER,
+    STRICT,
+    burgled,
+    make_sample,
+    open_book,
+    parsed,
+    signed_round,
+)
+
+AT = "2026-03-01T00:00:00.000000Z"
+CLIENTS = ("ann", "bob", "cyd", "dan")
+
+
+@pytest.fixture(scope="module", params=["transfers", "accruals"])
+def sample(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("book")
+    made = make_sample(str(folder / "book.db"), folder / "keys", request.param)
+    yield made
+    made.store.close()
+
+
+def file_of(sample, client, key=None):
+    """The content of the file that the operator sends."""
+    statement = make_statement(sample.store, client, at=AT)
+    return signed_content(statement_document(statement, sample.store), key or sample.operator)
+
+
+def doubts_about(content, key, folder):
+    path = folder / "statement.json"
+    path.write_bytes(content)
+    return doubts(*read_statement(path), key)
+
+
+def texts(sample, client):
+    return [line.text for line in make_statement(sample.store, client, at=AT).lines]
+
+
+# What it says.
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_amounts_are_the_balances(sample, client):
+    """The balances as the database adds them up."""
+    statement = make_statement(sample.store, client, at=AT)
+    query = text(f"SELECT account, sum(amount) FROM {POSTINGS} GROUP BY account")
+    with sample.store.engine.connect() as connection:
+        balances = {account: int(amount) for account, amount in connection.execute(query)}
+    assert statement.balance == balances.get(f"clients/{client}", 0)
+    assert statement.accrued == balances.get(f"accrued/{client}", 0)
+    assert statement.balance == sum(line.amount for line in statement.lines)
+    assert statement.accrued == sum(line.accrued for line in statement.lines)
+    moved = statement.accrued if sample.book.terms.settlement == "accruals" else statement.balance
+    assert moved != 0 or client == "dan"  # whose only round was reversed
+
+
+def test_it_names_the_head_of_the_book(sample):
+    statement = make_statement(sample.store, "ann", at=AT)
+    assert (statement.head_number, statement.head) == (sample.book.state.number, sample.book.state.head)
+    assert statement.book == sample.book.identity
+    assert statement.client_key == CLIENT_KEYS["ann"].public
+
+
+def test_what_happened_is_told_in_words(tmp_path):
+    sample = make_sample(str(tmp_path / "book.db"), tmp_path / "keys", "accruals")
+    assert texts(sample, "bob") == [
+        "admitted",
+        "round 1: stays",
+        "income, invoice 1",
+        "reversal of entry 3: figures came late",
+        "round 1: stays",
+        "round 2: absent",
+        "round 3: stays",
+        "income, invoice 2",
+        "reversal of entry 11: booked too early",
+    ]
+    lines = make_statement(sample.store, "cyd", at=AT).lines
+    gone = next(line for line in lines if line.text == "round 2: let go")
+    assert (gone.profit, gone.contribution) == SECOND_ROUND["cyd"][:2]
+    assert (gone.share, gone.payoff, gone.transfer, gone.amount, gone.accrued) == (None, None, None, 0, 0)
+    sample.store.close()
+
+
+def test_whoever_was_let_go_is_told_that_the_round_was_reversed(tmp_path):
+    """No money moves for it, but it is back."""
+    sample = open_book(str(tmp_path / "book.db"), tmp_path / "keys")
+    book = sample.book
+    book.admit(MEMBERS)
+    book.settle(signed_round(book.identity, 1, SECOND_ROUND, STRICT, absent=("bob",)))
+    book.reverse_round(1, "a wrong mu")
+    book.settle(signed_round(book.identity, 2, {"ann": FIRST_ROUND["ann"]}))
+    book.reverse_round(2, "not for cyd")
+    told = ["round 1: let go", "reversal of entry 3: a wrong mu"]
+    assert texts(sample, "cyd") == ["admitted", *told]
+    assert texts(sample, "bob") == ["admitted", "round 1: absent", told[1]]
+    sample.store.close()
+
+
+def test_a_statement_is_of_a_member(sample):
+    with pytest.raises(InputError, match="of a member, got the unknown client 'eve'"):
+        make_statement(sample.store, "eve", at=AT)
+
+
+def test_none_is_made_from_a_book_that_was_changed(sample):
+    with burgled(sample.store) as burglar:
+        burglar.run(f"UPDATE {ENTRIES} SET content = replace(content, '0.31', '0.32') WHERE number = 3")
+        with pytest.raises(InputError, match="made from a sound book, got entry 3"):
+            make_statement(burglar, "ann", at=AT)
+
+
+# Who can check it.
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_it_is_checked_with_every_key_that_the_operator_has_had(sample, client, tmp_path):
+    keys = [
+        parsed(entry)["body"]["operator"]
+        for entry in sample.entries()
+        if parsed(entry)["kind"] in ("opening", "key-rotation")
+    ]
+    assert len(set(keys)) == 2
+    content = file_of(sample, client)
+    for key in keys:
+        assert doubts_about(content, key, tmp_path) == []
+
+
+def test_a_long_line_of_keys_is_followed(tmp_path):
+    sample = open_book(str(tmp_path / "book.db"), tmp_path / "keys")
+    sample.book.admit(MEMBERS)
+    keys, files = [sample.operator.public], [file_of(sample, "ann")]
+    for _ in range(3):
+        sample.book.rotate_key()
+        keys.append(sample.operator.public)
+        files.append(file_of(sample, "ann"))
+    assert len(set(keys)) == 4
+    for held, key in enumerate(keys):
+        for made, content in enumerate(files):
+            # Who got a key lately cannot tell what the ones before it signed.
+            assert (doubts_about(content, key, tmp_path) == []) == (made >= held)
+    sample.store.close()
+
+
+def test_it_is_not_checked_with_a_strangers_key(sample, tmp_path):
+    content = file_of(sample, "ann")
+    for key in (STRANGER.public, CLIENT_KEYS["ann"].public, "", "x", sample.operator.public.upper()):
+        assert doubts_about(content, key, tmp_path) != []
+
+
+def test_a_stranger_cannot_sign_one(sample, tmp_path):
+    first = parsed(sample.entries()[0])["body"]["operator"]
+    content = json.loads(file_of(sample, "ann", STRANGER))
+    for signer in (STRANGER.public, sample.operator.public, first, ""):
+        told = doubts_about(json.dumps(content | {"signer": signer}).encode(), sample.operator.public, tmp_path)
+        assert told != []
+
+
+def test_a_burglars_key_rotation_convinces_nobody(sample, tmp_path):
+    """With a rotation of its own making in the file, a stranger's key still does not come from the operator's."""
+    document = statement_document(make_statement(sample.store, "ann", at=AT), sample.store)
+    rotation = document["key_rotations"][0]
+    content = json.loads(rotation["content"])
+    content["body"]["operator"] = STRANGER.public
+    for forged in (
+        {"content": json.dumps(content), "signature": rotation["signature"]},
+        {"content": json.dumps(content), "signature": STRANGER.sign(b"x")},
+        {"content": "\ud800", "signature": ""},
+        {"content": '{"kind":"key-rotation","body":[]}', "signature": ""},
+    ):
+        file = json.loads(signed_content({**document, "key_rotations": []}, STRANGER))
+        file["document"]["key_rotations"] = [rotation, forged]
+        told = doubts_about(json.dumps(file).encode(), sample.operator.public, tmp_path)
+        assert any("does not come from" in doubt for doubt in told)
+
+
+@pytest.mark.parametrize("junk", [5, None, "x", [], {}, {"content": 5}, {"content": "{}", "signature": 5}])
+def test_what_is_no_key_rotation_changes_no_key(sample, junk):
+    first, later = STRANGER.public, sample.operator.public
+    assert keys_since(first, sample.book.identity, [junk]) == [first]
+    assert keys_since(later, sample.book.identity, [junk, *key_rotations(sample.store, "a test"), junk]) == [later]
+
+
+# What nobody can change.
+
+
+@pytest.fixture(scope="module")
+def signed_file(sample):
+    return file_of(sample, "cyd")
+
+
+@given(data=st.data())
+def test_every_changed_byte_is_found(sample, signed_file, tmp_path_factory, data):
+    """Or it says exactly the same: spaces between the fields are nobody's word."""
+    place = data.draw(st.integers(0, len(signed_file) - 1))
+    byte = data.draw(st.binary(min_size=1, max_size=1))
+    changed = signed_file[:place] + byte + signed_file[place + 1 :]
+    assume(changed != signed_file)
+    folder = tmp_path_factory.getbasetemp()
+    with suppress(InputError):  # no statement any more
+        if doubts_about(changed, sample.operator.public, folder) == []:
+            assert parse(changed.decode()) == parse(signed_file.decode())
+            assert signed_file[place : place + 1].isspace() or byte in b"eE"
+
+
+@pytest.mark.parametrize("name", ["client", "balance", "accrued", "currency", "book", "at", "head", "lines", "worth"])
+def test_every_changed_field_is_found(sample, signed_file, tmp_path, name):
+    file = json.loads(signed_file)
+    other = json.loads(file_of(sample, "ann"))["document"]
+    value = file["document"][name]
+    file["document"][name] = (
+        "1" if isinstance(value, str) else value[:-1] if isinstance(value, list) else other["client"]
+    )
+    with suppress(InputError):
+        assert doubts_about(json.dumps(file).encode(), sample.operator.public, tmp_path) != []
+
+
+def test_a_statement_that_does_not_add_up_is_doubted_even_if_it_is_signed(sample, tmp_path):
+    def told(edit):
+        document = json.loads(json.dumps(statement_document(make_statement(sample.store, "ann", at=AT), sample.store)))
+        edit(document)
+        return doubts_about(signed_content(document, sample.operator), sample.operator.public, tmp_path)
+
+    def a_line(document):
+        document["lines"][1]["amount"] = str(int(document["lines"][1]["amount"]) + 1)
+
+    def a_balance(document):
+        document["lines"][-1]["balance"] = str(int(document["lines"][-1]["balance"]) + 1)
+
+    def the_end(document):
+        document["balance"] = str(int(document["balance"]) + 1)
+
+    assert told(lambda document: None) == []
+    assert any("does not follow from the lines" in doubt for doubt in told(a_line))
+    assert any("does not follow from the lines" in doubt for doubt in told(a_balance))
+    assert any("is not that of the last line" in doubt for doubt in told(the_end))
+
+
+# Whom it concerns.
+
+
+def leaves(value):
+    """Every figure and every text in a document; texts that are documents are opened."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from leaves(inner)
+    elif isinstance(value, str) and value.startswith("{"):
+        yield from leaves(json.loads(value))
+    else:
+        yield value
+
+
+def figures_of(sample, client):
+    """All that the book knows of a client."""
+    found = set()
+    for entry in sample.entries():
+        document = parsed(entry)
+        found |= {amount for account, amount in document["postings"] if account.endswith(f"/{client}")}
+        if document["kind"] == "round":
+            body, retained = document["body"], document["body"]["decision"]["retained"]
+            for row in body["inputs"]:
+                if row["client"] == client:
+                    found |= {row["profit"], row["contribution"], row["sample_count"], row["cost"], row["signature"]}
+            if client in retained:
+                place = retained.index(client)
+                found |= {body["decision"][name][place] for name in ("shares", "payoffs", "transfers")}
+    return found - {None, "0", 0}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_it_is_private(sample, client):
+    """No name, key or figure of another client."""
+    content = file_of(sample, client)
+    said = set(leaves(json.loads(content)))
+    own = figures_of(sample, client)
+    assert own & said  # figures are found where there are some
+    for other in CLIENTS:
+        if other == client:
+            continue
+        assert other.encode() not in content
+        assert not (figures_of(sample, other) - own) & said
+        if other in CLIENT_KEYS:
+            assert CLIENT_KEYS[other].public.encode()[:16] not in content
