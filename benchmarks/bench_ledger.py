@@ -34,14 +34,14 @@ from tests.ledger.postgres_server import PostgresServer, missing_reason
 
 from commonweal.decision.decide import decide_figures
 from commonweal.federation.rule_versions import CURRENT, recompute
-from commonweal.ledger.audit import Audit, audit
+from commonweal.ledger.audit.walk import Audit, audit
 from commonweal.ledger.book import Book
 from commonweal.ledger.canonical import canonical, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed
 from commonweal.ledger.rounds import RoundToSettle, draft_round
-from commonweal.ledger.sql_store import SqlStore, open_store
+from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.terms import Terms
 from commonweal.records import Figures, RoundRecord, Rules
 

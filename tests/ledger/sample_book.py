@@ -16,15 +16,15 @@ from sqlalchemy.types import TypeEngine
 
 from commonweal.decision.decide import decide_figures
 from commonweal.federation.rule_versions import CURRENT, recompute
-from commonweal.ledger.audit import Audit, audit
+from commonweal.ledger.audit.walk import Audit, audit
 from commonweal.ledger.book import Book
 from commonweal.ledger.canonical import canonical, hash_of, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of, signed_message
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.rounds import RoundToSettle
-from commonweal.ledger.sql_store import SqlRows, SqlStore, open_store
-from commonweal.ledger.sql_tables import VERSION_TABLE
+from commonweal.ledger.sql.store import SqlRows, SqlStore, open_store
+from commonweal.ledger.sql.tables import VERSION_TABLE
 from commonweal.ledger.terms import SettlementKind, Terms
 from commonweal.records import Figures, RoundRecord, Rules
 

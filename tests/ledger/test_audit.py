@@ -9,8 +9,8 @@ import pytest
 
 from commonweal.errors import InputError
 from commonweal.ledger.book import Book
-from commonweal.ledger.exports import copy_book
-from commonweal.ledger.sql_store import open_store
+from commonweal.ledger.export.exports import copy_book
+from commonweal.ledger.sql.store import open_store
 from tests.ledger.sample_book import (
     ENTRIES,
     FIRST_ROUND_AGAIN,

@@ -27,18 +27,18 @@ from hypothesis import strategies as st
 from commonweal.decision.decide import decide_figures
 from commonweal.errors import InputError
 from commonweal.federation.rule_versions import recompute
-from commonweal.ledger.account_names import account_names
-from commonweal.ledger.audit import audit
-from commonweal.ledger.beancount_ledger import BEANCOUNT_ACCOUNTS
+from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.book import Book
 from commonweal.ledger.entries import Draft, Posting, client_account, seal
-from commonweal.ledger.exports import beancount_content, copy_book, csv_content, hledger_content
-from commonweal.ledger.hledger_journal import HLEDGER_ACCOUNTS
-from commonweal.ledger.journal import Journal
+from commonweal.ledger.export.account_names import account_names
+from commonweal.ledger.export.beancount_ledger import BEANCOUNT_ACCOUNTS
+from commonweal.ledger.export.exports import beancount_content, copy_book, csv_content, hledger_content
+from commonweal.ledger.export.hledger_journal import HLEDGER_ACCOUNTS
+from commonweal.ledger.export.journal import Journal
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.rounds import RoundToSettle
-from commonweal.ledger.sql_store import open_store
+from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import make_statement
 from commonweal.ledger.terms import Terms
 from commonweal.records import Figures, RoundRecord, Rules
@@ -83,7 +83,7 @@ def fill(location, folder, *, clients=HOSTILE_NAMES, settlement="transfers", dig
     book.settle(settled(2, clients[:5], mu=0.0, profits=dict(zip(clients, (1.0, -2.0, 3.0, 0.5, 4.0), strict=False))))
     nothing = dict.fromkeys(clients[2:4], 0.0)
     book.settle(settled(3, clients[2:4], profits=nothing, contributions=dict.fromkeys(nothing, 1.0)))
-    book.reverse_round(1, 'wrong "figures"\n; see \\ below, type:Z')
+    book.reverse_round(1, 'wrong "figures"; see \\ below, type:Z')
     book.settle(settled(1, (*clients[::2], *clients[5::2])))
     if settlement == "accruals":
         book.realise(10**7 + 1, "=INV; 7 | 8")
@@ -170,7 +170,7 @@ def test_no_cell_of_the_table_is_a_formula(filled):
 def test_a_reversal_is_told_with_its_round_and_reason(filled):
     reversals = [row for row in rows_of(csv_content(filled[0])) if row["kind"] == "reversal" and row["round"]]
     assert {(row["round"], row["text"]) for row in reversals} == {
-        ("1", 'reversal of entry 4: wrong "figures"\n; see \\ below, type:Z')
+        ("1", 'reversal of entry 4: wrong "figures"; see \\ below, type:Z')
     }
 
 

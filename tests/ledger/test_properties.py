@@ -35,14 +35,14 @@ from hypothesis.stateful import (
 from commonweal.decision.decide import decide_figures
 from commonweal.errors import InputError
 from commonweal.federation.rule_versions import CURRENT, recompute
-from commonweal.ledger.audit import audit
+from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.book import Book, Receipt
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.rounds import RoundToSettle
-from commonweal.ledger.sql_store import SqlStore, open_store
-from commonweal.ledger.sql_tables import entries, postings
+from commonweal.ledger.sql.store import SqlStore, open_store
+from commonweal.ledger.sql.tables import entries, postings
 from commonweal.ledger.terms import Terms
 from commonweal.records import Decision, Figures, RoundRecord, Rules
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from commonweal.ledger.sql_store import SqlStore, open_store
+from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.store_contract import StoreContract
 
 

@@ -11,7 +11,7 @@ from commonweal.ledger.book import Book, Clock, Receipt, system_clock
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.reports import ClientReport
 from commonweal.ledger.rounds import RoundToSettle
-from commonweal.ledger.sql_store import SqlStore, has_book, open_store
+from commonweal.ledger.sql.store import SqlStore, has_book, open_store
 from commonweal.ledger.terms import Terms
 from commonweal.records import RoundRecord
 

@@ -39,7 +39,7 @@ def export_command(
     with opened_store(location) as store:
         from commonweal.ledger.book import Book, system_clock
         from commonweal.ledger.entries import time_text
-        from commonweal.ledger.exports import beancount_content, copy_book, csv_content, hledger_content
+        from commonweal.ledger.export.exports import beancount_content, copy_book, csv_content, hledger_content
         from commonweal.ledger.signed_file import signed_content
         from commonweal.ledger.succession import key_rotations
         from commonweal.ledger.witness import head_document

@@ -52,7 +52,7 @@ def init_command(
     with needed_for("a ledger", "ledger"):
         from commonweal.ledger.book import Book
         from commonweal.ledger.money import parse_amount
-        from commonweal.ledger.sql_store import open_store
+        from commonweal.ledger.sql.store import open_store
         from commonweal.ledger.terms import Terms
 
     Terms(name="checked", minor_digits=minor_digits)  # before the digits are used

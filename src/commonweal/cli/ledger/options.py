@@ -18,7 +18,7 @@ from commonweal.data.optional_packages import needed_for
 if TYPE_CHECKING:
     from commonweal.ledger.book import Book
     from commonweal.ledger.key_directory import KeyDirectory
-    from commonweal.ledger.sql_store import SqlStore
+    from commonweal.ledger.sql.store import SqlStore
 
 Location = Annotated[
     str, typer.Argument(metavar="LEDGER", help="A SQLite file, or a URL: postgresql://user:password@host/database.")
@@ -57,7 +57,7 @@ def key_directory(path: Path | None) -> KeyDirectory:
 def opened_store(location: str) -> Iterator[SqlStore]:
     """The store of a book that is there."""
     with needed_for("a ledger", "ledger"):
-        from commonweal.ledger.sql_store import open_store
+        from commonweal.ledger.sql.store import open_store
 
     store = open_store(location)
     try:

@@ -43,7 +43,7 @@ def verify_command(
     Example: commonweal ledger verify book.db --key operator.pub.pem --against north.json
     """
     with opened_store(location) as store:
-        from commonweal.ledger.audit import audit
+        from commonweal.ledger.audit.walk import audit
         from commonweal.ledger.keys import read_public_key
         from commonweal.ledger.witness import read_witness
 

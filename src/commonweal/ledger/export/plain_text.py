@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from commonweal.ledger.journal import Journal, JournalEntry
+from commonweal.ledger.export.journal import Journal, JournalEntry
 from commonweal.ledger.terms import Terms
 from commonweal.statement import amount_text
 

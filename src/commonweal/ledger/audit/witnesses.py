@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from commonweal.ledger.findings import Findings
+from commonweal.ledger.audit.findings import Findings
 from commonweal.ledger.succession import keys_since
 from commonweal.ledger.witness import Witness
 

@@ -6,9 +6,9 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from commonweal.ledger.account_names import AccountSyntax, account_names, legal_part
-from commonweal.ledger.journal import Journal, JournalEntry, client_of
-from commonweal.ledger.plain_text import money, preface, quoted, remark
+from commonweal.ledger.export.account_names import AccountSyntax, account_names, legal_part
+from commonweal.ledger.export.journal import Journal, JournalEntry, client_of
+from commonweal.ledger.export.plain_text import money, preface, quoted, remark
 from commonweal.ledger.terms import Terms
 from commonweal.statement import amount_text
 

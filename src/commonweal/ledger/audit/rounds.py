@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from commonweal.errors import InputError
-from commonweal.ledger.audit_replay import Replay
+from commonweal.ledger.audit.replay import Replay
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.rounds import check_shares, decision_document, figures_of, report_of, round_postings
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from commonweal.ledger.audit_replay import Replay
-from commonweal.ledger.audit_rounds import expected_of_round
+from commonweal.ledger.audit.findings import Findings
+from commonweal.ledger.audit.replay import Replay
+from commonweal.ledger.audit.rounds import expected_of_round
 from commonweal.ledger.book import rotation_message
 from commonweal.ledger.entries import INCOME, Posting, client_account
-from commonweal.ledger.findings import Findings
 from commonweal.ledger.keys import is_signed
 from commonweal.ledger.money import in_proportion
 from commonweal.ledger.store import StoredPosting

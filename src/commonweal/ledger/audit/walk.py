@@ -13,13 +13,13 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
-from commonweal.ledger.audit_chain import check_chain
-from commonweal.ledger.audit_entries import check_entry
-from commonweal.ledger.audit_replay import PastEntry, Recompute, Replay
-from commonweal.ledger.audit_witnesses import check_witness
+from commonweal.ledger.audit.chain import check_chain
+from commonweal.ledger.audit.entries import check_entry
+from commonweal.ledger.audit.findings import Finding
+from commonweal.ledger.audit.replay import PastEntry, Recompute, Replay
+from commonweal.ledger.audit.witnesses import check_witness
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.entries import StoredEntry, postings_of
-from commonweal.ledger.findings import Finding
 from commonweal.ledger.state import BookState
 from commonweal.ledger.store import Reading, Store, StoredPosting
 from commonweal.ledger.witness import Witness

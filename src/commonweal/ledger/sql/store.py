@@ -13,8 +13,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from commonweal.errors import InputError
 from commonweal.ledger.entries import Posting, StoredEntry
-from commonweal.ledger.sql_errors import told_plainly
-from commonweal.ledger.sql_tables import REVISION, VERSION_TABLE, entries, postings
+from commonweal.ledger.sql.errors import told_plainly
+from commonweal.ledger.sql.tables import REVISION, VERSION_TABLE, entries, postings
 from commonweal.ledger.store import StoredPosting
 
 _WAIT_FOR_A_WRITER = 60  # seconds

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from commonweal.ledger.audit.findings import Findings
 from commonweal.ledger.entries import Posting
-from commonweal.ledger.findings import Findings
 from commonweal.ledger.state import BookState
 from commonweal.records import Decision, Figures, Rules
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED
 from commonweal.errors import InputError
-from commonweal.ledger.beancount_ledger import to_beancount
-from commonweal.ledger.hledger_journal import to_hledger
-from commonweal.ledger.journal import client_of, read_journal
-from commonweal.ledger.sql_store import open_store
-from commonweal.ledger.sql_tables import entries, postings
+from commonweal.ledger.export.beancount_ledger import to_beancount
+from commonweal.ledger.export.hledger_journal import to_hledger
+from commonweal.ledger.export.journal import client_of, read_journal
+from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.sql.tables import entries, postings
 from commonweal.ledger.store import Store
 from commonweal.statement import amount_text, csv_text
 

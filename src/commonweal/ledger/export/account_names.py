@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from commonweal.ledger.entries import INCOME, POTENTIAL, accrued_account, client_account
-from commonweal.ledger.journal import Journal, client_of
+from commonweal.ledger.export.journal import Journal, client_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

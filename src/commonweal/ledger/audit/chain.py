@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from commonweal.ledger.audit.findings import Findings
 from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.entries import FORMAT, StoredEntry, signed_message
-from commonweal.ledger.findings import Findings
 from commonweal.ledger.keys import is_signed
 from commonweal.ledger.state import BookState
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from commonweal.ledger.sql_tables import VERSION_TABLE, metadata
+from commonweal.ledger.sql.tables import VERSION_TABLE, metadata
 
 context.configure(
     connection=context.config.attributes["connection"], target_metadata=metadata, version_table=VERSION_TABLE
