@@ -156,3 +156,63 @@ def test_one_entry_can_be_read_in_full(told, book):
     assert entry["kind"] == "round"
     assert [row["client"] for row in entry["body"]["inputs"]] == ["north", "south", "west"]
     assert sum(int(amount) for _, amount in entry["postings"]) == 0
+
+
+def forge(path, change, keys):
+    """A statement that the operator signs, but not as the book has it."""
+    from commonweal.ledger.key_directory import KeyDirectory
+    from commonweal.ledger.signed_file import signed_content
+
+    document = json.loads(path.read_text())["document"]
+    change(document)
+    path.write_bytes(signed_content(document, KeyDirectory(keys).current()))
+
+
+def test_a_signed_statement_that_contradicts_the_book_is_found(commonweal, told, book, tmp_path):
+    told("ledger", "statement", book, "south", "--format", "json", "--out", "south.json", "--keys", "keys")
+    assert "sound" in told("ledger", "verify", book, "--against", "south.json")
+
+    def lie(document):
+        document["lines"][-1] |= {"amount": "0", "balance": document["lines"][-2]["balance"], "profit": 0.5}
+        document["balance"] = document["lines"][-2]["balance"]
+
+    forge(tmp_path / "south.json", lie, tmp_path / "keys")
+    (key,) = (tmp_path / "keys").glob("*.pub.pem")
+    assert "sound" in told("verify-statement", "south.json", "--key", key), "it is signed and adds up"
+    done = commonweal("ledger", "verify", book, "--against", "south.json")
+    assert done.returncode == 1
+    assert "entry 4: south.json says what the book says" in done.stdout
+    forge(tmp_path / "south.json", lambda document: document.update(lines=[], balance="0"), tmp_path / "keys")
+    assert commonweal("ledger", "verify", book, "--against", "south.json").returncode == 1
+
+
+def test_a_member_sees_whether_the_book_holds_its_own_key(commonweal, told, tmp_path):
+    from commonweal.ledger.keys import SigningKey, public_pem
+
+    for name in ("own", "other"):
+        (tmp_path / f"{name}.pem").write_bytes(public_pem(SigningKey.from_seed(name.ljust(32).encode()).public))
+    told("ledger", "init", "k.db", "--member", "south=own.pem", "--keys", "keys")
+    assert "sound" in told("ledger", "verify", "k.db", "--member", "south=own.pem")
+    for wrong in ("south=other.pem", "north=own.pem"):
+        done = commonweal("ledger", "verify", "k.db", "--member", wrong)
+        assert done.returncode == 1
+        assert "the book holds the key of" in done.stdout
+
+
+def test_rounds_in_files_of_their_own_are_those_of_one_file(told, tmp_path):
+    """Members of whom a file says nothing were absent."""
+    rows = ROUNDS.splitlines()
+    (tmp_path / "one.csv").write_text("\n".join([rows[0], *rows[1:4]]) + "\n")
+    (tmp_path / "two.csv").write_text("\n".join([rows[0], *rows[4:6]]) + "\n")
+    (tmp_path / "both.csv").write_text("\n".join([rows[0], *rows[1:6]]) + "\n")
+    for file in ("one", "two", "both"):
+        told("decide", f"{file}.csv", "--mu", "0.5", "--ledger", "book.db", "--keys", "keys")
+    assert "round 2: 2 clients, mu 0.5; absent: west" in " ".join(told("ledger", "show", "book.db").split())
+    assert "round 2: absent" in " ".join(told("ledger", "statement", "book.db", "west").split())
+
+
+def test_a_new_book_is_announced(commonweal, rounds):
+    done = commonweal("decide", rounds, "--mu", "0.5", "--ledger", "boook.db", "--keys", "keys")
+    assert "new book opened in XTS" in done.stderr
+    done = commonweal("decide", rounds, "--mu", "0.5", "--ledger", "boook.db", "--keys", "keys")
+    assert "new book" not in done.stderr

@@ -236,3 +236,50 @@ def test_statements_that_are_none(refused, tmp_path):
     (tmp_path / "k.pem").write_text("no key")
     assert "format" in refused("verify-statement", "s.json", "--key", "k.pem")
     assert "readable" in refused("verify-statement", "missing.json", "--key", "k.pem")
+
+
+@pytest.mark.parametrize("location", ["", ":memory:", "sqlite://", " "])
+def test_a_ledger_that_would_not_last(refused, tmp_path, location):
+    (tmp_path / "r.csv").write_text(ROUND)
+    assert "lasts" in refused("decide", "r.csv", "--mu", "inf", "--ledger", location)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "postgresql:/reader:topsecret@127.0.0.1/x",
+        "postgresql://reader:topsecret@127.0.0.1:port/x",
+        "postgresql://re@der:topsecret@127.0.0.1:1/x",
+        "postgresql://127.0.0.1:1/x?user=reader&password=topsecret",
+        "postgresql://reader:topsecret@127.0.0.1:1/x?sslmode=require",
+        "postgresql://reader:topsecret@127.0.0.1:1/x?sslmode=maybe",
+        "postgresql://reader:topsecret@127.0.0.1:1/x?nonsense=1",
+        "sqlite:///x.db?nonsense=1",
+    ],
+)
+def test_no_odd_location_ends_in_a_traceback_or_shows_its_password(refused, location):
+    assert "topsecret" not in refused("ledger", "verify", location)
+
+
+def test_a_round_that_no_book_would_take_opens_none(refused, tmp_path):
+    (tmp_path / "r.csv").write_text(ROUND.replace("0.15", "1e40"))
+    refused("decide", "r.csv", "--mu", "inf", "--ledger", "new.db", "--keys", "keys")
+    refused("ledger", "init", "new.db", "--member", "good", "--member", "bad\nname", "--keys", "keys")
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_what_nobody_signed_is_not_built_upon(unchanged, commonweal, book):
+    with sqlite3.connect(book) as connection:
+        connection.execute("UPDATE commonweal_entries SET signature = hash || hash WHERE number = 3")
+    connection.close()
+    assert "not signed" in unchanged("ledger", "reverse", "book.db", "--round", "1", "--reason", "x")
+    assert "did not sign" in unchanged("ledger", "statement", "book.db", "north")
+
+
+def test_figures_without_signatures_for_a_member_that_signs(refused, commonweal, book, tmp_path):
+    from commonweal.ledger.keys import SigningKey, public_pem
+
+    (tmp_path / "n.pem").write_bytes(public_pem(SigningKey.new().public))
+    commonweal("ledger", "init", "k.db", "--member", "north=n.pem", "--member", "south", "--keys", "keys")
+    said = refused("decide", "r.csv", "--mu", "inf", "--ledger", "k.db", "--keys", "keys")
+    assert "without its signature" in said

@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from commonweal.cli import text_view
-from commonweal.cli.ledger.options import Keys, key_directory, without_password
+from commonweal.cli.ledger.options import Keys, key_directory
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
 from commonweal.experiments.shipped import FIRST, load
@@ -42,7 +42,12 @@ def run_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in DIR after the last round it held.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew where DIR holds a run.")] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Start anew where DIR holds a run; what it left there goes, its ledger.db too."
+        ),
+    ] = False,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -79,6 +84,7 @@ def run_command(
         from commonweal.data.sources import find_directory
         from commonweal.federation.held_round import HeldRound
         from commonweal.federation.settlement import Treasury, default_ledger
+        from commonweal.ledger.sql.location import shown
         from commonweal.report.write import write_all
         from commonweal.simulation.client_keys import SimulatedSigners
         from commonweal.simulation.run import run_directory, run_scenario
@@ -136,7 +142,7 @@ def run_command(
             raise typer.Exit(INTERRUPTED) from None
     console = text_view.make_console()
     show_summary(chronicle, written, console)
-    console.print(Text(f"ledger: {own_ledger if ledger is None else without_password(ledger)}"), soft_wrap=True)
+    console.print(Text(f"ledger: {own_ledger if ledger is None else shown(ledger)}"), soft_wrap=True)
 
 
 def _folder_name(scenario_name: str) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from commonweal.errors import InputError
 from commonweal.federation.rule_versions import CURRENT
-from commonweal.ledger.book import Book, Clock, Receipt, system_clock
+from commonweal.ledger.book import Book, Clock, Receipt, check_names, system_clock
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.reports import ClientReport
-from commonweal.ledger.rounds import RoundToSettle
+from commonweal.ledger.rounds import RoundToSettle, draft_round
+from commonweal.ledger.sql.location import shown
 from commonweal.ledger.sql.store import SqlStore, has_book, open_store
+from commonweal.ledger.state import BookState
 from commonweal.ledger.terms import Terms
 from commonweal.records import RoundRecord
 
@@ -37,7 +40,8 @@ class Treasury:
     ) -> None:
         self.location = location
         self._keys = keys
-        self._name = name
+        self._terms = Terms(name=name)
+        self.has_opened = False  # a new book, with terms that nobody stated
         self._members = members
         self._sign = sign
         self._clock = clock
@@ -46,25 +50,28 @@ class Treasury:
 
     def check(self) -> None:
         """Before anything is computed for it: whether the book could take the federation's rounds."""
+        check_names(self._members)
         if not has_book(self.location):
             return
         store = open_store(self.location)
         try:
-            self._check_members(Book(store, self._keys))
+            book = Book(store, self._keys)
+            self._keys.key_of(book.state.operator)
+            self._check_members(book)
         finally:
             store.close()
 
     def settle(self, record: RoundRecord, sample_counts: Mapping[str, int] | None = None) -> Receipt:
-        """Enter a round; one that is settled already stays as it is."""
+        """Enter a round; one that is settled already stays as it is. Members of whom it knows nothing were absent."""
+        settled = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=sample_counts or {})
+        if self._book is None and not has_book(self.location):
+            draft_round(settled, "", self._terms)  # a round that no book would take opens none
         book = self._opened()
-        unsigned = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=sample_counts or {})
-        reports = [unsigned.report(book.identity, client) for client in record.decision.figures.clients]
+        book.refresh()
+        settled = replace(settled, record=replace(record, absent=_absent(record, book.state)))
+        reports = [settled.report(book.identity, client) for client in record.decision.figures.clients]
         signatures = {report.client: signature for report in reports if (signature := self._sign(report)) is not None}
-        return book.settle(
-            RoundToSettle(
-                record=record, rules_version=CURRENT, sample_counts=sample_counts or {}, signatures=signatures
-            )
-        )
+        return book.settle(replace(settled, signatures=signatures))
 
     def close(self) -> None:
         if self._store is not None:
@@ -73,16 +80,25 @@ class Treasury:
     def _opened(self) -> Book:
         if self._book is None:
             self._store = open_store(self.location, create=True)
-            with self._store.reading() as reading:
-                is_new = next(reading.entries(), None) is None
-            if is_new:
-                self._book = Book.start(self._store, Terms(name=self._name), self._keys, clock=self._clock)
-            else:
-                self._book = Book(self._store, self._keys, clock=self._clock)
-                self._check_members(self._book)
+            self._book = self._started(self._store)
+            self._check_members(self._book)
             if not self._book.state.members:
                 self._book.admit(self._members)
         return self._book
+
+    def _started(self, store: SqlStore) -> Book:
+        with store.reading() as reading:
+            is_new = next(reading.entries(), None) is None
+        if is_new:
+            try:
+                book = Book.start(store, self._terms, self._keys, clock=self._clock)
+                self.has_opened = True
+                return book
+            except InputError:  # another process was quicker
+                with store.reading() as reading:
+                    if next(reading.entries(), None) is None:
+                        raise
+        return Book(store, self._keys, clock=self._clock)
 
     def _check_members(self, book: Book) -> None:
         """Clients with other keys than they were admitted with are refused now rather than after a round."""
@@ -91,13 +107,26 @@ class Treasury:
             if admitted and client not in admitted:
                 raise InputError(
                     f"rounds are settled among members of the book, got the unknown client {client!r}; the members of "
-                    f"{self.location!r} are {', '.join(list(admitted)[:10])}: name another --ledger"
+                    f"{shown(self.location)!r} are {', '.join(list(admitted)[:10])}: name another --ledger"
+                )
+            if admitted and key is None and admitted[client] is not None:
+                raise InputError(
+                    f"{client!r} signs its own reports in {shown(self.location)!r}, got figures without its signature; "
+                    "settle them from a federation whose clients sign, or in a book that admitted it without a key"
                 )
             if admitted and admitted[client] != key:
                 raise InputError(
                     f"a client's reports are signed with the key it was admitted with, got another for {client!r} in "
-                    f"{self.location!r}; name another --ledger"
+                    f"{shown(self.location)!r}; name another --ledger"
                 )
+
+
+def _absent(record: RoundRecord, state: BookState) -> tuple[str, ...]:
+    """Every member of the book that is neither in the round nor gone before it."""
+    number, there = record.round_number, record.decision.figures.profits
+    return tuple(
+        client for client in state.members if client not in there and not state.eliminated.get(client, number) < number
+    )
 
 
 def default_ledger(directory: Path) -> Path:

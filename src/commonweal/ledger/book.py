@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -11,9 +11,20 @@ from typing import Any
 from commonweal.errors import InputError
 from commonweal.ledger.canonical import Document, hash_of, parse
 from commonweal.ledger.difference import first_difference
-from commonweal.ledger.entries import INCOME, Draft, Posting, StoredEntry, client_account, postings_of, seal, time_text
+from commonweal.ledger.documents import first_operator
+from commonweal.ledger.entries import (
+    INCOME,
+    Draft,
+    Posting,
+    StoredEntry,
+    client_account,
+    postings_of,
+    seal,
+    signed_message,
+    time_text,
+)
 from commonweal.ledger.key_directory import KeyDirectory
-from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.keys import SigningKey, is_signed
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text, in_proportion
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.state import BookState
@@ -88,9 +99,7 @@ class Book:
     def admit(self, members: Mapping[str, str | None]) -> Receipt:
         """Make clients members, with the public keys that will sign their reports; None: the operator's word counts."""
 
-        for client in members:
-            if not client.strip() or len(client) > 200 or not client.isprintable():
-                raise InputError(f"a client needs a name of 1 to 200 letters in one line, got {client!r}; rename it")
+        check_names(members)
 
         def make(state: BookState) -> Draft | Receipt:
             for client, key in members.items():
@@ -200,9 +209,11 @@ class Book:
     def rotate_key(self) -> Receipt:
         """Sign with a new key from now on: the old one signs this entry, the new one its own name in it."""
         assert self._keys is not None, "a book that is only read rotates no key"
-        key = self._keys.add(SigningKey.new())
+        keys, key = self._keys, SigningKey.new()
 
         def make(state: BookState) -> Draft | Receipt:
+            self._signing_key(state.operator)  # the old key first: its passphrase locks the new one too
+            keys.add(key)
             proof = key.sign(rotation_message(state.book, key.public))
             return Draft(kind="key-rotation", body={"operator": key.public, "proof": proof})
 
@@ -251,10 +262,13 @@ class Book:
             or document.get("number") != entry.number
             or document.get("previous") != self._state.head
             or hash_of(entry.content.encode()) != entry.hash
+            or not is_signed(
+                signed_message(entry.hash), entry.signature, self._state.operator or first_operator(document)
+            )
         ):
             raise InputError(
                 f"a book goes on from a sound chain, got entry {entry.number}, which does not follow entry "
-                f"{self._state.number}; type commonweal ledger verify"
+                f"{self._state.number} or was not signed by the operator; type commonweal ledger verify"
             )
         try:
             self._state.apply(document, entry.hash)
@@ -326,6 +340,13 @@ class Book:
                     f"an eliminated client takes part in no later round, got client {client!r} eliminated in round "
                     f"{number} and in round {later}, which is settled; reverse round {later} first"
                 )
+
+
+def check_names(members: Iterable[str]) -> None:
+    """Refuse what cannot be a client's name in a book."""
+    for client in members:
+        if not client.strip() or len(client) > 200 or not client.isprintable():
+            raise InputError(f"a client needs a name of 1 to 200 letters in one line, got {client!r}; rename it")
 
 
 def rotation_message(book: str, public: str) -> bytes:

@@ -20,10 +20,12 @@ from commonweal.ledger.witness import STATEMENT_FORMAT
 from commonweal.statement import Statement, StatementLine
 
 
-def make_statement(store: Store, client: str, *, at: str) -> Statement:
-    """The client's account up to the book's last entry."""
+def make_statement(store: Store, client: str, *, at: str, last: int | None = None) -> Statement:
+    """The client's account up to the book's last entry, or that of the number `last`."""
     state, lines = BookState(), list[StatementLine]()
     for document, entry in documents(store, "a statement"):
+        if last is not None and entry.number > last:
+            break
         state.apply(document, entry.hash)
         line = _line(document, client, state, lines)
         if line is not None:
@@ -105,6 +107,7 @@ def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]]) -> No
     figures = [value for row in rows for value in row if value is not None]
     if not (
         all(isinstance(text, str) for text in texts)
+        and all(text.isprintable() for text in texts)  # nothing of it shall command a terminal
         and all(isinstance(count, int) for count in counts)
         and all(isinstance(figure, int | float) for figure in figures)
         and 0 <= statement.minor_digits <= MOST_MINOR_DIGITS

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from commonweal.ledger.entries import Posting, StoredEntry
 
+BEFORE_ALL = -(2**63)  # as `after`: rows that somebody put before the first entry are read too
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPosting:

@@ -50,14 +50,15 @@ def init_command(
     Example: commonweal ledger init book.db --currency EUR --worth 1000 --member north --member south
     """
     with needed_for("a ledger", "ledger"):
-        from commonweal.ledger.book import Book
+        from commonweal.ledger.book import Book, check_names
         from commonweal.ledger.money import parse_amount
+        from commonweal.ledger.sql.location import url_of
         from commonweal.ledger.sql.store import open_store
         from commonweal.ledger.terms import Terms
 
     Terms(name="checked", minor_digits=minor_digits)  # before the digits are used
     terms = Terms(
-        name=_default_name(location) if name is None else name,
+        name=(Path(url_of(location).database or "").stem or "book") if name is None else name,
         currency=currency,
         minor_digits=minor_digits,
         worth=parse_amount(worth, minor_digits),
@@ -65,6 +66,7 @@ def init_command(
         largest_share=largest_share,
     )
     members = _members(member or [])
+    check_names(members)
     directory = key_directory(keys)
     directory.current()  # so that a key directory that cannot be used stops us before there is a book
     store = open_store(location, create=True)
@@ -94,8 +96,3 @@ def _members(given: list[str]) -> dict[str, str | None]:
             )
         members[client] = read_public_key(Path(file)) if has_key else None
     return members
-
-
-def _default_name(location: str) -> str:
-    """The last part of a path or URL, without what a URL says after it."""
-    return Path(location.partition("?")[0]).stem or "book"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,8 +83,3 @@ def put_out(content: bytes, out: Path | None, what: str) -> None:
         return
     write_atomically(out, content, what=what)
     print(f"{what}: {out}", file=sys.stderr)
-
-
-def without_password(location: str) -> str:
-    """A path or database URL as it may be shown."""
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", location)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from commonweal.cli.ledger.options import key_directory, without_password
+from commonweal.cli.ledger.options import key_directory
 from commonweal.cli.outcome import Outcome
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
@@ -18,6 +18,7 @@ def settle_outcome(outcome: Outcome, location: str, keys: Path | None, *, name: 
     """
     with needed_for("a ledger", "ledger"):
         from commonweal.federation.settlement import Treasury
+        from commonweal.ledger.sql.location import shown
 
     history = outcome.replay.history
     members: dict[str, str | None] = dict.fromkeys(history.clients)
@@ -33,10 +34,10 @@ def settle_outcome(outcome: Outcome, location: str, keys: Path | None, *, name: 
                 raise InputError(f"{error} (the rounds before {record.round_number} are settled)") from None
     fresh = [receipt.entry for receipt in receipts if receipt.fresh]
     known = len(receipts) - len(fresh)
-    said = []
+    said = ["new book opened in XTS, one unit of utility is 1000.00"] if treasury.has_opened else []
     if fresh:
         entries = f"entries {fresh[0]} to {fresh[-1]}" if len(fresh) > 1 else f"entry {fresh[0]}"
         said.append(f"{len(fresh)} round{'s' * (len(fresh) > 1)} settled as {entries}")
     if known:
         said.append(f"{known} settled before, nothing done for {'them' if known > 1 else 'it'}")
-    return f"ledger: {without_password(location)}: {'; '.join(said)}"
+    return f"ledger: {shown(location)}: {'; '.join(said)}"

@@ -66,12 +66,8 @@ def show_command(
                 amount_text(moved, terms.minor_digits) if moved else "",
             )
         console.print(table)
-        console.print(
-            Text(
-                f"{state.number} entries, {len(state.rounds)} rounds, {len(state.members)} members; head {state.head}"
-            ),
-            soft_wrap=True,
-        )
+        counted = f"entries: {state.number}, rounds: {len(state.rounds)}, members: {len(state.members)}"
+        console.print(Text(f"{counted}; head {state.head}"), soft_wrap=True)
 
 
 def balances_command(
@@ -117,7 +113,7 @@ def _what(document: dict[str, Any]) -> str:
         gone = body["decision"]["eliminated"]
         left = f"; let go: {', '.join(gone)}" if gone else ""
         absent = f"; absent: {', '.join(body['absent'])}" if body["absent"] else ""
-        return f"round {body['round']}: {len(body['inputs'])} clients{left}{absent}"
+        return f"round {body['round']}: {len(body['inputs'])} clients, mu {body['rules']['mu']}{left}{absent}"
     if kind == "admission":
         return "admitted: " + ", ".join(member["client"] for member in body["members"])
     if kind == "realisation":

@@ -85,7 +85,7 @@ def verify_statement_command(
     if found:
         raise typer.Exit(1)
     _show(statement, make_console())
-    print("sound: signed by the operator, and its lines add up. Keep it: it proves what the book said.")
+    print("sound: signed by the operator, and its lines add up. Keep it: it proves what you were told.")
 
 
 def _show(statement: Statement, console: Console) -> None:
@@ -121,6 +121,8 @@ def _show(statement: Statement, console: Console) -> None:
     console.print(table)
     accrued_total = f", accrued {money(statement.accrued)}" if accrues else ""
     console.print(Text(f"balance {money(statement.balance)} {statement.currency}{accrued_total}"))
+    key = "nobody: they are the operator's word" if statement.client_key is None else f"the key {statement.client_key}"
+    console.print(Text(f"reports signed by {key}"), soft_wrap=True)
     console.print(Text(f"head of the book: entry {statement.head_number}, {statement.head}"), soft_wrap=True)
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from commonweal.cli.ledger.options import Location, opened_store
+from commonweal.errors import InputError
 from commonweal.federation.rule_versions import recompute
 
 _SHOWN = 100
@@ -36,6 +37,14 @@ def verify_command(
             show_default=False,
         ),
     ] = None,
+    member: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PUB",
+            help="A client with the PEM file of its public key: shows whether the book holds that key for it.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document with all findings.")] = False,
 ) -> None:
     """Replay the chain, signatures and balances, and decide every round anew from its inputs. Exit code 1: findings.
@@ -43,10 +52,13 @@ def verify_command(
     Example: commonweal ledger verify book.db --key operator.pub.pem --against north.json
     """
     with opened_store(location) as store:
+        from commonweal.ledger.audit.members import contradictions, foreign_keys
         from commonweal.ledger.audit.walk import audit
         from commonweal.ledger.keys import read_public_key
-        from commonweal.ledger.witness import read_witness
+        from commonweal.ledger.statements import read_statement
+        from commonweal.ledger.witness import STATEMENT_FORMAT, read_witness
 
+        own_keys = {name: read_public_key(Path(file)) for name, file in map(_named_key, member or [])}
         operator = None if key is None else read_public_key(key)
         witnesses = [read_witness(path) for path in against or []]
         console = Console(stderr=True)
@@ -62,6 +74,10 @@ def verify_command(
                 witnesses=witnesses,
                 progress=lambda number: progress.update(task, completed=number),
             )
+        findings = [*outcome.findings, *foreign_keys(outcome.state, own_keys)]
+        for path, witness in zip(against or [], witnesses, strict=True):
+            if witness.signed.is_sound and witness.signed.document["format"] == STATEMENT_FORMAT:
+                findings += contradictions(store, read_statement(path)[0], path.name)
     state = outcome.state
     if as_json:
         document = {
@@ -71,15 +87,15 @@ def verify_command(
             "rounds": outcome.round_count,
             "signed_reports": outcome.signed_reports,
             "unsigned_reports": outcome.unsigned_reports,
-            "findings": [asdict(finding) for finding in outcome.findings],
+            "findings": [asdict(finding) for finding in findings],
         }
         print(json.dumps(document, indent=1, ensure_ascii=False))
     else:
-        for finding in outcome.findings[:_SHOWN]:
+        for finding in findings[:_SHOWN]:
             print(f"finding: {finding}")
-        if len(outcome.findings) > _SHOWN:
-            print(f"... and {len(outcome.findings) - _SHOWN} more: see --json")
-        if not outcome.findings:
+        if len(findings) > _SHOWN:
+            print(f"... and {len(findings) - _SHOWN} more: see --json")
+        if not findings:
             print(
                 f"sound: {state.number} entries chained and signed, "
                 f"{_counted(outcome.round_count, 'decision')} made again, "
@@ -93,8 +109,15 @@ def verify_command(
                 f"note: {state.operator[:16]}… is the key that the book names; --key checks that it is the operator's"
             )
         print(f"head: entry {state.number}, {state.head}")
-    if outcome.findings:
+    if findings:
         raise typer.Exit(1)
+
+
+def _named_key(text: str) -> tuple[str, str]:
+    name, has_key, file = text.partition("=")
+    if not name or not has_key:
+        raise InputError(f"--member names a client and its key, got {text!r}; write --member NAME=PUB")
+    return name, file
 
 
 def _counted(count: int, noun: str) -> str:

@@ -21,10 +21,9 @@ from commonweal.ledger.audit.witnesses import check_witness
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.entries import StoredEntry, postings_of
 from commonweal.ledger.state import BookState
-from commonweal.ledger.store import Reading, Store, StoredPosting
+from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
 from commonweal.ledger.witness import Witness
 
-_BEFORE_ALL = -(2**63)  # rows that an attacker put before the first entry are read too
 _GAP_LIMIT = 100  # missing entries that are named one by one
 
 Row = TypeVar("Row", StoredEntry, StoredPosting)
@@ -81,8 +80,8 @@ class _Auditor:
 
     def walk(self, reading: Reading, progress: Callable[[int], None] | None) -> None:
         """All rows of both tables, entry by entry."""
-        entries = self._numbered(reading.entries(after=_BEFORE_ALL), attrgetter("number"))
-        postings = self._numbered(reading.postings(after=_BEFORE_ALL), attrgetter("entry"))
+        entries = self._numbered(reading.entries(after=BEFORE_ALL), attrgetter("number"))
+        postings = self._numbered(reading.postings(after=BEFORE_ALL), attrgetter("entry"))
         for number, entry, rows in _joined(entries, postings):
             for row in rows:
                 if isinstance(row.posting.account, str) and isinstance(row.posting.amount, int):

@@ -19,7 +19,7 @@ from commonweal.ledger.export.hledger_journal import to_hledger
 from commonweal.ledger.export.journal import client_of, read_journal
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.sql.tables import entries, postings
-from commonweal.ledger.store import Store
+from commonweal.ledger.store import BEFORE_ALL, Store
 from commonweal.statement import amount_text, csv_text
 
 _HEADINGS = ("entry", "at", "kind", "round", "account", "client", "amount", "currency", "text")
@@ -81,13 +81,13 @@ def _copy_rows(store: Store, file: Path) -> None:
         connection.execute("PRAGMA foreign_keys = OFF")  # postings without an entry are for the auditor to find
         connection.executemany(
             f"INSERT INTO {entries.name} (number, content, hash, signature) VALUES (?, ?, ?, ?)",
-            ((entry.number, entry.content, entry.hash, entry.signature) for entry in reading.entries()),
+            ((entry.number, entry.content, entry.hash, entry.signature) for entry in reading.entries(after=BEFORE_ALL)),
         )
         connection.executemany(
             f"INSERT INTO {postings.name} (entry, position, account, amount) VALUES (?, ?, ?, ?)",
             (
                 (stored.entry, stored.position, stored.posting.account, stored.posting.amount)
-                for stored in reading.postings()
+                for stored in reading.postings(after=BEFORE_ALL)
             ),
         )
 

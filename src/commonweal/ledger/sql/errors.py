@@ -51,11 +51,18 @@ def told_plainly(location: str) -> Iterator[None]:
 
 
 def _sentence(error: SQLAlchemyError, location: str) -> InputError:
-    said = str(error.orig if isinstance(error, DBAPIError) and error.orig is not None else error)
+    said = _words(error)
     for words, rule, way_out in _COMPLAINTS:
         if any(word in said for word in words):
             return InputError(f"{rule}, got {_short(said)} for {location!r}; {way_out}")
     return InputError(f"the ledger's database must work, got {_short(said)} for {location!r}; nothing was entered")
+
+
+def _words(error: SQLAlchemyError) -> str:
+    """What the database says; PostgreSQL's driver gives its message among a dozen fields."""
+    original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    fields = original.args[0] if original.args else None
+    return f"{fields['M']} ({fields.get('C', '')})" if isinstance(fields, dict) and "M" in fields else str(original)
 
 
 def _short(said: str) -> str:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, func, insert, inspect, select, text, tuple_
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.engine import URL
 
 from commonweal.errors import InputError
 from commonweal.ledger.entries import Posting, StoredEntry
 from commonweal.ledger.sql.errors import told_plainly
+from commonweal.ledger.sql.location import driver_arguments, shown, url_of
 from commonweal.ledger.sql.tables import REVISION, VERSION_TABLE, entries, postings
 from commonweal.ledger.store import StoredPosting
 
@@ -24,13 +24,14 @@ _LAST_POSITION = 2**31 - 1  # in an entry: no posting comes after
 
 def open_store(location: str, *, create: bool = False) -> SqlStore:
     """The store at a path or a database URL; with `create` its tables are made where there are none."""
-    url = _url(location)
-    shown = _shown(url, location)
+    url = url_of(location)
     file = url.database if url.get_backend_name() == "sqlite" else None
     if file and not create and not file.startswith("file:") and not Path(file).exists():  # SQLite would make it
-        raise InputError(f"a ledger must exist to be read, got no file {file!r}; type commonweal ledger init {shown}")
+        raise InputError(
+            f"a ledger must exist to be read, got no file {file!r}; type commonweal ledger init {shown(location)}"
+        )
     is_new = bool(file) and not Path(str(file)).exists()
-    store = SqlStore(_engine(url), shown)
+    store = SqlStore(_engine(url), shown(location))
     try:
         store.check_schema(create=create)
     except BaseException:
@@ -44,10 +45,10 @@ def open_store(location: str, *, create: bool = False) -> SqlStore:
 
 def has_book(location: str) -> bool:
     """Whether there is a book at a path or database URL; what cannot be reached or read is refused."""
-    url = _url(location)
+    url = url_of(location)
     if url.get_backend_name() == "sqlite" and url.database and not Path(url.database).exists():
         return False
-    store = SqlStore(_engine(url), _shown(url, location))
+    store = SqlStore(_engine(url), shown(location))
     try:
         return store.revision() is not None
     finally:
@@ -168,30 +169,10 @@ class SqlRows:
             after = tuple(page[-1])[: len(after)]
 
 
-def _url(location: str) -> URL:
-    if "://" not in location:
-        return URL.create("sqlite", database=location)
-    try:
-        url = make_url(location)
-        backend = url.get_backend_name()
-    except (ArgumentError, NoSuchModuleError):
-        backend = None
-    if backend not in ("sqlite", "postgresql", "postgres"):
-        raise InputError(
-            f"a ledger is a path or a URL of SQLite or PostgreSQL, got one that starts with "
-            f"{location.partition('://')[0]!r}; write e.g. book.db or postgresql://user@host/name"
-        )
-    return url.set(drivername="postgresql+pg8000") if backend != "sqlite" else url
-
-
-def _shown(url: URL, location: str) -> str:
-    """For people: no password in it."""
-    return url.render_as_string(hide_password=True) if "://" in location else location
-
-
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "postgresql":
-        return create_engine(url)
+        plain, arguments = driver_arguments(url)
+        return create_engine(plain, connect_args=arguments)
     engine = create_engine(url, connect_args={"timeout": _WAIT_FOR_A_WRITER})
 
     @event.listens_for(engine, "connect")
