@@ -101,12 +101,12 @@ def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]]) -> No
     texts = [statement.book, statement.name, statement.client, statement.currency, statement.settlement, statement.at]
     texts += [statement.head, "" if statement.client_key is None else statement.client_key]
     texts += [text for line in statement.lines for text in (line.at, line.text)]
-    texts += [text for rotation in rotations for text in (rotation["content"], rotation["signature"])]
+    proofs = [text for rotation in rotations for text in (rotation["content"], rotation["signature"])]
     counts = [statement.minor_digits, *(line.entry for line in statement.lines)]
     rows = [(line.profit, line.contribution, line.share, line.payoff, line.transfer) for line in statement.lines]
     figures = [value for row in rows for value in row if value is not None]
     if not (
-        all(isinstance(text, str) for text in texts)
+        all(isinstance(text, str) for text in (*texts, *proofs))
         and all(text.isprintable() for text in texts)  # nothing of it shall command a terminal
         and all(isinstance(count, int) for count in counts)
         and all(isinstance(figure, int | float) for figure in figures)
