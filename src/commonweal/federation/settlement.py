@@ -40,7 +40,7 @@ class Treasury:
     ) -> None:
         self.location = location
         self._keys = keys
-        self._terms = Terms(name=name)
+        self.terms = Terms(name=name)  # of the book, should there be none yet
         self.has_opened = False  # a new book, with terms that nobody stated
         self._members = members
         self._sign = sign
@@ -65,7 +65,7 @@ class Treasury:
         """Enter a round; one that is settled already stays as it is. Members of whom it knows nothing were absent."""
         settled = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=sample_counts or {})
         if self._book is None and not has_book(self.location):
-            draft_round(settled, "", self._terms)  # a round that no book would take opens none
+            draft_round(settled, "", self.terms)  # a round that no book would take opens none
         book = self._opened()
         book.refresh()
         settled = replace(settled, record=replace(record, absent=_absent(record, book.state)))
@@ -91,7 +91,7 @@ class Treasury:
             is_new = next(reading.entries(), None) is None
         if is_new:
             try:
-                book = Book.start(store, self._terms, self._keys, clock=self._clock)
+                book = Book.start(store, self.terms, self._keys, clock=self._clock)
                 self.has_opened = True
                 return book
             except InputError:  # another process was quicker

@@ -15,6 +15,7 @@ both sides of a comparison. Each test closes the stores it was given.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -39,16 +40,16 @@ LETTERS = (
 LARGEST = 2**63 - 1  # what 64 bits hold: sums of many amounts of 10^15
 
 
-class StoreContract:
+class StoreContract(ABC):
     """What `Store` promises. A store need not hold NUL, which no name or content has."""
 
+    @abstractmethod
     def make_store(self) -> Store:
         """A new store that is empty."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reopen(self, store: Store) -> Store:
         """Another handle on the same data, as another process would have it."""
-        raise NotImplementedError
 
     def test_a_new_store_is_empty(self) -> None:
         with self._stores() as (store, other):

@@ -9,6 +9,7 @@ from commonweal.cli.ledger.options import key_directory
 from commonweal.cli.outcome import Outcome
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
+from commonweal.statement import amount_text
 
 
 def settle_outcome(outcome: Outcome, location: str, keys: Path | None, *, name: str) -> str:
@@ -34,7 +35,9 @@ def settle_outcome(outcome: Outcome, location: str, keys: Path | None, *, name: 
                 raise InputError(f"{error} (the rounds before {record.round_number} are settled)") from None
     fresh = [receipt.entry for receipt in receipts if receipt.fresh]
     known = len(receipts) - len(fresh)
-    said = ["new book opened in XTS, one unit of utility is 1000.00"] if treasury.has_opened else []
+    terms = treasury.terms
+    worth = amount_text(terms.worth, terms.minor_digits)
+    said = [f"new book opened in {terms.currency}, one unit of utility is {worth}"] if treasury.has_opened else []
     if fresh:
         entries = f"entries {fresh[0]} to {fresh[-1]}" if len(fresh) > 1 else f"entry {fresh[0]}"
         said.append(f"{len(fresh)} round{'s' * (len(fresh) > 1)} settled as {entries}")
