@@ -137,6 +137,12 @@ class RoundRecord:
     round_number: int
     decision: Decision
     absent: tuple[str, ...] = ()  # active, but without figures in this round
+    withdrawn: tuple[str, ...] = ()  # took part, and leave after it of their own accord
+
+    @property
+    def departed(self) -> tuple[str, ...]:
+        """Who is not active in the next round."""
+        return (*self.decision.eliminated, *self.withdrawn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +231,7 @@ class Chronicle:
     rules: Rules
     clients: tuple[str, ...]  # all that ever were members
     client_facts: Mapping[str, Mapping[str, str]]  # for people: source, samples a round, costs, defect
+    declared: tuple[str, ...]  # figures that are the clients' own word; all others were measured or follow
     round_count: int  # planned; fewer rounds were held if at most one client was left
     rounds: tuple[ChronicleRound, ...]
     tsw: tuple[Estimate, ...]  # after each round held
@@ -232,9 +239,16 @@ class Chronicle:
     tsfi_final_set: tuple[Estimate, ...]
     durations: Mapping[str, int]
     eliminated_after: Mapping[str, int | None]  # the round; None: never
+    withdrawn_after: Mapping[str, int]  # of those who left of their own accord
     total_payoffs: Mapping[str, Estimate]
     total_transfers: Mapping[str, Estimate]
     warnings: tuple[str, ...]  # sentences: rationality failed, node limit reached, ...
+
+    @property
+    def departed_after(self) -> dict[str, int]:
+        """The last round of everybody who left, let go or withdrawn."""
+        eliminated = {client: after for client, after in self.eliminated_after.items() if after is not None}
+        return eliminated | dict(self.withdrawn_after)
 
     @property
     def payments(self) -> tuple[tuple[int, str, str, float], ...]:

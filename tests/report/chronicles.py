@@ -143,6 +143,7 @@ def _summed_up(clients, held, round_count, rules, name, known_errors):
             client: {"source": "built-in digits", "samples a round": "100", "cost of a sample": "0.0002"}
             for client in clients
         },
+        declared=("sample_count",),
         round_count=round_count,
         rounds=tuple(held),
         tsw=tuple(Estimate(value=v, standard_error=error) for v in metrics.tsw(history)),
@@ -150,6 +151,7 @@ def _summed_up(clients, held, round_count, rules, name, known_errors):
         tsfi_final_set=tuple(Estimate(value=v, standard_error=error) for v in metrics.tsfi_final_set(history)),
         durations=metrics.durations(history),
         eliminated_after={client: left.get(client) for client in clients},
+        withdrawn_after={client: each.number for each in held for client in each.record.withdrawn},
         total_payoffs={c: Estimate(value=v, standard_error=error) for c, v in metrics.total_payoffs(history).items()},
         total_transfers={c: Estimate(value=v, standard_error=error) for c, v in transfers.items()},
         warnings=tuple(

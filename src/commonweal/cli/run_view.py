@@ -107,6 +107,13 @@ class RunView:
         return Group(self._bar, table)
 
 
+def _fate(chronicle: Chronicle, client: str) -> str:
+    if client in chronicle.withdrawn_after:
+        return f"[yellow]withdrew after round {chronicle.withdrawn_after[client]}[/]"
+    left = chronicle.eliminated_after[client]
+    return "[green]stayed[/]" if left is None else f"[red]let go after round {left}[/]"
+
+
 def show_summary(chronicle: Chronicle, written: list[Path], console: Console) -> None:
     """The outcome on standard output, the report's place last."""
     console.print(Text(chronicle.sentence, style="bold"), soft_wrap=True)
@@ -117,14 +124,13 @@ def show_summary(chronicle: Chronicle, written: list[Path], console: Console) ->
     table.add_column("fate", no_wrap=True)
     for client in chronicle.clients[:_CLIENTS_SHOWN]:
         last = next((held.clients[client] for held in reversed(chronicle.rounds) if client in held.clients), None)
-        left = chronicle.eliminated_after[client]
         table.add_row(
             escape(client),
             str(chronicle.durations[client]),
             "" if last is None else _plain(last.accuracy),
             _signed(chronicle.total_payoffs[client]),
             _signed(chronicle.total_transfers[client]),
-            "[green]stayed[/]" if left is None else f"[red]let go after round {left}[/]",
+            _fate(chronicle, client),
         )
     console.print(table)
     if len(chronicle.clients) > _CLIENTS_SHOWN:

@@ -23,7 +23,7 @@ from commonweal.federation.client_set import State
 from commonweal.federation.held_round import HeldRound, Measured
 from commonweal.records import Estimate, Event, Figures, RoundRecord, Rules
 
-FORMAT = "commonweal.checkpoint/1"
+FORMAT = "commonweal.checkpoint/2"
 
 
 def save_checkpoint(path: Path, *, identity: str, held: Sequence[HeldRound], state: State) -> None:
@@ -82,10 +82,13 @@ def _to_document(held: HeldRound) -> dict[str, Any]:
         "figures": asdict(decision.figures),
         "grace": decision.grace,
         "absent": held.record.absent,
+        "withdrawn": held.record.withdrawn,
         "measured": {client: asdict(measured) for client, measured in held.measured.items()},
         "iteration_accuracies": held.iteration_accuracies,
         "coalition_values": [[coalition, asdict(value)] for coalition, value in held.coalition_values],
         "events": [asdict(event) for event in held.events],
+        "signatures": dict(held.signatures),
+        "withdrawals": dict(held.withdrawals),
     }
 
 
@@ -94,13 +97,20 @@ def _from_document(
 ) -> HeldRound:
     decision = decide_figures(Figures(**document["figures"]), rules, grace=document["grace"])
     return HeldRound(
-        record=RoundRecord(round_number=document["round_number"], decision=decision, absent=tuple(document["absent"])),
+        record=RoundRecord(
+            round_number=document["round_number"],
+            decision=decision,
+            absent=tuple(document["absent"]),
+            withdrawn=tuple(document["withdrawn"]),
+        ),
         measured={client: _measured(given) for client, given in document["measured"].items()},
         iteration_accuracies=tuple(document["iteration_accuracies"]),
         coalition_values=tuple(
             (tuple(coalition), Estimate(**value)) for coalition, value in document["coalition_values"]
         ),
         events=tuple(Event(**event) for event in document["events"]),
+        signatures=document["signatures"],
+        withdrawals=document["withdrawals"],
         profit_draws=profit_draws,
         contribution_draws=contribution_draws,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,17 +27,16 @@ from commonweal.records import (
     History,
     RoundRecord,
 )
-from commonweal.scenario.description import client_facts, settings
-from commonweal.scenario.document import to_document
-from commonweal.scenario.spec import Scenario
+from commonweal.scenario.description import Description
+from commonweal.scenario.spec import Plan
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 
 PATH_LIMIT = 1000  # breakpoints of a round's μ path; beyond, no ranges are shown
 
 
-def write_chronicle(scenario: Scenario, held: Sequence[HeldRound]) -> Chronicle:
+def write_chronicle(plan: Plan, description: Description, held: Sequence[HeldRound]) -> Chronicle:
     """All that a reader is shown of the rounds held so far."""
-    history = History(clients=scenario.client_names, rounds=tuple(held_round.record for held_round in held))
+    history = History(clients=plan.client_names, rounds=tuple(held_round.record for held_round in held))
     divisions = [_Divisions(held_round) for held_round in held]
     of_history = (metrics.tsw, metrics.tsfi, metrics.tsfi_final_set)
     drawn = (_drawn_history(history, divisions, draw) for draw in range(DRAW_COUNT))  # one at a time: they are large
@@ -51,21 +50,23 @@ def write_chronicle(scenario: Scenario, held: Sequence[HeldRound]) -> Chronicle:
         client: record.round_number for record in history.rounds for client in record.decision.eliminated
     }
     return Chronicle(
-        name=scenario.name,
-        description=scenario.description,
-        sentence=outcome_sentence(history, scenario.round_count, eliminated_after),
-        settings=settings(scenario),
-        scenario=to_document(scenario),
-        rules=scenario.mechanism.rules,
+        name=plan.name,
+        description=plan.description,
+        sentence=outcome_sentence(history, plan.round_count, eliminated_after),
+        settings=description.settings,
+        scenario=description.document,
+        rules=plan.mechanism.rules,
         clients=history.clients,
-        client_facts=client_facts(scenario),
-        round_count=scenario.round_count,
+        client_facts=description.client_facts,
+        declared=description.declared,
+        round_count=plan.round_count,
         rounds=tuple(_round(held_round, division) for held_round, division in zip(held, divisions, strict=True)),
         tsw=tsw,
         tsfi=tsfi,
         tsfi_final_set=tsfi_final_set,
         durations=metrics.durations(history),
         eliminated_after=eliminated_after,
+        withdrawn_after=withdrawn_after(history),
         total_payoffs=_totals(history.clients, divisions, "payoffs"),
         total_transfers=_totals(history.clients, divisions, "transfers"),
         warnings=tuple(
@@ -79,13 +80,12 @@ def write_chronicle(scenario: Scenario, held: Sequence[HeldRound]) -> Chronicle:
 def outcome_sentence(history: History, round_count: int, eliminated_after: dict[str, int | None]) -> str:
     """What became of the federation, in one sentence."""
     held_count = len(history.rounds)
-    stayed = [client for client in history.clients if eliminated_after[client] is None]
-    departures = [
-        f"{_listed(list(record.decision.eliminated))} after round {record.round_number}"
-        for record in history.rounds
-        if record.decision.eliminated
-    ]
-    who = f" (let go: {'; '.join(departures)})" if departures else ""
+    withdrawn = withdrawn_after(history)
+    stayed = [client for client in history.clients if eliminated_after[client] is None and client not in withdrawn]
+    let_go = _departures(history, lambda record: record.decision.eliminated)
+    gone = _departures(history, lambda record: record.withdrawn)
+    told = [f"let go: {let_go}"] * bool(let_go) + [f"withdrawn: {gone}"] * bool(gone)
+    who = f" ({'; '.join(told)})" if told else ""
     welfare = metrics.tsw(history)[-1] if held_count else 0.0
     moved = math.fsum(
         amount for record in history.rounds for amount in record.decision.transfers.values() if amount > 0
@@ -99,6 +99,18 @@ def outcome_sentence(history: History, round_count: int, eliminated_after: dict[
         f"The federation {ended}, {len(stayed)} of {len(history.clients)} clients stayed to the end{who}; "
         f"its welfare came to {welfare:+.4g} and {moved:.4g} changed hands."
     )
+
+
+def withdrawn_after(history: History) -> dict[str, int]:
+    """Who left of its own accord, and after which round."""
+    return {client: record.round_number for record in history.rounds for client in record.withdrawn}
+
+
+def _departures(history: History, who: Callable[[RoundRecord], tuple[str, ...]]) -> str:
+    parts = [
+        f"{_listed(list(who(record)))} after round {record.round_number}" for record in history.rounds if who(record)
+    ]
+    return "; ".join(parts)
 
 
 class _Divisions:

@@ -7,7 +7,7 @@ never pass through here: the set keeps them, and the conductor names them by the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +30,7 @@ class Opening:
     training_count: int
     validation_count: int
     scores: Scores
+    withdrawal: str | None = None  # its signed notice: it leaves after this round
     events: tuple[Event, ...] = ()
 
 
@@ -50,7 +51,8 @@ class Report:
     previous_accuracy: float
     utility: float | None = None
     cost: float | None = None
-    events: tuple[Event, ...] = field(default=())
+    signature: str | None = None  # under the report, where the client signs for itself
+    events: tuple[Event, ...] = ()
 
 
 class ClientSet(Protocol):
@@ -78,8 +80,11 @@ class ClientSet(Protocol):
         """Ask for profits, measured with the adopted model."""
         ...
 
-    def close_round(self, record: RoundRecord) -> None:
-        """Tell the decision; the eliminated get no further model."""
+    def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
+        """Tell the decision; whoever leaves gets no further model.
+
+        Returns why anybody was absent, where that is known.
+        """
         ...
 
     def save(self) -> State:

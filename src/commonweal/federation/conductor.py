@@ -21,7 +21,7 @@ from commonweal.federation.early_stopping import has_settled
 from commonweal.federation.held_round import HeldRound, Measured
 from commonweal.federation.round_valuation import RoundValuation, value_round
 from commonweal.records import Estimate, Figures, RoundRecord
-from commonweal.scenario.spec import Scenario
+from commonweal.scenario.spec import Plan
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 
 Answer = TypeVar("Answer")
@@ -40,25 +40,25 @@ Watch = Callable[[Progress], None]
 
 
 def conduct(
-    clients: ClientSet, scenario: Scenario, *, held: Sequence[HeldRound] = (), watch: Watch | None = None
+    clients: ClientSet, plan: Plan, *, held: Sequence[HeldRound] = (), watch: Watch | None = None
 ) -> Iterator[HeldRound]:
     """Hold the rounds that follow those held before, one at a time, until the last or fewer than two clients."""
-    active = list(scenario.client_names)
+    active = list(plan.client_names)
     for earlier in held:
-        active = [client for client in active if client not in earlier.record.decision.eliminated]
-    for round_number in range(len(held) + 1, scenario.round_count + 1):
+        active = [client for client in active if client not in earlier.record.departed]
+    for round_number in range(len(held) + 1, plan.round_count + 1):
         if len(active) < 2:
             return
-        held_round = hold_round(clients, scenario, round_number, active, watch=watch)
-        active = [client for client in active if client not in held_round.record.decision.eliminated]
+        held_round = hold_round(clients, plan, round_number, active, watch=watch)
+        active = [client for client in active if client not in held_round.record.departed]
         yield held_round
 
 
 def hold_round(
-    clients: ClientSet, scenario: Scenario, round_number: int, active: Sequence[str], *, watch: Watch | None = None
+    clients: ClientSet, plan: Plan, round_number: int, active: Sequence[str], *, watch: Watch | None = None
 ) -> HeldRound:
     """Hold one round with the clients that are active in it."""
-    return _Round(clients, scenario, round_number, active, watch).hold()
+    return _Round(clients, plan, round_number, active, watch).hold()
 
 
 class _LostError(Exception):
@@ -68,11 +68,9 @@ class _LostError(Exception):
 class _Round:
     """One round while it is held."""
 
-    def __init__(
-        self, clients: ClientSet, scenario: Scenario, number: int, active: Sequence[str], watch: Watch | None
-    ) -> None:
+    def __init__(self, clients: ClientSet, plan: Plan, number: int, active: Sequence[str], watch: Watch | None) -> None:
         self._clients = clients
-        self._scenario = scenario
+        self._plan = plan
         self._number = number
         self._active = tuple(active)
         self._present = list(active)
@@ -84,22 +82,27 @@ class _Round:
         openings = self._open()
         accuracies = [self._accuracies(frozenset())]
         self._tell(0, accuracies[-1])
-        for iteration in range(1, self._scenario.learning.iteration_limit + 1):
+        for iteration in range(1, self._plan.learning.iteration_limit + 1):
             self._train(iteration)
             accuracies.append(self._until_all_answer(lambda: self._accuracies(frozenset(self._present))))
             self._tell(iteration, accuracies[-1])
-            if has_settled(accuracies[-2], accuracies[-1], self._scenario.learning.stop_below):
+            if has_settled(accuracies[-2], accuracies[-1], self._plan.learning.stop_below):
                 break
         valuation, reports = self._until_all_answer(lambda: self._value(openings))
-        record = self._decide(valuation, reports)
-        self._clients.close_round(record)
+        record = self._decide(openings, valuation, reports)
+        absences = self._clients.close_round(record)
         accuracies[-1] = {client: valuation.accuracies[client].value for client in self._present}
         return HeldRound(
             record=record,
             measured={c: self._measured(c, openings[c], reports[c], valuation) for c in self._present},
             iteration_accuracies=tuple({c: row[c] for c in self._present} for row in accuracies),
             coalition_values=valuation.coalition_values,
-            events=tuple(event for c in self._present for event in (*openings[c].events, *reports[c].events)),
+            events=(
+                *(event for c in self._present for event in (*openings[c].events, *reports[c].events)),
+                *absences,
+            ),
+            signatures={c: signature for c in self._present if (signature := reports[c].signature) is not None},
+            withdrawals={c: notice for c in record.withdrawn if (notice := openings[c].withdrawal) is not None},
             profit_draws=np.array([_profit_draws(reports[c]) for c in self._present]),
             contribution_draws=np.array([valuation.contribution_draws[c] for c in self._present]),
         )
@@ -127,7 +130,7 @@ class _Round:
     def _value(self, openings: Mapping[str, Opening]) -> tuple[RoundValuation, Mapping[str, Report]]:
         valuation = value_round(
             self._present,
-            self._scenario,
+            self._plan,
             round_number=self._number,
             scores=self._coalition_scores,
             sample_counts={client: openings[client].sample_count for client in self._present},
@@ -136,18 +139,22 @@ class _Round:
         self._keep_all(reports)
         return valuation, reports
 
-    def _decide(self, valuation: RoundValuation, reports: Mapping[str, Report]) -> RoundRecord:
+    def _decide(
+        self, openings: Mapping[str, Opening], valuation: RoundValuation, reports: Mapping[str, Report]
+    ) -> RoundRecord:
         costs = {client: cost for client in self._present if (cost := reports[client].cost) is not None}
         figures = Figures(
             profits={client: reports[client].profit for client in self._present},
             contributions={client: valuation.contributions[client] for client in self._present},
             costs=costs if len(costs) == len(self._present) else None,
         )
-        mechanism = self._scenario.mechanism
+        mechanism = self._plan.mechanism
+        decision = decide_figures(figures, mechanism.rules, grace=self._number <= mechanism.grace_rounds)
         return RoundRecord(
             round_number=self._number,
-            decision=decide_figures(figures, mechanism.rules, grace=self._number <= mechanism.grace_rounds),
+            decision=decision,
             absent=tuple(client for client in self._active if client not in self._present),
+            withdrawn=tuple(client for client in decision.retained if openings[client].withdrawal is not None),
         )
 
     def _measured(self, client: str, opening: Opening, report: Report, valuation: RoundValuation) -> Measured:

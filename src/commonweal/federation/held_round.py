@@ -36,5 +36,7 @@ class HeldRound:
     iteration_accuracies: tuple[Mapping[str, float], ...]  # of the incoming model, then after each iteration
     coalition_values: tuple[tuple[tuple[str, ...], Estimate], ...]
     events: tuple[Event, ...]
+    signatures: Mapping[str, str]  # under the clients' reports, where they sign for themselves
+    withdrawals: Mapping[str, str]  # signed notices of those who leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 
 from commonweal.federation.client_set import Coalition, Scores
 from commonweal.records import Estimate
-from commonweal.scenario.spec import Scenario
+from commonweal.scenario.spec import Plan
 from commonweal.seeds import stream
 from commonweal.valuation import Contributions, estimate_shapley, marginal, quantity, shapley
 from commonweal.valuation.bootstrap import (
@@ -44,17 +44,17 @@ class RoundValuation:
 
 def value_round(
     clients: Sequence[str],
-    scenario: Scenario,
+    plan: Plan,
     *,
     round_number: int,
     scores: CoalitionScores,
     sample_counts: Mapping[str, int],
 ) -> RoundValuation:
-    """Value the round of the clients present by the scenario's contribution measure."""
-    values = _Values(clients, scenario.seed, scores)
+    """Value the round of the clients present by the plan's contribution measure."""
+    values = _Values(clients, plan.seed, scores)
     everyone = frozenset(clients)
-    values.fetch([frozenset(), everyone, *_known_in_advance(clients, scenario)])
-    contributions, draws = _measure(clients, scenario, round_number, values, sample_counts)
+    values.fetch([frozenset(), everyone, *_known_in_advance(clients, plan)])
+    contributions, draws = _measure(clients, plan, round_number, values, sample_counts)
     return RoundValuation(
         contributions=contributions.values,
         contribution_errors={
@@ -67,11 +67,11 @@ def value_round(
     )
 
 
-def _known_in_advance(clients: Sequence[str], scenario: Scenario) -> list[Coalition]:
+def _known_in_advance(clients: Sequence[str], plan: Plan) -> list[Coalition]:
     everyone = frozenset(clients)
-    if scenario.mechanism.measure == "marginal":
+    if plan.mechanism.measure == "marginal":
         return [everyone - {client} for client in clients]
-    if scenario.mechanism.measure == "shapley":
+    if plan.mechanism.measure == "shapley":
         names = np.array(clients, dtype=object)
         return [frozenset(names[row > 0]) for row in all_coalitions(len(clients))]
     return []
@@ -79,12 +79,12 @@ def _known_in_advance(clients: Sequence[str], scenario: Scenario) -> list[Coalit
 
 def _measure(
     clients: Sequence[str],
-    scenario: Scenario,
+    plan: Plan,
     round_number: int,
     values: _Values,
     sample_counts: Mapping[str, int],
 ) -> tuple[Contributions, dict[str, Draws]]:
-    measure = scenario.mechanism.measure
+    measure = plan.mechanism.measure
     if measure == "quantity":
         counted = quantity(clients, sample_counts)
         return counted, {client: np.full(DRAW_COUNT, value) for client, value in counted.values.items()}
@@ -92,12 +92,12 @@ def _measure(
         return marginal(clients, values), marginal_draws(clients, values.draws)
     if measure == "shapley":
         return shapley(clients, values), shapley_draws(clients, values.draws)
-    assert scenario.mechanism.evaluation_limit is not None, "the scenario is validated"
+    assert plan.mechanism.evaluation_limit is not None, "the plan is validated"
     estimated = estimate_shapley(
         clients,
         values,
-        evaluation_limit=scenario.mechanism.evaluation_limit,
-        seed=stream(scenario.seed, "shapley", round_number),
+        evaluation_limit=plan.mechanism.evaluation_limit,
+        seed=stream(plan.seed, "shapley", round_number),
         method=measure,
     )
     # The draws show the spread of the fit to the coalitions at hand; they are moved onto the estimate, and the error of
@@ -108,7 +108,7 @@ def _measure(
         own = estimated.standard_errors[client]
         spread = draws[client].copy()
         if math.isfinite(own):
-            spread += own * stream(scenario.seed, "estimator", client, round_number).standard_normal(DRAW_COUNT)
+            spread += own * stream(plan.seed, "estimator", client, round_number).standard_normal(DRAW_COUNT)
         return np.asarray(estimated.values[client] + spread - spread.mean())
 
     return estimated, {client: moved(client) for client in clients}

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from commonweal.scenario.spec import ModelName
+from commonweal.seeds import stream_number
 
 CLASS_COUNT = 10
 NORM_EPSILON = 1e-5
@@ -133,3 +134,8 @@ class Layout:
         for part in (*self.scales, *self.variances):
             part.of(vector).fill_(1.0)
         return vector.to(dtype)
+
+
+def initial_model(layout: Layout, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The untrained model of a federation with this seed."""
+    return layout.initial(torch.Generator().manual_seed(stream_number(seed, "initial model") % 2**63), dtype)

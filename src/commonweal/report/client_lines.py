@@ -39,7 +39,7 @@ def lines_by_client(
     """Bands are ± one standard error; a cross marks where a client left."""
     styles = client_styles(chronicle.clients)
     lines = {
-        client: _Line(points=points[client], style=styles[client], left=chronicle.eliminated_after[client] is not None)
+        client: _Line(points=points[client], style=styles[client], left=client in chronicle.departed_after)
         for client in chronicle.clients
         if points[client]  # one that was never present has no line
     }

@@ -19,6 +19,8 @@ def anchor(chronicle: Chronicle, client: str) -> str:
 
 
 def fate(chronicle: Chronicle, client: str) -> str:
+    if client in chronicle.withdrawn_after:
+        return f"withdrew after round {chronicle.withdrawn_after[client]}"
     left = chronicle.eliminated_after[client]
     return "stayed to the end" if left is None else f"left after round {left}"
 

@@ -50,7 +50,7 @@ def durations(chronicle: Chronicle, width: float) -> Figure:
     figure = new_figure(width, 21.0 * len(chronicle.clients) + 34)
     axes = figure.subplots()
     for row, client in enumerate(chronicle.clients):
-        rounds, left = chronicle.durations[client], chronicle.eliminated_after[client]
+        rounds, left = chronicle.durations[client], chronicle.departed_after.get(client)
         colour = styles[client].colour
         axes.barh(row, rounds, height=0.62, color=PAPER, linewidth=0)  # so that the grid does not shine through
         axes.barh(row, rounds, height=0.62, color=colour, alpha=0.38 if left else 1.0, linewidth=0)

@@ -34,7 +34,7 @@ def warnings_box(chronicle: Chronicle) -> str:
 
 def key_numbers(chronicle: Chronicle) -> str:
     """What a reader asks first."""
-    stayed = sum(left is None for left in chronicle.eliminated_after.values())
+    stayed = len(chronicle.clients) - len(chronicle.departed_after)
     moved = math.fsum(amount for *_, amount in chronicle.payments)
     held = len(chronicle.rounds)
     tsw = with_error(chronicle.tsw[-1], decimals=decimals_for((chronicle.tsw[-1].value,)), signed=True)
@@ -219,6 +219,7 @@ def settings_list(chronicle: Chronicle) -> str:
         {
             **chronicle.settings,
             "liability cap": cap,
+            "clients' own word": ", ".join(name.replace("_", " ") for name in chronicle.declared),
         },
         "facts settings",
     )

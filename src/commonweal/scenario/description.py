@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from commonweal.scenario.spec import ClientSpec, Duplicates, LabelNoise, Noised, Scaled, Scenario, Untrained
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from commonweal.scenario.document import to_document
+from commonweal.scenario.spec import ClientSpec, Duplicates, LabelNoise, Noised, Plan, Scaled, Scenario, Untrained
 
 _MEASURES = {
     "quantity": "quantity: new samples",
@@ -11,21 +15,53 @@ _MEASURES = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What a reader is told of a federation beside its rounds."""
+
+    settings: Mapping[str, str]
+    client_facts: Mapping[str, Mapping[str, str]]
+    document: Mapping[str, object]  # all that was set, for programs
+    declared: tuple[str, ...]  # figures that are the clients' own word
+
+
+def describe(scenario: Scenario) -> Description:
+    """A simulated client declares how many samples are new, and may lie; everything else is measured."""
+    return Description(
+        settings=settings(scenario),
+        client_facts={client.name: _facts(client) for client in scenario.clients},
+        document=to_document(scenario),
+        declared=("sample_count",),
+    )
+
+
 def settings(scenario: Scenario) -> dict[str, str]:
     """What was run."""
-    learning, mechanism = scenario.learning, scenario.mechanism
+    learning = scenario.learning
+    of_learning = {
+        "algorithm": learning.algorithm,
+        "model": learning.model,
+        "learning rate": f"{learning.learning_rate:g}",
+        "batch size": str(learning.batch_size),
+    }
+    described = plan_settings(scenario, of_learning)
+    if scenario.data.label_skew is not None:
+        described["label skew"] = f"Dirichlet({scenario.data.label_skew:g})"
+    return described
+
+
+def plan_settings(plan: Plan, of_learning: Mapping[str, str]) -> dict[str, str]:
+    """What any federation is run by, and what is known of its learning."""
+    mechanism = plan.mechanism
     described = {
         "leniency mu": f"{mechanism.rules.mu:g}",
         "contribution": _MEASURES.get(mechanism.measure, f"Shapley value, estimated ({mechanism.measure})"),
         "contribution rule": mechanism.rules.contribution_rule,
         "loss rule": mechanism.rules.loss_rule,
-        "algorithm": learning.algorithm,
-        "model": learning.model,
-        "learning rate": f"{learning.learning_rate:g}",
-        "batch size": str(learning.batch_size),
-        "iterations a round": f"at most {learning.iteration_limit}",
-        "rounds": str(scenario.round_count),
-        "seed": str(scenario.seed),
+        **of_learning,
+        "iterations a round": f"at most {plan.learning.iteration_limit}",
+        "rounds": str(plan.round_count),
+        "seed": str(plan.seed),
     }
     if mechanism.evaluation_limit is not None:
         described["coalition models a round"] = f"at most {mechanism.evaluation_limit}"
@@ -33,14 +69,7 @@ def settings(scenario: Scenario) -> dict[str, str]:
         described["liability cap"] = f"{mechanism.rules.liability_cap:g}"
     if mechanism.grace_rounds:
         described["grace rounds"] = str(mechanism.grace_rounds)
-    if scenario.data.label_skew is not None:
-        described["label skew"] = f"Dirichlet({scenario.data.label_skew:g})"
     return described
-
-
-def client_facts(scenario: Scenario) -> dict[str, dict[str, str]]:
-    """What each client is."""
-    return {client.name: _facts(client) for client in scenario.clients}
 
 
 def _facts(client: ClientSpec) -> dict[str, str]:

@@ -6,7 +6,7 @@ Amounts are in units of utility; a step is one mini-batch of local training.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from commonweal.records import Rules
 
@@ -98,6 +98,34 @@ class MechanismSpec:
     grace_rounds: int = 0
     measure: MeasureName = "marginal"
     evaluation_limit: int | None = None  # coalition models a round, of the sampled measures alone
+
+
+class Stopping(Protocol):
+    """When a round has learned enough."""
+
+    @property
+    def iteration_limit(self) -> int: ...
+    @property
+    def stop_below(self) -> float: ...
+
+
+class Plan(Protocol):
+    """What a conductor must know of a federation; how its clients learn, and from what, is theirs to know."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def round_count(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def client_names(self) -> tuple[str, ...]: ...
+    @property
+    def mechanism(self) -> MechanismSpec: ...
+    @property
+    def learning(self) -> Stopping: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

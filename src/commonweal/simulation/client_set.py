@@ -19,18 +19,14 @@ import torch
 from torch import Tensor
 
 from commonweal.data.holdings import Holdings
-from commonweal.errors import InputError
 from commonweal.federation.client_set import Coalition, Opening, Report, Scores, State, Training
 from commonweal.learning.aggregation import average
 from commonweal.learning.algorithms import LocalResult, make_algorithm
-from commonweal.learning.batches import make_epochs
 from commonweal.learning.fast import FastLearner
-from commonweal.learning.free_riding import FreeRide, pretended_model
-from commonweal.learning.learner import Correction
-from commonweal.learning.models import ARCHITECTURES, Layout
+from commonweal.learning.local_training import LocalTraining
+from commonweal.learning.models import ARCHITECTURES, Layout, initial_model
 from commonweal.records import Event, RoundRecord
 from commonweal.scenario.spec import Scenario
-from commonweal.seeds import stream, stream_number
 from commonweal.simulation.member import Member
 
 Task = TypeVar("Task")
@@ -48,13 +44,19 @@ class InProcessClients:
         worker_count: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self._layout = layout = Layout(ARCHITECTURES[scenario.learning.model], holdings.image_shape)
+        layout = Layout(ARCHITECTURES[scenario.learning.model], holdings.image_shape)
         self._scenario = scenario
         self._holdings = holdings
         self._learner = FastLearner(layout)
         self._algorithm = make_algorithm(scenario.learning, layout)
-        generator = torch.Generator().manual_seed(stream_number(scenario.seed, "initial model") % 2**63)
-        self._shared = layout.initial(generator, dtype)
+        self._training = LocalTraining(
+            learning=scenario.learning,
+            layout=layout,
+            algorithm=self._algorithm,
+            learner=self._learner,
+            seed=scenario.seed,
+        )
+        self._shared = initial_model(layout, scenario.seed, dtype)
         self._members = {
             spec.name: Member.start(spec, self._algorithm.first_memory(self._shared), holdings.image_shape, dtype)
             for spec in scenario.clients
@@ -113,14 +115,15 @@ class InProcessClients:
             for client in clients
         }
 
-    def close_round(self, record: RoundRecord) -> None:
+    def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
         for client, member in self._members.items():
             if client in record.decision.figures.profits:
                 member.previous_scores = member.known_scores = self._scores[self._adopted, client]
             else:
                 member.known_scores = np.empty(0)  # absent: it has not seen the round's model
-        for client in record.decision.eliminated:
+        for client in record.departed:
             del self._members[client]
+        return ()
 
     def save(self) -> State:
         state = {"shared": self._shared.numpy()}
@@ -173,31 +176,18 @@ class InProcessClients:
         )
 
     def _train(self, client: str, round_number: int, iteration: int, served: Tensor) -> tuple[LocalResult, Training]:
-        member, learning = self._members[client], self._scenario.learning
-        key = (client, round_number, iteration)
-        step_count, loss = 0, 0.0
-
-        def descend(start: Tensor, correction: Correction | None = None) -> tuple[Tensor, int]:
-            nonlocal step_count, loss
-            if isinstance(member.spec.defect, FreeRide):
-                noise = stream(self._scenario.seed, "free rider", *key)
-                return pretended_model(start, self._layout.weights, member.spec.defect, noise), 0
-            order = stream(self._scenario.seed, "batches", *key)
-            epochs = make_epochs(len(member.training_labels), learning.batch_size, learning.local_epochs, order)
-            model, loss = self._learner.train(
-                start, member.training_images, member.training_labels, epochs, learning.learning_rate, correction
-            )
-            step_count = sum(map(len, epochs))
-            return model, step_count
-
-        result = self._algorithm.local(self._shared, served, member.memory, descend)
-        # The extremes of a model are finite just if all of it is.
-        if not (np.isfinite(loss) and bool(torch.stack(torch.aminmax(result.model)).isfinite().all())):
-            raise InputError(
-                f"training must stay finite, got a loss of {loss} for client {client!r} in round {round_number}, "
-                f"iteration {iteration}: it diverged, and nothing of this round was settled; lower learning_rate "
-                f"(now {learning.learning_rate:g})"
-            )
+        member = self._members[client]
+        result, step_count, loss = self._training.run(
+            client,
+            round_number,
+            iteration,
+            shared=self._shared,
+            served=served,
+            memory=member.memory,
+            images=member.training_images,
+            labels=member.training_labels,
+            defect=member.spec.defect,
+        )
         return result, Training(step_count=step_count, loss=loss)
 
     def _aggregate(self, coalition: Coalition) -> Tensor:

@@ -15,6 +15,7 @@ from commonweal.federation.chronicle import write_chronicle
 from commonweal.federation.conductor import Watch, conduct
 from commonweal.federation.held_round import HeldRound
 from commonweal.records import Chronicle
+from commonweal.scenario.description import describe
 from commonweal.scenario.document import digest
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
@@ -57,7 +58,7 @@ def run_scenario(
             if checkpoint is not None:
                 save_checkpoint(checkpoint, identity=identity, held=held, state=clients.save())
             _tell(on_round, held_round)
-    return write_chronicle(scenario, held)
+    return write_chronicle(scenario, describe(scenario), held)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,16 @@ from commonweal.errors import InputError
 
 CoalitionValue = Callable[[frozenset[str]], float]
 """v(S): the value of the model made of the clients in S, in units of accuracy (or of any other measure)."""
+
+
+@runtime_checkable
+class Fetching(Protocol):
+    """A coalition value with a long way to its clients: it takes many coalitions along in one go."""
+
+    def fetch(self, coalitions: Sequence[frozenset[str]]) -> None:
+        """Find out the values of all of these; they are asked for right after."""
+        ...
+
 
 Members = NDArray[np.float64]
 """One coalition a row, one client a column: 1.0 where the client is in, else 0.0."""
@@ -76,9 +87,17 @@ class Game:
         return value
 
     def values(self, members: Members) -> NDArray[np.float64]:
-        """v of each row of `members`."""
-        coalitions = ([self.clients[i] for i in np.flatnonzero(row)] for row in members)
-        return np.array([self(frozenset(coalition)) for coalition in coalitions])
+        """v of each row of `members`; a function that can fetch many at once is asked to."""
+        coalitions = [frozenset(self.clients[i] for i in np.flatnonzero(row)) for row in members]
+        if isinstance(self._coalition_value, Fetching):
+            unknown = [coalition for coalition in dict.fromkeys(coalitions) if coalition not in self._known]
+            self._coalition_value.fetch(unknown if self.evaluation_limit is None else unknown[: self._left()])
+        return np.array([self(coalition) for coalition in coalitions])
+
+    def _left(self) -> int:
+        """How many more coalitions may be evaluated."""
+        assert self.evaluation_limit is not None
+        return max(self.evaluation_limit - self.evaluation_count, 0)
 
 
 def checked_clients(clients: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,67 @@
+"""A client's part of one iteration: local training, or what a free rider does instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from commonweal.errors import InputError
+from commonweal.learning.algorithms import Algorithm, LocalResult
+from commonweal.learning.batches import make_epochs
+from commonweal.learning.free_riding import FreeRide, pretended_model
+from commonweal.learning.learner import Correction, Learner
+from commonweal.learning.models import Layout
+from commonweal.scenario.spec import Defect, LearningSpec
+from commonweal.seeds import stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalTraining:
+    """How every client of a scenario trains."""
+
+    learning: LearningSpec
+    layout: Layout
+    algorithm: Algorithm
+    learner: Learner
+    seed: int
+
+    def run(
+        self,
+        client: str,
+        round_number: int,
+        iteration: int,
+        *,
+        shared: Tensor,
+        served: Tensor,
+        memory: Tensor,
+        images: Tensor,
+        labels: Tensor,
+        defect: Defect | None,
+    ) -> tuple[LocalResult, int, float]:
+        """What training left behind, its number of steps, and the mean loss. Batches follow from the seed alone."""
+        learning, key = self.learning, (client, round_number, iteration)
+        step_count, loss = 0, 0.0
+
+        def descend(start: Tensor, correction: Correction | None = None) -> tuple[Tensor, int]:
+            nonlocal step_count, loss
+            if isinstance(defect, FreeRide):
+                noise = stream(self.seed, "free rider", *key)
+                return pretended_model(start, self.layout.weights, defect, noise), 0
+            order = stream(self.seed, "batches", *key)
+            epochs = make_epochs(len(labels), learning.batch_size, learning.local_epochs, order)
+            model, loss = self.learner.train(start, images, labels, epochs, learning.learning_rate, correction)
+            step_count = sum(map(len, epochs))
+            return model, step_count
+
+        result = self.algorithm.local(shared, served, memory, descend)
+        # The extremes of a model are finite just if all of it is.
+        if not (np.isfinite(loss) and bool(torch.stack(torch.aminmax(result.model)).isfinite().all())):
+            raise InputError(
+                f"training must stay finite, got a loss of {loss} for client {client!r} in round {round_number}, "
+                f"iteration {iteration}: it diverged, and nothing of this round was settled; lower learning_rate "
+                f"(now {learning.learning_rate:g})"
+            )
+        return result, step_count, loss
