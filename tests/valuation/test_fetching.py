@@ -26,8 +26,9 @@ class Asked:
         return self.known[coalition]
 
 
-@pytest.mark.parametrize(("method", "most"), [("adaptive", 6), ("leverage", 3)])
+@pytest.mark.parametrize(("method", "most"), [("adaptive", 7), ("leverage", 3)])
 def test_batches_of_coalitions_are_asked_for_together(method, most):
+    """Adaptive batches are half as large as all before: 2, 10, 6, 9, 13, 20 and the last 4 of 64."""
     value = Asked()
     estimated = estimate_shapley(CLIENTS, value, evaluation_limit=64, seed=1, method=method)
     assert value.questions <= most
