@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from commonweal.errors import InputError
 from commonweal.experiments.shipped import shipped_names, shipped_text
-from commonweal.scenario.toml_file import SIZE_LIMIT, parse_scenario, read_scenario
+from commonweal.scenario.toml_file import parse_scenario, read_scenario
+from commonweal.scenario.toml_text import SIZE_LIMIT
 from tests.scenario.small import DEFAULTS, MECHANISM, SMALL, TOP, client, clients, in_table, top
 
 
