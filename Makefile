@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_INSTALLED := $(VENV)/.installed-simulation
+FLOWER_INSTALLED := $(VENV)/.installed-flower
 TEST_INSTALLED := $(VENV)/.installed-test
 BENCH_INSTALLED := $(VENV)/.installed-bench
 
-.PHONY: help demo test check bench pins clean
+.PHONY: help demo federation test check bench pins clean
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
 
 $(VENV)/.installed-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "commonweal needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
@@ -19,6 +20,9 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt
 
 demo: $(DEMO_INSTALLED) ## run a federation of five banks on built-in data, and report on it
 	$(BIN)/commonweal run quickstart --out out/demo --overwrite
+
+federation: $(FLOWER_INSTALLED) ## rehearse a federation on Flower on this machine: TLS, keys, a process for each member
+	$(BIN)/commonweal flower rehearse examples/digits --out out/federation --overwrite
 
 test: check ## lint, types, import rule and all tests
 	$(BIN)/python -m pytest -n auto --dist loadfile  # what a file's tests share is made once

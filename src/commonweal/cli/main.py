@@ -14,6 +14,7 @@ import typer
 from commonweal.cli.claims import claims_command
 from commonweal.cli.data import data_app
 from commonweal.cli.decide import decide_command
+from commonweal.cli.flower import flower_app
 from commonweal.cli.init import init_command
 from commonweal.cli.ledger import ledger_app
 from commonweal.cli.ledger.statement import verify_statement_command
@@ -52,6 +53,7 @@ app.command("claims")(claims_command)
 app.add_typer(ledger_app)
 app.command("verify-statement")(verify_statement_command)
 app.add_typer(data_app)
+app.add_typer(flower_app)
 app.command("init")(init_command)
 
 

@@ -1,0 +1,118 @@
+"""A federation's folder, copied for a rehearsal: nothing that a rehearsal does reaches the folder itself."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from commonweal.errors import InputError
+from commonweal.flower.federation_file import read_federation
+from commonweal.flower.member_file import read_member
+from commonweal.ledger.node_keys import NodeKey, node_public_pem, read_node_public_key
+from commonweal.scenario.toml_text import read_tables
+
+FEDERATION_FILE, MEMBER_FILE, MEMBERS, APP = "federation.toml", "member.toml", "members", "app"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsedMember:
+    """A member's files in the copy."""
+
+    name: str
+    file: Path  # its member.toml
+    private_key: Path
+    home: Path
+
+
+def federation_name(folder: Path) -> str:
+    """Of the federation in a folder."""
+    return str(_read_terms(folder).get("name", "")) or folder.resolve().name
+
+
+def copy_federation(folder: Path, copy: Path) -> tuple[RehearsedMember, ...]:
+    """Copy what a rehearsal needs into an empty folder, and make the keys that are missing there.
+
+    Homes of members stay behind: a rehearsal knows nothing of rounds that were held in earnest.
+    """
+    terms = _read_terms(folder)
+    if not (folder / APP / "pyproject.toml").is_file():
+        raise InputError(
+            f"a federation's folder must hold a Flower app, got no {APP}/pyproject.toml in {str(folder)!r}; "
+            "`commonweal flower new` makes such a folder"
+        )
+    shutil.copytree(folder / APP, copy / APP, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copyfile(folder / FEDERATION_FILE, copy / FEDERATION_FILE)
+    clients = terms.get("clients")
+    named = [one for one in clients if isinstance(one, dict)] if isinstance(clients, list) else []
+    members = tuple(_copy_member(client, folder, copy) for client in named)
+    try:
+        read_federation(copy / FEDERATION_FILE)  # what it says is checked before anything is started
+    except InputError as error:
+        raise InputError(str(error).replace(str(copy.resolve()), str(folder)).replace(str(copy), str(folder))) from None
+    return members
+
+
+def _copy_member(terms: Mapping[str, Any], folder: Path, copy: Path) -> RehearsedMember:
+    name, public_file = str(terms.get("name", "")), str(terms.get("key_file", ""))
+    if not name or name in (".", "..") or Path(name).name != name:
+        raise InputError(
+            f"a member of a rehearsal has a folder of its name, got the name {name!r}; choose one that can be a folder"
+        )
+    source, target = folder / MEMBERS / name, copy / MEMBERS / name
+    member = read_member(source / MEMBER_FILE)
+    if member.name != name:
+        raise InputError(
+            f"a member's file must name the member, got {member.name!r} in {str(source / MEMBER_FILE)!r}; write name = "
+            f"{name!r}"
+        )
+    home = _copied(member.home, source, target, f"home of {name!r}")
+    private_key = _copied(member.key_file, source, target, f"key_file of {name!r}")
+    public_key = _copied(folder / public_file, folder, copy, f"key_file of {name!r} in {FEDERATION_FILE}")
+    shutil.copytree(
+        source,
+        target,
+        ignore=lambda at, names: [one for one in names if (Path(at) / one).resolve() == member.home.resolve()],
+    )
+    if (folder / public_file).is_file() and not public_key.exists():
+        public_key.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / public_file, public_key)
+    _provide_keys(private_key, public_key)
+    return RehearsedMember(name=name, file=target / MEMBER_FILE, private_key=private_key, home=home)
+
+
+def _provide_keys(private_key: Path, public_key: Path) -> None:
+    """A member whose private key is elsewhere, as it should be, rehearses with a new one; so does who has none."""
+    if not private_key.exists():
+        for earlier in (public_key, private_key.with_name(f"{private_key.name}.pub")):
+            earlier.unlink(missing_ok=True)
+        private_key.parent.mkdir(parents=True, exist_ok=True)
+        NodeKey.new().write(private_key)
+    own = NodeKey.read(private_key).public
+    if not public_key.exists():
+        public_key.parent.mkdir(parents=True, exist_ok=True)
+        public_key.write_bytes(node_public_pem(own))
+    if read_node_public_key(public_key) != own:
+        raise InputError(
+            f"a member's keys must belong together, got another public key in {public_key.name!r} than that of "
+            f"{private_key.name!r} for {private_key.parent.name!r}; take the .pub file that was made with it"
+        )
+
+
+def _copied(path: Path, folder: Path, copy: Path, what: str) -> Path:
+    """Where a path inside the folder is in the copy."""
+    inside, root = path.resolve(), folder.resolve()
+    if inside == root or not inside.is_relative_to(root):
+        raise InputError(
+            f"{what} must be inside {str(folder)!r} for a rehearsal, got {str(path)!r}; write it relative to the file"
+        )
+    return copy / inside.relative_to(root)
+
+
+def _read_terms(folder: Path) -> dict[str, Any]:
+    """The operator's file as it is written, since the keys that it names may be missing."""
+    return read_tables(
+        folder / FEDERATION_FILE, "a federation's file", "`commonweal flower new` makes a folder with one"
+    )[0]

@@ -1,0 +1,86 @@
+"""`flower-supernode` for rehearsals on one machine: packages are loaded once, and every message gets a fork.
+
+Flower starts a new Python for each message, and it loads torch anew: seconds a message, which is right between
+machines and slow for tests. This is Flower's own SuperNode and Flower's own way to run a ClientApp; only who starts the
+process, and how long the SuperNode sleeps between two looks for mail, are ours.
+
+usage: python -m commonweal.flower.warm_executor OPTIONS OF FLOWER-SUPERNODE
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from types import SimpleNamespace
+
+_LOADED = ("numpy", "torch", "flwr.clientapp", "flwr.supernode.runtime.run_clientapp", "commonweal.flower")
+_LONGEST_SLEEP = 0.2
+_EXECUTE = "--execute"
+
+
+def run_supernode(options: list[str]) -> None:
+    """A SuperNode that leaves the execution of messages to a second process."""
+    from flwr.supernode import start_client_internal
+    from flwr.supernode.cli.flower_supernode import flower_supernode
+
+    start_client_internal.time = SimpleNamespace(  # type: ignore[assignment]
+        sleep=lambda seconds: time.sleep(min(seconds, _LONGEST_SLEEP))
+    )
+    address = f"127.0.0.1:{options[options.index('--port') + 1]}"
+    subprocess.Popen([sys.executable, "-m", "commonweal.flower.warm_executor", _EXECUTE, address, str(os.getpid())])
+    sys.argv = ["flower-supernode", *options, "--isolation", "process"]
+    flower_supernode()
+
+
+def execute(address: str, supernode: int) -> None:
+    """Take message after message from the SuperNode, each in a fork, until the SuperNode is gone."""
+    from flwr.proto.runtime_pb2 import AcquireTaskRequest
+    from flwr.supercore.constant import TaskType
+    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+    from flwr.supercore.runtime import RuntimeHttpClient
+
+    for module in _LOADED:
+        with suppress(ImportError):  # an app may do without torch
+            importlib.import_module(module)
+    client = RuntimeHttpClient.from_server_address(
+        server_address=address,
+        insecure=True,  # on the loopback
+        root_certificates=None,
+        interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec")],
+        retry_invoker=None,
+    )
+    request = AcquireTaskRequest(supported_task_types={TaskType.CLIENT_APP}, agentapp_fab_hashes=set())
+    while os.getppid() == supernode:
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        with suppress(Exception):  # not up yet, or on its way down
+            answer = client.AcquireTask(request)
+            if answer.HasField("task") and answer.token:
+                _fork(address, answer.token)
+        time.sleep(_LONGEST_SLEEP / 2)
+
+
+def _fork(address: str, token: str) -> None:
+    executor = os.getpid()
+    if os.fork():
+        return
+    from flwr.supernode.runtime.run_clientapp import run_clientapp
+
+    try:
+        run_clientapp(runtime_api_address=address, token=token, insecure=True, parent_pid=executor)
+    finally:  # back into the executor's loop is no way to go
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == _EXECUTE:
+        execute(sys.argv[2], int(sys.argv[3]))
+    else:
+        run_supernode(sys.argv[1:])
