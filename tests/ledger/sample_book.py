@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric import ec
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.types import TypeEngine
 
@@ -21,7 +22,9 @@ from commonweal.ledger.book import Book
 from commonweal.ledger.canonical import canonical, hash_of, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of, signed_message
 from commonweal.ledger.key_directory import KeyDirectory
-from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.keys import Signer, SigningKey
+from commonweal.ledger.node_keys import NodeKey
+from commonweal.ledger.notices import WithdrawalNotice
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import SqlRows, SqlStore, open_store
 from commonweal.ledger.sql.tables import VERSION_TABLE
@@ -30,7 +33,11 @@ from commonweal.records import Figures, RoundRecord, Rules
 
 INF = float("inf")
 ENTRIES, POSTINGS = "commonweal_entries", "commonweal_postings"
-CLIENT_KEYS = {name: SigningKey.from_seed(name.encode().ljust(32, b".")) for name in ("ann", "bob", "dan")}
+CLIENT_KEYS: dict[str, Signer] = {
+    "ann": SigningKey.from_seed(b"ann".ljust(32, b".")),
+    "bob": NodeKey(ec.derive_private_key(int.from_bytes(b"bob"), ec.SECP384R1())),  # signs as his Flower node
+    "dan": SigningKey.from_seed(b"dan".ljust(32, b".")),
+}
 MEMBERS: dict[str, str | None] = {"ann": CLIENT_KEYS["ann"].public, "bob": CLIENT_KEYS["bob"].public, "cyd": None}
 STRANGER = SigningKey.from_seed(b"a key that nobody here has heard")
 
@@ -39,6 +46,7 @@ FIRST_ROUND = {"ann": (0.31, 0.5, None), "bob": (0.1234, 0.3, None), "cyd": (-0.
 FIRST_ROUND_AGAIN = {"ann": (0.2907, 0.51, None), "bob": (0.1301, 0.32, None), "cyd": (-0.0411, 0.21, None)}
 SECOND_ROUND = {"ann": (0.1777, 0.44, None), "cyd": (-0.3003, 0.07, None)}
 THIRD_ROUND = {"ann": (-0.2003, 0.42, 0.35), "bob": (0.0611, 0.37, 0.15), "dan": (-0.0409, 0.11, 0.27)}
+LAST_OF_DAN = 9  # the round after which dan leaves
 LENIENT, STRICT = Rules(mu=INF), Rules(mu=0.05)
 BY_COST = Rules(mu=INF, loss_rule="cost", liability_cap=0.5)
 
@@ -70,6 +78,11 @@ def signed_round(
         client: unsigned.report(book, client).signed(CLIENT_KEYS[client]) for client in figures if client in CLIENT_KEYS
     }
     return replace(unsigned, signatures=signatures)
+
+
+def signed_notice(book: str, client: str, round_number: int) -> str:
+    """The client's word that it leaves."""
+    return WithdrawalNotice(book, client, round_number).signed(CLIENT_KEYS[client])
 
 
 @dataclass
@@ -114,6 +127,7 @@ def make_sample(location: str, folder: Path, settlement: SettlementKind) -> Samp
     book.rotate_key()
     book.settle(signed_round(book.identity, 2, SECOND_ROUND, STRICT, absent=("bob",)))
     book.admit({"dan": CLIENT_KEYS["dan"].public})
+    book.withdraw("dan", LAST_OF_DAN, signed_notice(book.identity, "dan", LAST_OF_DAN))
     book.settle(signed_round(book.identity, 3, THIRD_ROUND, BY_COST))
     if settlement == "accruals":
         book.realise(99_999, "invoice 2")

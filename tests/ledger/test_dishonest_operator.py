@@ -16,11 +16,15 @@ from commonweal.ledger.canonical import hash_of, parse
 from commonweal.ledger.entries import Posting, signed_message
 from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.money import in_proportion
+from commonweal.ledger.node_keys import ORDER, NodeKey
+from commonweal.ledger.notices import WithdrawalNotice
+from commonweal.ledger.reports import ClientReport
 from commonweal.ledger.rounds import RoundToSettle, decision_document, draft_round, round_postings
 from commonweal.records import Figures, RoundRecord, Rules
 from tests.ledger.sample_book import (
     CLIENT_KEYS,
     ENTRIES,
+    LAST_OF_DAN,
     LENIENT,
     STRANGER,
     STRICT,
@@ -346,7 +350,7 @@ def test_a_round_without_a_whole_number(sample, forge, held):
     assert "rounds have whole numbers" in forge("round", draft.body | {"round": held}, draft.postings)
 
 
-# Income, reversals, members, keys.
+# Income and reversals.
 
 
 def realisation(sample, amount, reference):
@@ -419,12 +423,120 @@ def test_a_reversal_of_what_was_reversed(sample, forge):
 
 def test_a_reversal_of_what_cannot_be_reversed(sample, forge):
     kinds = [parsed(entry)["kind"] for entry in forge.entries]
-    for kind in ("opening", "admission", "reversal", "key-rotation"):
+    for kind in ("opening", "admission", "reversal", "withdrawal", "key-rotation"):
         body = {"entry": kinds.index(kind) + 1, "reason": "an error"}
         finding = forge("reversal", body)["rounds and realisations can be reversed"]
         assert finding.found.endswith(f", {kind}")
     for entry in (forge.number, forge.number + 1, 0, -1):
         only(forge("reversal", {"entry": entry, "reason": "an error"}), "rounds and realisations can be reversed")
+
+
+# Who leaves.
+
+
+def withdrawal(sample, client="bob", last=ROUND, key=None, **other):
+    """By its own notice, but for what is given otherwise."""
+    notice = WithdrawalNotice(sample.book.identity, client, last)
+    return {"client": client, "round": last, "signature": notice.signed(key or CLIENT_KEYS[client])} | other
+
+
+@pytest.mark.parametrize(("client", "last"), [("ann", 3), ("ann", ROUND), ("bob", 1), ("bob", 10**9)])
+def test_an_honest_withdrawal_is_no_finding(sample, forge, client, last):
+    """bob's round 3 stands only where it was not reversed."""
+    later = sample.book.state.took_part_after(client, last)
+    findings = forge("withdrawal", withdrawal(sample, client, last))
+    assert set(findings) == (set() if later is None else {"the withdrawn take part in no later round"})
+
+
+NO_NOTICES = {
+    "none": lambda notice: None,
+    "empty": lambda notice: "",
+    "no signature": lambda notice: "00" * 96,
+    "of another client": lambda notice: notice.signed(CLIENT_KEYS["ann"]),
+    "of a stranger": lambda notice: notice.signed(STRANGER),
+    "for another round": lambda notice: replace(notice, round_number=ROUND + 1).signed(CLIENT_KEYS["bob"]),
+    "for another book": lambda notice: replace(notice, book="0" * 64).signed(CLIENT_KEYS["bob"]),
+    "for another client": lambda notice: replace(notice, client="ann").signed(CLIENT_KEYS["bob"]),
+    "in capitals": lambda notice: notice.signed(CLIENT_KEYS["bob"]).upper(),
+    "with the larger s": lambda notice: with_the_larger_s(notice.signed(CLIENT_KEYS["bob"])),
+    "a number": lambda notice: 7,
+    "a report": lambda notice: ClientReport(book=notice.book, round_number=ROUND, client="bob", profit=0.1).signed(
+        CLIENT_KEYS["bob"]
+    ),
+}
+
+
+def with_the_larger_s(signature):
+    return signature[:96] + f"{ORDER - int(signature[96:], 16):096x}"
+
+
+@pytest.mark.parametrize("which", NO_NOTICES)
+def test_a_withdrawal_that_its_client_did_not_sign(sample, forge, which):
+    notice = WithdrawalNotice(sample.book.identity, "bob", ROUND)
+    body = withdrawal(sample, signature=NO_NOTICES[which](notice))
+    finding = only(forge("withdrawal", body), "a withdrawal is signed by its client")
+    assert (finding.entry, finding.expected) == (forge.number, "a signature by bob")
+    assert finding.found == ("none" if which in ("none", "empty") else "another")
+
+
+def test_a_withdrawal_of_nobody(sample, forge):
+    body = withdrawal(sample, "eve", key=STRANGER)
+    assert only(forge("withdrawal", body), "members withdraw").found == "eve"
+
+
+def test_a_withdrawal_of_one_who_was_eliminated(sample, forge):
+    finding = only(forge("withdrawal", withdrawal(sample, "cyd", key=STRANGER, signature=None)), GONE)
+    assert (finding.expected, finding.found) == ("cyd since 2", "it left")
+    body = withdrawal(sample, "cyd", key=STRANGER)
+    assert set(forge("withdrawal", body)) == {GONE, "a client without a key signs nothing"}
+
+
+GONE = "the eliminated are gone already"
+
+
+@pytest.mark.parametrize("last", [LAST_OF_DAN - 1, LAST_OF_DAN, LAST_OF_DAN + 1])
+def test_a_second_withdrawal(sample, forge, last):
+    finding = only(forge("withdrawal", withdrawal(sample, "dan", last)), "a client withdraws once")
+    assert (finding.expected, finding.found) == (f"dan after round {LAST_OF_DAN}", "again")
+
+
+def test_a_withdrawal_before_rounds_that_the_client_was_in(sample, forge):
+    finding = only(forge("withdrawal", withdrawal(sample, "ann", 0)), "the withdrawn take part in no later round")
+    assert (finding.expected, finding.found) == ("ann not in round 1", "it was")
+
+
+def test_a_client_that_withdrew_in_a_later_round(sample, forge):
+    draft = honest(sample, number=LAST_OF_DAN)
+    assert forge("round", draft.body, draft.postings) == {}
+    draft = honest(sample, number=LAST_OF_DAN + 1)
+    finding = only(forge("round", draft.body, draft.postings), "the withdrawn take part in no later round")
+    assert (finding.expected, finding.found) == (f"dan gone after {LAST_OF_DAN}", "it did")
+
+
+@pytest.mark.parametrize("last", [-1, 10**9 + 1])
+def test_a_withdrawal_after_no_round(sample, forge, last):
+    assert forge("withdrawal", withdrawal(sample, "ann", last))["a client leaves after a round"].found == str(last)
+
+
+@pytest.mark.parametrize("other", [{"round": "4"}, {"round": 4.5}, {"round": True}, {"client": 5}, {"client": ["bob"]}])
+def test_a_withdrawal_of_another_form(sample, forge, other):
+    only(forge("withdrawal", withdrawal(sample) | other), "an entry states all that its kind needs")
+
+
+def test_a_withdrawal_states_three_things(sample, forge):
+    body = withdrawal(sample)
+    only(forge("withdrawal", body | {"reason": "debts"}), "a withdrawal states these")
+    for name in body:
+        less = {key: value for key, value in body.items() if key != name}
+        only(forge("withdrawal", less), "an entry states all that its kind needs")
+
+
+def test_a_withdrawal_moves_no_money(sample, forge):
+    postings = [Posting("clients/bob", -5), Posting("clients/ann", 5)]
+    only(forge("withdrawal", withdrawal(sample), postings), "postings follow from the entry's inputs")
+
+
+# Members and keys.
 
 
 @pytest.mark.parametrize("members", [["ann"], ["eve", "eve"]])
@@ -439,6 +551,13 @@ def test_a_new_key_that_nobody_has(sample, forge):
     new = SigningKey.from_seed(b"a key to be used from today on..")
     for proof in ("", "00" * 64, sample.operator.sign(b"proof"), new.sign(b"proof")):
         only(forge("key-rotation", {"operator": new.public, "proof": proof}), "a new key signs its own name")
+
+
+def test_a_new_key_that_only_members_may_have(sample, forge):
+    """The format says that operators sign with Ed25519."""
+    new = NodeKey.new()
+    proof = new.sign(f"commonweal.key-rotation/1 {sample.book.identity} {new.public}".encode())
+    only(forge("key-rotation", {"operator": new.public, "proof": proof}), "a new key signs its own name")
 
 
 def test_an_entry_with_the_key_that_was_replaced(sample, forge):

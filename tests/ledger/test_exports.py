@@ -87,6 +87,7 @@ def fill(location, folder, *, clients=HOSTILE_NAMES, settlement="transfers", dig
     if settlement == "accruals":
         book.realise(10**7 + 1, "=INV; 7 | 8")
         book.reverse(book.realise(333, "2026-02").entry, "paid back")
+    book.withdraw(clients[3], 3, None)
     book.rotate_key()
     return store, book
 
@@ -336,7 +337,9 @@ def test_entries_without_money_are_remarks(filled):
         for document, entry in entry_documents(store)
         if not any(int(amount) for _, amount in document["postings"])
     ]
-    assert {"opening", "admission", "round", "key-rotation"} == {document["kind"] for document, _ in quiet}
+    assert {"opening", "admission", "round", "withdrawal", "key-rotation"} == {
+        document["kind"] for document, _ in quiet
+    }
     for make in (hledger_content, beancount_content):
         text = make(store).decode()
         for document, entry in quiet:

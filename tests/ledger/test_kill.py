@@ -497,6 +497,7 @@ ACTIONS: dict[str, Callable[[Book, list[RoundToSettle]], Any]] = {
     "realise": lambda book, rounds: book.realise(100_001, "invoice 1"),
     "reverse": lambda book, rounds: book.reverse(4, "an error"),
     "admit": lambda book, rounds: book.admit({"new": None, "newer": None}),
+    "withdraw": lambda book, rounds: book.withdraw("zoë", 4, None),
     "rotate": lambda book, rounds: None if book.state.operator == NEXT_OPERATOR.public else book.rotate_key(),
 }
 

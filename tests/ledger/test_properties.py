@@ -20,6 +20,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -39,7 +40,9 @@ from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.book import Book, Receipt
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
-from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.keys import Signer, SigningKey
+from commonweal.ledger.node_keys import NodeKey
+from commonweal.ledger.notices import WithdrawalNotice
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.sql.tables import entries, postings
@@ -47,7 +50,10 @@ from commonweal.ledger.terms import Terms
 from commonweal.records import Decision, Figures, RoundRecord, Rules
 
 CLIENTS = ("ann", "Bob's bank", "Zoë", "dan", "eve")
-CLIENT_KEYS = {client: SigningKey.from_seed(bytes([place]) * 32) for place, client in enumerate(CLIENTS[:2])}
+CLIENT_KEYS: dict[str, Signer] = {
+    CLIENTS[0]: SigningKey.from_seed(b"0" * 32),
+    CLIENTS[1]: NodeKey(ec.derive_private_key(4711, ec.SECP384R1())),
+}
 SETTLEMENTS = ("transfers", "accruals")
 
 Amounts = dict[str, int]  # in minor units, by the book's name of an account; nothing is 0
@@ -72,6 +78,7 @@ class PlainAccount:
     rounds: dict[int, HeldRound] = field(default_factory=dict)
     incomes: dict[str, tuple[int, int]] = field(default_factory=dict)  # by reference: entry, amount
     reversals: dict[int, int] = field(default_factory=dict)
+    withdrawals: dict[str, tuple[int, int]] = field(default_factory=dict)  # by client: entry, last round
     entries: list[tuple[str, Amounts]] = field(default_factory=lambda: [("opening", {})])
 
     @property
@@ -96,6 +103,8 @@ class PlainAccount:
             return self.rounds[number].entry if self.rounds[number].content == content else None
         took_part = frozenset(decision.figures.clients)
         if not took_part | set(record.absent) <= set(self.members) or took_part & set(record.absent):
+            return None
+        if any(client in took_part and last < number for client, (_, last) in self.withdrawals.items()):
             return None
         for other_number, other in self.rounds.items():
             if other_number < number and other.eliminated & took_part:
@@ -130,6 +139,18 @@ class PlainAccount:
         self.rounds = {number: held for number, held in self.rounds.items() if held.entry != entry}
         self.reversals[entry] = self._enter("reversal", {name: -amount for name, amount in amounts.items()})
         return self.reversals[entry]
+
+    def withdraw(self, client: str, last: int, *, signed: bool) -> int | None:
+        if client not in self.members or not signed:
+            return None
+        if client in self.withdrawals:
+            entry, before = self.withdrawals[client]
+            return entry if before == last else None
+        for number, held in self.rounds.items():
+            if client in held.eliminated or (number > last and client in held.took_part):
+                return None
+        self.withdrawals[client] = (self._enter("withdrawal", {}), last)
+        return self.withdrawals[client][0]
 
     def rotate_key(self) -> int:
         return self._enter("key-rotation", {})
@@ -294,6 +315,7 @@ class BookMachine(RuleBasedStateMachine):
         """Among those who are still there, so that it mostly may."""
         if number not in self.account.rounds:
             earlier = [held.eliminated for other, held in self.account.rounds.items() if other < number]
+            earlier += [{client} for client, (_, last) in self.account.withdrawals.items() if last < number]
             left = [client for client in self.account.members if not any(client in gone for gone in earlier)]
             if left:
                 self._settle(handle, number, data.draw(decided_rounds(left)))
@@ -365,6 +387,23 @@ class BookMachine(RuleBasedStateMachine):
     def realise_again(self, handle, data):
         reference, (_, amount) = data.draw(st.sampled_from(list(self.account.incomes.items())))
         self._realise(handle, amount, reference)
+
+    @rule(handle=handles, client=st.sampled_from(CLIENTS), last=st.integers(0, 6), forged=st.sampled_from([0, 0, 1]))
+    def withdraw(self, handle, client, last, forged):
+        key = CLIENT_KEYS.get(client)
+        notice = WithdrawalNotice(self.books[handle].identity, client, last + forged)
+        signature = None if key is None else notice.signed(key)
+        self._expect(
+            "withdraw",
+            lambda: self.books[handle].withdraw(client, last, signature),
+            lambda: self.account.withdraw(client, last, signed=key is None or not forged),
+        )
+
+    @precondition(lambda self: self.account.withdrawals)
+    @rule(handle=handles, data=st.data())
+    def withdraw_again(self, handle, data):
+        client, (_, last) = data.draw(st.sampled_from(list(self.account.withdrawals.items())))
+        self.withdraw(handle, client, last, 0)
 
     @precondition(lambda self: sum(kind == "key-rotation" for kind, _ in self.account.entries) < 2)
     @rule(handle=handles)
@@ -442,9 +481,10 @@ def test_a_book_says_what_a_plain_account_would(new_location, tmp_path):
             ),
         )
     # A test that tries little shows little.
-    for what in ("settle", "reverse", "realise"):
+    for what in ("settle", "reverse", "realise", "withdraw"):
         assert seen[f"{what}: fresh"] > 0 < seen[f"{what}: refused"], seen
-    assert seen["settle: known"] > 0 < seen["rotate: fresh"], seen
+    assert seen["settle: known"] > 0 < seen["withdraw: known"], seen
+    assert seen["rotate: fresh"] > 0, seen
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tests.ledger.sample_book import (
     CLIENT_KEYS,
     ENTRIES,
     FIRST_ROUND,
+    LAST_OF_DAN,
     MEMBERS,
     POSTINGS,
     SECOND_ROUND,
@@ -95,7 +96,12 @@ def test_what_happened_is_told_in_words(tmp_path):
         "round 2: absent",
         "round 3: stays",
         "income, invoice 2",
-        "reversal of entry 11: booked too early",
+        "reversal of entry 12: booked too early",
+    ]
+    assert texts(sample, "dan") == [
+        "admitted",
+        f"withdrew after round {LAST_OF_DAN}",
+        "round 3: stays",
     ]
     lines = make_statement(sample.store, "cyd", at=AT).lines
     gone = next(line for line in lines if line.text == "round 2: let go")

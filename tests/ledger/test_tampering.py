@@ -24,7 +24,7 @@ from tests.ledger.sample_book import (
     undone,
 )
 
-KINDS = {"opening", "admission", "round", "realisation", "reversal", "key-rotation"}
+KINDS = {"opening", "admission", "round", "realisation", "reversal", "withdrawal", "key-rotation"}
 
 
 everywhere = pytest.mark.parametrize(
@@ -347,6 +347,36 @@ def test_a_change_inside_an_entry_is_found(burglar, change, forge):
         with undone(burglar):
             burglar.put(forge(entry, canonical(document).decode()))
             assert entry.number in named(burglar)
+
+
+def who_leaves(document):
+    document["body"]["client"] = "ann"
+
+
+def when_it_leaves(document):
+    document["body"]["round"] -= 1
+
+
+def its_signature(document):
+    document["body"]["signature"] = None
+
+
+def something_more_of_it(document):
+    document["body"]["reason"] = "tired"
+
+
+@everywhere
+@pytest.mark.parametrize("forge", FORGERIES)
+@pytest.mark.parametrize(
+    "change", [who_leaves, when_it_leaves, its_signature, something_more_of_it, the_time, the_number, the_format]
+)
+def test_a_change_inside_a_withdrawal_is_found(burglar, change, forge):
+    entry = next(entry for entry in burglar.entries() if parsed(entry)["kind"] == "withdrawal")
+    document = parsed(entry)
+    change(document)
+    with undone(burglar):
+        burglar.put(forge(entry, canonical(document).decode()))
+        assert entry.number in named(burglar)
 
 
 def other_forms(content):

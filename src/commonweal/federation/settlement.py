@@ -9,12 +9,14 @@ from pathlib import Path
 from commonweal.errors import InputError
 from commonweal.federation.rule_versions import CURRENT
 from commonweal.ledger.book import Book, Clock, Receipt, check_names, system_clock
+from commonweal.ledger.entries import time_text
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.reports import ClientReport
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.sql.location import shown
 from commonweal.ledger.sql.store import SqlStore, has_book, open_store
 from commonweal.ledger.state import BookState
+from commonweal.ledger.statements import signed_statement
 from commonweal.ledger.terms import Terms
 from commonweal.records import RoundRecord
 
@@ -61,17 +63,56 @@ class Treasury:
         finally:
             store.close()
 
-    def settle(self, record: RoundRecord, sample_counts: Mapping[str, int] | None = None) -> Receipt:
-        """Enter a round; one that is settled already stays as it is. Members of whom it knows nothing were absent."""
+    def open(self) -> str:
+        """Open the book now rather than with the first round; returns its identity, which clients' reports name."""
+        return self._opened().identity
+
+    def settle(
+        self,
+        record: RoundRecord,
+        sample_counts: Mapping[str, int] | None = None,
+        signatures: Mapping[str, str] | None = None,
+    ) -> Receipt:
+        """Enter a round; one that is settled already stays as it is. Members of whom it knows nothing were absent.
+
+        `signatures` are the clients' own; without them each report is signed here.
+        """
         settled = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=sample_counts or {})
         if self._book is None and not has_book(self.location):
             draft_round(settled, "", self.terms)  # a round that no book would take opens none
         book = self._opened()
         book.refresh()
-        settled = replace(settled, record=replace(record, absent=_absent(record, book.state)))
-        reports = [settled.report(book.identity, client) for client in record.decision.figures.clients]
-        signatures = {report.client: signature for report in reports if (signature := self._sign(report)) is not None}
+        settled = replace(settled, record=replace(record, absent=_absent(record, book)))
+        if signatures is None:
+            reports = [settled.report(book.identity, client) for client in record.decision.figures.clients]
+            signatures = {report.client: signed for report in reports if (signed := self._sign(report)) is not None}
         return book.settle(replace(settled, signatures=signatures))
+
+    def withdraw(self, client: str, round_number: int, signature: str | None) -> Receipt:
+        """Enter that a client leaves after this round, by its signed notice."""
+        return self._opened().withdraw(client, round_number, signature)
+
+    def statement(self, client: str) -> bytes:
+        """The client's signed statement, as `commonweal ledger statement` writes it into a file."""
+        self._opened()
+        assert self._store is not None, "opened just now"
+        return signed_statement(self._store, client, self._keys, at=time_text(self._clock()))
+
+    @property
+    def settled_rounds(self) -> frozenset[int]:
+        """The rounds that are settled and not reversed; none where there is no book yet."""
+        if self._book is None and not has_book(self.location):
+            return frozenset()
+        book = self._opened()
+        book.refresh()
+        return frozenset(book.state.rounds)
+
+    @property
+    def operator_key(self) -> str:
+        """The public key that signs the book now."""
+        book = self._opened()
+        book.refresh()
+        return book.state.operator
 
     def close(self) -> None:
         if self._store is not None:
@@ -79,11 +120,13 @@ class Treasury:
 
     def _opened(self) -> Book:
         if self._book is None:
-            self._store = open_store(self.location, create=True)
-            self._book = self._started(self._store)
-            self._check_members(self._book)
-            if not self._book.state.members:
-                self._book.admit(self._members)
+            if self._store is None:
+                self._store = open_store(self.location, create=True)
+            book = self._started(self._store)
+            self._check_members(book)
+            if not book.state.members:
+                book.admit(self._members)
+            self._book = book
         return self._book
 
     def _started(self, store: SqlStore) -> Book:
@@ -121,12 +164,19 @@ class Treasury:
                 )
 
 
-def _absent(record: RoundRecord, state: BookState) -> tuple[str, ...]:
-    """Every member of the book that is neither in the round nor gone before it."""
-    number, there = record.round_number, record.decision.figures.profits
-    return tuple(
-        client for client in state.members if client not in there and not state.eliminated.get(client, number) < number
-    )
+def _absent(record: RoundRecord, book: Book) -> tuple[str, ...]:
+    """Every member of the book that is neither in the round nor gone before it.
+
+    Of a settled round the book has said so: who was admitted or withdrew since changes nothing of it.
+    """
+    number, there, state = record.round_number, record.decision.figures.profits, book.state
+    if number in state.rounds:
+        return tuple(book.document(state.rounds[number])["body"]["absent"])
+    return tuple(client for client in state.members if client not in there and not _is_gone(client, number, state))
+
+
+def _is_gone(client: str, round_number: int, state: BookState) -> bool:
+    return any(left.get(client, round_number) < round_number for left in (state.eliminated, state.withdrawn))
 
 
 def default_ledger(directory: Path) -> Path:

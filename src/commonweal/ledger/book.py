@@ -24,8 +24,9 @@ from commonweal.ledger.entries import (
     time_text,
 )
 from commonweal.ledger.key_directory import KeyDirectory
-from commonweal.ledger.keys import SigningKey, is_signed
+from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text, in_proportion
+from commonweal.ledger.notices import ROUND_LIMIT, WithdrawalNotice
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.state import BookState
 from commonweal.ledger.store import Reading, Store
@@ -173,6 +174,18 @@ class Book:
 
         return self._enter(make)
 
+    def withdraw(self, client: str, round_number: int, signature: str | None) -> Receipt:
+        """Enter that a member leaves after this round, by its signed notice; it keeps what it accrued. For good."""
+
+        def make(state: BookState) -> Draft | Receipt:
+            self._check_notice(client, round_number, signature, state)
+            if state.withdrawn.get(client) == round_number:
+                return Receipt(entry=state.withdrawals[client], fresh=False)
+            _check_may_leave(client, round_number, state)
+            return Draft(kind="withdrawal", body={"client": client, "round": round_number, "signature": signature})
+
+        return self._enter(make)
+
     def reverse_round(self, round_number: int, reason: str) -> Receipt:
         """Reverse a settled round; it may then be settled anew."""
         self.refresh()
@@ -262,7 +275,7 @@ class Book:
             or document.get("number") != entry.number
             or document.get("previous") != self._state.head
             or hash_of(entry.content.encode()) != entry.hash
-            or not is_signed(
+            or not is_signed_by_operator(
                 signed_message(entry.hash), entry.signature, self._state.operator or first_operator(document)
             )
         ):
@@ -302,6 +315,32 @@ class Book:
                 f"there and {now} here; reverse the round first if the entry is wrong"
             )
 
+    def _check_notice(self, client: str, round_number: int, signature: str | None, state: BookState) -> None:
+        if client not in state.members:
+            raise InputError(
+                f"members of the book withdraw, got the unknown client {client!r}; the members are "
+                f"{_listed(list(state.members))}"
+            )
+        if type(round_number) is not int or not 0 <= round_number <= ROUND_LIMIT:
+            raise InputError(
+                f"a client leaves after a round, got {round_number!r} from client {client!r}; name the last round that "
+                "it takes part in, 0 if none"
+            )
+        key = state.members[client]
+        if key is None and signature is not None:
+            raise InputError(
+                f"a client that was admitted without a key signs nothing, got a signature from client {client!r}; "
+                "leave it out"
+            )
+        if key is not None:
+            notice = WithdrawalNotice(self.identity, client, round_number)
+            if signature is None or not notice.is_signed(signature, key):
+                raise InputError(
+                    f"a withdrawal must be signed with the key that the client was admitted with, got "
+                    f"{'no' if signature is None else 'another'} signature from client {client!r} for leaving after "
+                    f"round {round_number}; let the client sign its notice for this book"
+                )
+
     def _check_round(self, settled: RoundToSettle, state: BookState) -> None:
         record = settled.record
         number = record.round_number
@@ -324,6 +363,12 @@ class Book:
                     f"an eliminated client takes part in no later round, got client {client!r} in round {number} after "
                     f"its elimination in round {gone}; leave it out, or reverse round {gone} first"
                 )
+            left = state.withdrawn.get(client)
+            if left is not None and left < number:
+                raise InputError(
+                    f"a client that withdrew takes part in no later round, got client {client!r} in round {number} "
+                    f"after it left with round {left}; leave it out"
+                )
             key, signature = state.members[client], settled.signatures.get(client)
             if key is not None and (
                 signature is None or not settled.report(self.identity, client).is_signed(signature, key)
@@ -340,6 +385,25 @@ class Book:
                     f"an eliminated client takes part in no later round, got client {client!r} eliminated in round "
                     f"{number} and in round {later}, which is settled; reverse round {later} first"
                 )
+
+
+def _check_may_leave(client: str, round_number: int, state: BookState) -> None:
+    if client in state.withdrawn:
+        raise InputError(
+            f"a client withdraws once, got client {client!r} leaving after round {round_number}, which leaves after "
+            f"round {state.withdrawn[client]} by entry {state.withdrawals[client]}; that one stands"
+        )
+    if client in state.eliminated:
+        raise InputError(
+            f"who was eliminated has left, got a withdrawal of client {client!r}, eliminated in round "
+            f"{state.eliminated[client]}; there is nothing to enter"
+        )
+    later = state.took_part_after(client, round_number)
+    if later is not None:
+        raise InputError(
+            f"a client that withdrew takes part in no later round, got client {client!r} leaving after round "
+            f"{round_number} and in round {later}, which is settled; let it leave after its last round"
+        )
 
 
 def check_names(members: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from commonweal.errors import InputError
 from commonweal.ledger.canonical import hash_of, parse
 from commonweal.ledger.entries import BEFORE_THE_FIRST, StoredEntry, signed_message
-from commonweal.ledger.keys import is_signed
+from commonweal.ledger.keys import is_signed_by_operator
 from commonweal.ledger.store import Store
 
 
@@ -23,7 +23,7 @@ def documents(store: Store, made: str) -> Iterator[tuple[dict[str, Any], StoredE
             if document.get("previous") != head:
                 raise _unsound(made, entry.number, "does not follow the one before it")
             operator = operator or first_operator(document)
-            if not is_signed(signed_message(entry.hash), entry.signature, operator):
+            if not is_signed_by_operator(signed_message(entry.hash), entry.signature, operator):
                 raise _unsound(made, entry.number, "the operator did not sign")
             head = entry.hash
             yield document, entry

@@ -18,7 +18,7 @@ from commonweal.ledger.keys import SigningKey
 FORMAT = "commonweal.entry/1"
 BEFORE_THE_FIRST = "0" * 64  # what the first entry is chained to
 
-EntryKind = Literal["opening", "admission", "round", "realisation", "reversal", "key-rotation"]
+EntryKind = Literal["opening", "admission", "round", "realisation", "reversal", "withdrawal", "key-rotation"]
 
 INCOME = "model-income"  # what the model has really earned
 POTENTIAL = "model-potential"  # what it has been worth, book-kept

@@ -1,18 +1,29 @@
-"""Ed25519 keys: who signed what.
+"""Who signed what. Operators sign with Ed25519; clients as well, or with the key of their Flower node (`node_keys`).
 
-A public key is written as 64 hexadecimal digits in documents and as PEM in files.
+An Ed25519 public key is written as 64 hexadecimal digits in documents and as PEM in files.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from commonweal.errors import InputError
+from commonweal.ledger.node_keys import PREFIX, is_signed_by_node, node_public_key, node_public_pem
+
+
+class Signer(Protocol):
+    """Whoever signs: a key of either kind, or what asks its owner."""
+
+    @property
+    def public(self) -> str: ...
+
+    def sign(self, message: bytes) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -43,7 +54,14 @@ class SigningKey:
 
 
 def is_signed(message: bytes, signature: str, public: str) -> bool:
-    """Whether the owner of the public key signed the message; both must be written the one way that they are here."""
+    """Whether the owner of a public key of either kind signed the message."""
+    if isinstance(public, str) and public.startswith(PREFIX):
+        return is_signed_by_node(message, signature, public)
+    return is_signed_by_operator(message, signature, public)
+
+
+def is_signed_by_operator(message: bytes, signature: str, public: str) -> bool:
+    """Whether the owner of an Ed25519 key signed it; both must be written the one way that they are here."""
     try:
         signed, key = bytes.fromhex(signature), bytes.fromhex(public)
         Ed25519PublicKey.from_public_bytes(key).verify(signed, message)
@@ -53,25 +71,50 @@ def is_signed(message: bytes, signature: str, public: str) -> bool:
 
 
 def public_pem(public: str) -> bytes:
-    """A public key as a file's content."""
+    """A public key as a PEM file's content."""
+    if public.startswith(PREFIX):
+        return node_public_pem(public)
     return Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
 
 
 def read_public_key(path: Path) -> str:
-    """The public key in a PEM file."""
+    """A member's public key: Ed25519 in a PEM file, or its node's, in PEM or as OpenSSH writes it."""
+    content = _content(path)
     try:
-        key = serialization.load_pem_public_key(path.read_bytes())
-    except OSError as error:
+        return _ed25519(content) or node_public_key(content)
+    except InputError:
         raise InputError(
-            f"a public key must be readable, got {error.strerror} for {str(path)!r}; name the PEM file"
+            "a public key must be an Ed25519 key in a PEM file, or a P-384 key in PEM or OpenSSH's form, got "
+            f"{str(path)!r}; ask the member for the public half of the key that it signs with"
         ) from None
-    except ValueError:
-        key = None
-    if not isinstance(key, Ed25519PublicKey):
+
+
+def read_operator_key(path: Path) -> str:
+    """The operator's public key in a PEM file."""
+    key = _ed25519(_content(path))
+    if key is None:
         raise InputError(
             f"a public key must be an Ed25519 key in a PEM file, got {str(path)!r}; ask the operator for the file that "
             "`commonweal ledger init` named"
         )
-    return key.public_bytes_raw().hex()
+    return key
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"a public key must be readable, got {error.strerror} for {str(path)!r}; name the file that holds it"
+        ) from None
+
+
+def _ed25519(content: bytes) -> str | None:
+    """The Ed25519 key in PEM; None if it is none."""
+    try:
+        key = serialization.load_pem_public_key(content)
+    except (ValueError, UnsupportedAlgorithm):
+        return None
+    return key.public_bytes_raw().hex() if isinstance(key, Ed25519PublicKey) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from commonweal.ledger.canonical import canonical
-from commonweal.ledger.keys import SigningKey, is_signed
+from commonweal.ledger.keys import Signer, is_signed
 
 FORMAT = "commonweal.report/1"
 
@@ -35,7 +35,7 @@ class ClientReport:
             }
         )
 
-    def signed(self, key: SigningKey) -> str:
+    def signed(self, key: Signer) -> str:
         return key.sign(self.message())
 
     def is_signed(self, signature: str, public: str) -> bool:

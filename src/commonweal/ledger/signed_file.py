@@ -12,7 +12,7 @@ from typing import Any
 
 from commonweal.errors import InputError
 from commonweal.ledger.canonical import Document, canonical, hash_of, parse
-from commonweal.ledger.keys import SigningKey, is_signed
+from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class SignedDocument:
     def is_sound(self) -> bool:
         """Whether the signer it names signed it."""
         try:
-            return is_signed(_message(self.document), self.signature, self.signer)
+            return is_signed_by_operator(_message(self.document), self.signature, self.signer)
         except ValueError:  # what has no canonical form was not signed
             return False
 

@@ -32,6 +32,8 @@ class BookState:
     rounds: dict[int, int] = field(default_factory=dict)  # settled and not reversed: round → entry
     took_part: dict[int, frozenset[str]] = field(default_factory=dict)  # by round
     eliminated: dict[str, int] = field(default_factory=dict)  # client → round
+    withdrawn: dict[str, int] = field(default_factory=dict)  # client → the last round that it takes part in
+    withdrawals: dict[str, int] = field(default_factory=dict)  # client → entry
     references: dict[str, Realised] = field(default_factory=dict)
     reversals: dict[int, int] = field(default_factory=dict)  # reversed entry → the one that reversed it
     balances: Counter[str] = field(default_factory=Counter)  # by account
@@ -55,6 +57,8 @@ class BookState:
             for held in [held for held, entry in self.rounds.items() if entry == body["entry"]]:
                 del self.rounds[held], self.took_part[held]
                 self.eliminated = {client: left for client, left in self.eliminated.items() if left != held}
+        elif kind == "withdrawal":
+            self.withdrawn[body["client"]], self.withdrawals[body["client"]] = body["round"], number
         elif kind == "key-rotation":
             self.operator = body["operator"]
         for posting in postings_of(document):

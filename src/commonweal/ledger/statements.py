@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from commonweal.errors import InputError
+from commonweal.ledger.book import Book
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.documents import documents
 from commonweal.ledger.entries import accrued_account, client_account, postings_of
-from commonweal.ledger.signed_file import SignedDocument, read_signed
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.signed_file import SignedDocument, read_signed, signed_content
 from commonweal.ledger.state import BookState
 from commonweal.ledger.store import Store
 from commonweal.ledger.succession import key_rotations, keys_since
@@ -68,6 +70,12 @@ def statement_document(statement: Statement, store: Store) -> Document:
         "accrued": str(statement.accrued),
         "key_rotations": key_rotations(store, "a statement"),
     }
+
+
+def signed_statement(store: Store, client: str, keys: KeyDirectory, *, at: str) -> bytes:
+    """The content of a statement's file, signed with the key that signs the book now."""
+    document = statement_document(make_statement(store, client, at=at), store)
+    return signed_content(document, keys.key_of(Book(store, None).state.operator))
 
 
 def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
@@ -151,6 +159,8 @@ def _line(
     elif kind == "reversal" and any(line.entry == body["entry"] for line in before):
         # Also where no money moved: who was let go is back.
         text = f"reversal of entry {body['entry']}: {body['reason']}"
+    elif kind == "withdrawal" and body["client"] == client:
+        text = f"withdrew after round {body['round']}"
     elif kind == "admission" and any(member["client"] == client for member in body["members"]):
         text = "admitted"
     else:

@@ -9,7 +9,7 @@ from commonweal.ledger.book import rotation_message
 from commonweal.ledger.canonical import Document, hash_of, parse
 from commonweal.ledger.documents import documents
 from commonweal.ledger.entries import signed_message
-from commonweal.ledger.keys import is_signed
+from commonweal.ledger.keys import is_signed_by_operator
 from commonweal.ledger.store import Store
 
 
@@ -33,7 +33,7 @@ def keys_since(first: str, book: str, rotations: Iterable[Any]) -> list[str]:
             continue
         announcement = signed_message(hash_of(content.encode(errors="surrogatepass")))
         public, proof = body.get("operator", ""), body.get("proof", "")
-        if is_signed(announcement, rotation.get("signature"), keys[-1]) and is_signed(
+        if is_signed_by_operator(announcement, rotation.get("signature"), keys[-1]) and is_signed_by_operator(
             rotation_message(book, public), proof, public
         ):
             keys.append(public)

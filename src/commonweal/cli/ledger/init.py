@@ -38,8 +38,9 @@ def init_command(
         list[str] | None,
         typer.Option(
             metavar="NAME[=PUB]",
-            help="A client, with the PEM file of the public key that signs its reports; give it once for each. Left "
-            "out: the first federation that settles here brings its clients.",
+            help="A client, with the file of the public key that signs its reports: Ed25519 in PEM, or the P-384 "
+            "key of its Flower node in PEM or OpenSSH's form. Give it once for each. Left out: the first "
+            "federation that settles here brings its clients.",
             show_default=False,
         ),
     ] = None,

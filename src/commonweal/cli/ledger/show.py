@@ -120,4 +120,6 @@ def _what(document: dict[str, Any]) -> str:
         return f"income, {body['reference']}"
     if kind == "reversal":
         return f"reversal of entry {body['entry']}: {body['reason']}"
+    if kind == "withdrawal":
+        return f"withdrew after round {body['round']}: {body['client']}"
     return "opening of the book" if kind == "opening" else f"the operator's key is now {body['operator'][:16]}…"

@@ -42,14 +42,17 @@ def statement_command(
     Example: commonweal ledger statement book.db north --format json --out north.json
     """
     with opened_store(location) as store:
-        from commonweal.ledger.book import Book, system_clock
+        from commonweal.ledger.book import system_clock
         from commonweal.ledger.entries import time_text
-        from commonweal.ledger.signed_file import signed_content
-        from commonweal.ledger.statements import make_statement, statement_document
+        from commonweal.ledger.statements import make_statement, signed_statement
         from commonweal.report.statement_csv import to_csv
         from commonweal.report.statement_page import to_html
 
-        statement = make_statement(store, client, at=time_text(system_clock()))
+        at = time_text(system_clock())
+        if form is StatementFormat.json:
+            put_out(signed_statement(store, client, key_directory(keys), at=at), out, "signed statement")
+            return
+        statement = make_statement(store, client, at=at)
         if form is StatementFormat.text and out is None:
             _show(statement, make_console())
         elif form is StatementFormat.text:
@@ -59,11 +62,8 @@ def statement_command(
             put_out(capture.get().encode(), out, "statement")
         elif form is StatementFormat.html:
             put_out(to_html(statement).encode(), out, "statement")
-        elif form is StatementFormat.csv:
-            put_out(to_csv(statement).encode(), out, "statement")
         else:
-            key = key_directory(keys).key_of(Book(store, None).state.operator)
-            put_out(signed_content(statement_document(statement, store), key), out, "signed statement")
+            put_out(to_csv(statement).encode(), out, "statement")
 
 
 def verify_statement_command(
@@ -75,11 +75,11 @@ def verify_statement_command(
     Example: commonweal verify-statement north.json --key operator.pub.pem
     """
     with needed_for("checking a statement", "ledger"):
-        from commonweal.ledger.keys import read_public_key
+        from commonweal.ledger.keys import read_operator_key
         from commonweal.ledger.statements import doubts, read_statement
 
     statement, signed = read_statement(file)
-    found = doubts(statement, signed, read_public_key(key))
+    found = doubts(statement, signed, read_operator_key(key))
     for doubt in found:
         print(f"finding: {doubt}")
     if found:

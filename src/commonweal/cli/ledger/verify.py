@@ -41,7 +41,7 @@ def verify_command(
         list[str] | None,
         typer.Option(
             metavar="NAME=PUB",
-            help="A client with the PEM file of its public key: shows whether the book holds that key for it.",
+            help="A client with the file of its public key: shows whether the book holds that key for it.",
             show_default=False,
         ),
     ] = None,
@@ -54,12 +54,12 @@ def verify_command(
     with opened_store(location) as store:
         from commonweal.ledger.audit.members import contradictions, foreign_keys
         from commonweal.ledger.audit.walk import audit
-        from commonweal.ledger.keys import read_public_key
+        from commonweal.ledger.keys import read_operator_key, read_public_key
         from commonweal.ledger.statements import read_statement
         from commonweal.ledger.witness import STATEMENT_FORMAT, read_witness
 
         own_keys = {name: read_public_key(Path(file)) for name, file in map(_named_key, member or [])}
-        operator = None if key is None else read_public_key(key)
+        operator = None if key is None else read_operator_key(key)
         witnesses = [read_witness(path) for path in against or []]
         console = Console(stderr=True)
         with Progress(

@@ -8,7 +8,7 @@ from typing import Any
 from commonweal.ledger.audit.findings import Findings
 from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.entries import FORMAT, StoredEntry, signed_message
-from commonweal.ledger.keys import is_signed
+from commonweal.ledger.keys import is_signed_by_operator
 from commonweal.ledger.state import BookState
 
 
@@ -35,7 +35,7 @@ def check_chain(
     findings.compare(number, "the content states its own number", number, document.get("number"))
     findings.compare(number, "an entry is chained to the one before", state.head, document.get("previous"))
     signer = _signer(document, state)
-    if not is_signed(signed_message(digest), entry.signature, signer):
+    if not is_signed_by_operator(signed_message(digest), entry.signature, signer):
         findings.add(number, "the operator signed the entry", f"a signature by {signer[:16]}…", "another or none")
         return None
     return signer

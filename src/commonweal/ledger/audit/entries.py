@@ -8,9 +8,10 @@ from typing import Any
 from commonweal.ledger.audit.findings import Findings
 from commonweal.ledger.audit.replay import Replay
 from commonweal.ledger.audit.rounds import expected_of_round
+from commonweal.ledger.audit.withdrawals import check_withdrawal
 from commonweal.ledger.book import rotation_message
 from commonweal.ledger.entries import INCOME, Posting, client_account
-from commonweal.ledger.keys import is_signed
+from commonweal.ledger.keys import is_signed_by_operator
 from commonweal.ledger.money import in_proportion
 from commonweal.ledger.store import StoredPosting
 
@@ -69,10 +70,12 @@ def _expected(number: int, kind: str, body: Mapping[str, Any], replay: Replay) -
         return _expected_of_reversal(number, body, replay)
     if kind == "admission":
         _check_admission(number, body, replay)
+    elif kind == "withdrawal":
+        check_withdrawal(number, body, replay)
     elif kind == "key-rotation":
         _check_rotation(number, body, replay)
     elif kind != "opening":
-        findings.add(number, "an entry is of a known kind", "one of six kinds", str(kind))
+        findings.add(number, "an entry is of a known kind", "one of seven kinds", str(kind))
     return ()
 
 
@@ -86,7 +89,7 @@ def _check_admission(number: int, body: Mapping[str, Any], replay: Replay) -> No
 
 def _check_rotation(number: int, body: Mapping[str, Any], replay: Replay) -> None:
     public = body["operator"]
-    if not is_signed(rotation_message(replay.state.book, public), body["proof"], public):
+    if not is_signed_by_operator(rotation_message(replay.state.book, public), body["proof"], public):
         replay.findings.add(number, "a new key signs its own name", f"a proof by {public[:16]}…", "another or none")
 
 

@@ -39,6 +39,9 @@ def _check_clients(number: int, held: int, body: Mapping[str, Any], replay: Repl
         gone = state.eliminated.get(client)
         if gone is not None and gone < held:
             findings.add(number, rule, f"{client} gone since {gone}", "it did")
+        left = state.withdrawn.get(client)
+        if left is not None and left < held:
+            findings.add(number, "the withdrawn take part in no later round", f"{client} gone after {left}", "it did")
     for client in body["decision"]["eliminated"]:
         later = state.took_part_after(client, held)
         if later is not None:

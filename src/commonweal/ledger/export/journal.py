@@ -119,6 +119,8 @@ def _told(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
         return "income", body["reference"]
     if kind == "reversal":
         return f"reversal of entry {int(body['entry'])}", body["reason"]
+    if kind == "withdrawal":
+        return f"withdrawal after round {int(body['round'])}", body["client"]
     if kind == "key-rotation":
         return "new key of the operator", body["operator"]
     raise ValueError(kind)

@@ -1,0 +1,267 @@
+"""The treasury: a book opened when it is wanted, settled by those who sign for themselves, left by those who go."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from typer.testing import CliRunner
+
+from commonweal.cli.main import app
+from commonweal.decision.decide import decide_figures
+from commonweal.errors import InputError
+from commonweal.federation.rule_versions import CURRENT, recompute
+from commonweal.federation.settlement import Treasury
+from commonweal.ledger.audit.walk import audit
+from commonweal.ledger.book import Book, Receipt
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.node_keys import NodeKey
+from commonweal.ledger.notices import WithdrawalNotice
+from commonweal.ledger.rounds import RoundToSettle
+from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.statements import doubts, read_statement
+from commonweal.records import Figures, RoundRecord, Rules
+
+KEYS = {"ann": SigningKey.from_seed(b"a" * 32), "bob": NodeKey.new()}
+MEMBERS = {"ann": KEYS["ann"].public, "bob": KEYS["bob"].public, "cyd": None}
+PROFITS = {"ann": 0.31, "bob": 0.12, "cyd": -0.05}
+LENIENT = Rules(mu=float("inf"))
+AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def new_treasury(tmp_path):
+    """Treasuries of one book, as processes one after another have them."""
+    made = []
+
+    def new(members=MEMBERS, **options):
+        given = {"name": "three", "members": members, "clock": lambda: AT} | options
+        made.append(Treasury(str(tmp_path / "book.db"), KeyDirectory(tmp_path / "keys"), **given))
+        return made[-1]
+
+    yield new
+    for treasury in made:
+        treasury.close()
+    if (tmp_path / "book.db").exists():
+        with closing(open_store(str(tmp_path / "book.db"))) as store:
+            assert audit(store, recompute).findings == ()
+
+
+def decided(number, *clients, rules=LENIENT, profits=PROFITS):
+    figures = Figures(
+        profits={client: profits[client] for client in clients}, contributions=dict.fromkeys(clients, 1.0)
+    )
+    return RoundRecord(round_number=number, decision=decide_figures(figures, rules))
+
+
+def signatures(record, book, counts=None):
+    """As the clients send them."""
+    settled = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=counts or {})
+    clients = record.decision.figures.clients
+    return {client: settled.report(book, client).signed(KEYS[client]) for client in clients if client in KEYS}
+
+
+def settle(treasury, number, *clients, **options):
+    record = decided(number, *clients, **options)
+    return treasury.settle(record, None, signatures(record, treasury.open()))
+
+
+def notice(treasury, client, last):
+    return WithdrawalNotice(treasury.open(), client, last).signed(KEYS[client])
+
+
+def bodies(tmp_path):
+    with closing(open_store(str(tmp_path / "book.db"))) as store:
+        book = Book(store, None)
+        return [book.document(entry) for entry in range(1, book.state.number + 1)]
+
+
+# Opening.
+
+
+def test_opening_makes_the_book_with_its_members(new_treasury, tmp_path):
+    treasury = new_treasury()
+    assert treasury.settled_rounds == frozenset()
+    assert not (tmp_path / "book.db").exists(), "asking makes no book"
+    identity = treasury.open()
+    assert treasury.has_opened
+    assert [document["kind"] for document in bodies(tmp_path)] == ["opening", "admission"]
+    with closing(open_store(str(tmp_path / "book.db"))) as store:
+        assert identity == Book(store, None).identity
+        assert Book(store, None).state.members == MEMBERS
+
+
+def test_opening_again_changes_nothing(new_treasury, tmp_path):
+    first, second = new_treasury(), new_treasury()
+    assert len({first.open(), first.open(), second.open(), new_treasury().open()}) == 1
+    assert not second.has_opened
+    assert len(bodies(tmp_path)) == 2
+
+
+def test_a_member_with_another_key_is_refused_each_time(new_treasury):
+    new_treasury().open()
+    other = new_treasury(MEMBERS | {"bob": NodeKey.new().public})
+    for _ in range(2):
+        with pytest.raises(InputError, match="key it was admitted with, got another for 'bob'"):
+            other.open()
+    with pytest.raises(InputError, match="got another for 'bob'"):
+        other.check()
+
+
+# Signatures.
+
+
+def test_signatures_that_clients_gave_are_taken_as_they_are(new_treasury, tmp_path):
+    treasury = new_treasury(sign=lambda report: pytest.fail("nobody signs here"))
+    record, counts = decided(1, *PROFITS), {"ann": 10, "bob": 20}
+    given = signatures(record, treasury.open(), counts)
+    assert treasury.settle(record, counts, given) == Receipt(entry=3, fresh=True)
+    assert treasury.settle(record, counts, given) == Receipt(entry=3, fresh=False)
+    rows = bodies(tmp_path)[2]["body"]["inputs"]
+    assert {row["client"]: row["signature"] for row in rows} == given | {"cyd": None}
+    assert {row["client"]: row["sample_count"] for row in rows} == counts | {"cyd": None}
+
+
+def test_without_them_the_treasury_signs(new_treasury, tmp_path):
+    treasury = new_treasury(sign=lambda report: report.signed(KEYS[report.client]) if report.client in KEYS else None)
+    record = decided(1, *PROFITS)
+    treasury.settle(record)
+    rows = bodies(tmp_path)[2]["body"]["inputs"]
+    assert {row["client"]: row["signature"] for row in rows if row["signature"]} == signatures(record, treasury.open())
+
+
+@pytest.mark.parametrize("given", [{}, {"ann": "00" * 64, "bob": "00" * 96}])
+def test_other_signatures_are_refused(new_treasury, given):
+    """Also none at all: an empty mapping is what the clients gave, and the treasury does not sign in their place."""
+    treasury = new_treasury(sign=lambda report: pytest.fail("nobody signs here"))
+    with pytest.raises(InputError, match="a client's report must be signed"):
+        treasury.settle(decided(1, *PROFITS), None, given)
+    assert treasury.settled_rounds == frozenset()
+
+
+# Who leaves.
+
+
+def test_who_withdrew_is_not_missed(new_treasury, tmp_path):
+    treasury = new_treasury()
+    settle(treasury, 1, *PROFITS)
+    settle(treasury, 2, "ann", "cyd")
+    assert treasury.withdraw("bob", 2, notice(treasury, "bob", 2)) == Receipt(entry=5, fresh=True)
+    assert treasury.withdraw("bob", 2, notice(treasury, "bob", 2)) == Receipt(entry=5, fresh=False)
+    settle(treasury, 3, "ann", "cyd")
+    treasury.withdraw("cyd", 3, None)
+    settle(treasury, 4, "ann")
+    rounds = [document["body"] for document in bodies(tmp_path) if document["kind"] == "round"]
+    assert [held["absent"] for held in rounds] == [[], ["bob"], [], []]
+    with pytest.raises(InputError, match="'bob' in round 5 after it left with round 2"):
+        settle(treasury, 5, "ann", "bob")
+
+
+def test_a_settled_round_stays_as_it_is_whoever_leaves_since(new_treasury):
+    """bob's notice comes late: round 2, in which he was missed, is settled, and a resumed run settles it again."""
+    treasury = new_treasury()
+    settle(treasury, 1, *PROFITS)
+    second = settle(treasury, 2, "ann", "cyd")
+    treasury.withdraw("bob", 1, notice(treasury, "bob", 1))
+    assert settle(new_treasury(), 2, "ann", "cyd") == replace(second, fresh=False)
+    with pytest.raises(InputError, match="round 2 is settled already as entry 4, got other content"):
+        settle(treasury, 2, "ann", "bob", "cyd")
+
+
+def test_the_eliminated_are_not_missed_either(new_treasury, tmp_path):
+    treasury = new_treasury()
+    settle(treasury, 1, *PROFITS, rules=Rules(mu=0.0), profits=PROFITS | {"cyd": -5.0})
+    settle(treasury, 2, "ann")
+    rounds = [document["body"] for document in bodies(tmp_path) if document["kind"] == "round"]
+    assert rounds[0]["decision"]["eliminated"] == ["cyd"]
+    assert rounds[1]["absent"] == ["bob"]
+
+
+# What it tells.
+
+
+def test_settled_rounds_are_those_of_the_book_now(new_treasury, tmp_path):
+    treasury, other = new_treasury(), new_treasury()
+    settle(treasury, 1, *PROFITS)
+    assert other.settled_rounds == {1}
+    settle(other, 2, *PROFITS)
+    assert treasury.settled_rounds == {1, 2}
+    with closing(open_store(str(tmp_path / "book.db"))) as store:
+        Book(store, KeyDirectory(tmp_path / "keys")).reverse_round(1, "figures came late")
+    assert treasury.settled_rounds == {2}
+
+
+def test_the_statement_is_the_one_that_the_command_writes(new_treasury, tmp_path, monkeypatch):
+    treasury = new_treasury()
+    settle(treasury, 1, *PROFITS)
+    treasury.withdraw("bob", 1, notice(treasury, "bob", 1))
+    content = treasury.statement("bob")
+    monkeypatch.setattr("commonweal.ledger.book.system_clock", lambda: AT)
+    arguments = ["ledger", "statement", str(tmp_path / "book.db"), "bob", "--format", "json"]
+    options = ["--keys", str(tmp_path / "keys"), "--out", str(tmp_path / "bob.json")]
+    assert CliRunner().invoke(app, [*arguments, *options]).exit_code == 0
+    assert (tmp_path / "bob.json").read_bytes() == content
+    statement, signed = read_statement(tmp_path / "bob.json")
+    assert doubts(statement, signed, treasury.operator_key) == []
+    assert statement.client_key == KEYS["bob"].public
+    assert [line.text for line in statement.lines] == ["admitted", "round 1: stays", "withdrew after round 1"]
+    with pytest.raises(InputError, match="of a member, got the unknown client 'eve'"):
+        treasury.statement("eve")
+
+
+def test_the_key_that_signs_is_that_of_the_book_now(new_treasury, tmp_path):
+    treasury, keys = new_treasury(), KeyDirectory(tmp_path / "keys")
+    first = treasury.operator_key
+    assert first == keys.current().public
+    with closing(open_store(str(tmp_path / "book.db"))) as store:
+        Book(store, keys).rotate_key()
+    later = treasury.operator_key
+    assert later == keys.current().public != first
+    assert json.loads(treasury.statement("ann"))["signer"] == later
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "statement"])
+def test_the_commands_know_nodes_keys_and_withdrawals(new_treasury, tmp_path, command):
+    treasury = new_treasury()
+    settle(treasury, 1, *PROFITS)
+    treasury.withdraw("bob", 1, notice(treasury, "bob", 1))
+    treasury.close()
+    KEYS["bob"].write(tmp_path / "node")
+    book, public = str(tmp_path / "book.db"), str(tmp_path / "node.pub")
+    arguments, said = {
+        "show": ([book], "withdrew after round 1: bob"),
+        "verify": ([book, "--member", f"bob={public}"], "2 reports signed by clients"),
+        "statement": ([book, "bob"], f"reports signed by the key {KEYS['bob'].public}"),
+    }[command]
+    done = CliRunner().invoke(app, ["ledger", command, *arguments], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    assert said in done.output
+
+
+def test_a_nodes_key_is_no_operators(new_treasury, tmp_path):
+    treasury = new_treasury()
+    settle(treasury, 1, *PROFITS)
+    (tmp_path / "ann.json").write_bytes(treasury.statement("ann"))
+    KEYS["bob"].write(tmp_path / "node")
+    for arguments in (
+        ["ledger", "verify", str(tmp_path / "book.db")],
+        ["verify-statement", str(tmp_path / "ann.json")],
+    ):
+        done = CliRunner().invoke(app, [*arguments, "--key", str(tmp_path / "node.pub")])
+        assert done.exit_code != 0
+        told = done.output + str(done.exception)
+        assert "must be an Ed25519 key in a PEM file" in " ".join(told.split())
+
+
+def test_a_book_is_opened_with_the_key_of_a_node(tmp_path):
+    KEYS["bob"].write(tmp_path / "node")
+    location, keys = str(tmp_path / "new.db"), str(tmp_path / "keys")
+    member = f"bob={tmp_path / 'node.pub'}"
+    done = CliRunner().invoke(app, ["ledger", "init", location, "--member", member, "--keys", keys])
+    assert done.exit_code == 0, done.output
+    with closing(open_store(location)) as store:
+        assert Book(store, None).state.members == {"bob": KEYS["bob"].public}
