@@ -188,7 +188,7 @@ class ClientRound:
     sample_count: int  # declared as new this round
     training_count: int  # held by now
     validation_count: int  # held by now
-    step_count: int  # mini-batches it trained on in the round
+    step_count: int | None  # mini-batches it trained on in the round; None: kept private
     accuracy: Estimate  # of the round's model on its validation samples
     previous_accuracy: float  # the one its utility is measured from
     utility: Estimate | None  # None: kept private, as the cost

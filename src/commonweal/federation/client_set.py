@@ -38,8 +38,8 @@ class Opening:
 class Training:
     """A client's answer to one iteration."""
 
-    step_count: int  # mini-batches
-    loss: float  # mean over the iteration's samples
+    step_count: int | None = None  # mini-batches; this and the loss may be the client's own affair
+    loss: float | None = None  # mean over the iteration's samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

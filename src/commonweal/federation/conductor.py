@@ -75,7 +75,7 @@ class _Round:
         self._active = tuple(active)
         self._present = list(active)
         self._watch = watch
-        self._step_counts: Counter[str] = Counter()
+        self._step_counts: Counter[str] = Counter()  # of those who tell
         self._scores: dict[Coalition, Mapping[str, Scores]] = {}
 
     def hold(self) -> HeldRound:
@@ -123,7 +123,9 @@ class _Round:
         training = self._clients.train(self._number, iteration, self._present)
         self._keep(training)
         for client in self._present:
-            self._step_counts[client] += training[client].step_count
+            steps = training[client].step_count
+            if steps is not None:
+                self._step_counts[client] += steps
         self._scores = {frozenset(): self._scores[frozenset()]}  # all other coalitions have new models now
         self._clients.adopt(frozenset(self._present))
 
@@ -164,7 +166,7 @@ class _Round:
             sample_count=opening.sample_count,
             training_count=opening.training_count,
             validation_count=opening.validation_count,
-            step_count=self._step_counts[client],
+            step_count=self._step_counts.get(client),
             accuracy=valuation.accuracies[client],
             previous_accuracy=report.previous_accuracy,
             utility=None if report.utility is None else Estimate(value=report.utility, standard_error=error),

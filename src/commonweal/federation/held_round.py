@@ -18,7 +18,7 @@ class Measured:
     sample_count: int
     training_count: int
     validation_count: int
-    step_count: int
+    step_count: int | None  # None: kept private
     accuracy: Estimate
     previous_accuracy: float
     utility: Estimate | None  # None: kept private, as the cost

@@ -24,7 +24,7 @@ def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
     """The scenario, or an `InputError` with all faults."""
     root = Table(given=present(document), path=(), title="a scenario", faults=faults)
     top = root.read(SCENARIO_KEYS, needed=NEEDED_OF_SCENARIO, tables=(*TABLE_KEYS, "clients"))
-    tables = {name: _subtable(root, name) for name in TABLE_KEYS}
+    tables = {name: subtable(root, name) for name in TABLE_KEYS}
     values = {name: tables[name].read(keys, needed=_needed(root, name)) for name, keys in TABLE_KEYS.items()}
     clients = _clients(root, tables["defaults"], values["defaults"])
     check_mechanism(tables["mechanism"], values["mechanism"], len(clients))
@@ -37,13 +37,14 @@ def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
         round_count=top["rounds"],
         seed=top.get("seed", DEFAULT_SEED),
         clients=tuple(ClientSpec(**client) for client in clients),
-        mechanism=_mechanism(values["mechanism"]),
+        mechanism=make_mechanism(values["mechanism"]),
         data=DataSpec(**values["data"]),
         learning=LearningSpec(**values["learning"]),
     )
 
 
-def _mechanism(values: Mapping[str, Any]) -> MechanismSpec:
+def make_mechanism(values: Mapping[str, Any]) -> MechanismSpec:
+    """The mechanism of a checked table."""
     of_rules = {field.name for field in fields(Rules)}
     rules = Rules(**{key: value for key, value in values.items() if key in of_rules})
     others = {key: value for key, value in values.items() if key not in of_rules}
@@ -52,7 +53,8 @@ def _mechanism(values: Mapping[str, Any]) -> MechanismSpec:
     return MechanismSpec(rules=rules, **others)
 
 
-def _subtable(root: Table, name: str) -> Table:
+def subtable(root: Table, name: str) -> Table:
+    """A table below the root; an empty one if it is missing or no table."""
     given = root.given.get(name, {})
     if not isinstance(given, Mapping):
         way_out = f"write [{name}], in single brackets, above its keys"

@@ -90,7 +90,7 @@ class InProcessClients:
         self._local = {client: result for client, (result, _) in trained.items()}
         for client, (result, training) in trained.items():
             self._members[client].memory = result.memory
-            self._members[client].step_count += training.step_count
+            self._members[client].step_count += training.step_count or 0
         return {client: training for client, (_, training) in trained.items()}
 
     def evaluate(

@@ -1,0 +1,131 @@
+"""Putting questions to members over Flower, and telling answers from silence.
+
+A SuperNode is known by its public key, whatever it calls itself. An answer counts if it came in time, whole, and
+sealed with that key; anything else is silence with a reason.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from commonweal.errors import InputError
+from commonweal.flower.parcel import Parcel, from_content, to_content
+from commonweal.flower.seal import is_sealed
+from commonweal.ledger.node_keys import node_public_key
+
+POLL_SECONDS = 0.2  # Flower's own send_and_receive looks every 3 s
+_TEXT_LIMIT = 300  # characters of a stranger's text
+
+_FLOWER_ERRORS = {
+    3: "it did not answer in time",
+    5: "its SuperNode went away",
+    8: "its ClientApp was killed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """Why a member's answer does not count."""
+
+    kind: Literal["absent", "refused"]
+    reason: str  # completes "<client> missed the round: ..."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    given: Mapping[str, Parcel]
+    silences: Mapping[str, Silence]
+
+
+class Correspondence:
+    """Questions to members by name; `keys` are the public keys of their SuperNodes."""
+
+    def __init__(self, grid: Grid, keys: Mapping[str, str], *, answer_seconds: float) -> None:
+        self._grid = grid
+        self._keys = keys
+        self._answer_seconds = answer_seconds
+        self._nodes: dict[str, int] = {}
+
+    def locate(self, clients: Iterable[str], *, seconds: float = 0.0) -> set[str]:
+        """Those whose SuperNodes are connected, waiting so long for the rest."""
+        wanted, end = set(clients), time.monotonic() + seconds
+        while True:
+            names = {key: name for name, key in self._keys.items()}
+            for node in self._grid.get_nodes():
+                name = names.get(_key_text(node.public_key) or "")
+                if name is not None:
+                    self._nodes[name] = node.node_id
+                    wanted.discard(name)
+            if not wanted or time.monotonic() >= end:
+                return set(clients) - wanted
+            time.sleep(POLL_SECONDS)
+
+    def ask(self, kind: str, questions: Mapping[str, Parcel]) -> Answers:
+        """Put a question to each of these members, all at once."""
+        numbers = {client: secrets.token_hex(16) for client in questions}
+        messages = [
+            Message(
+                to_content(Parcel(fields={**question.fields, "number": numbers[client]}, groups=question.groups)),
+                self._nodes[client],
+                kind,
+                ttl=self._answer_seconds,
+            )
+            for client, question in questions.items()
+        ]
+        given: dict[str, Parcel] = {}
+        silences: dict[str, Silence] = {}
+        waiting: dict[str, str] = {}
+        for client, message_id in zip(questions, self._grid.push_messages(messages), strict=True):
+            if message_id:
+                waiting[message_id] = client
+            else:
+                silences[client] = Silence(kind="absent", reason="its SuperNode was not there")
+        end = time.monotonic() + self._answer_seconds
+        while waiting:
+            for reply in self._grid.pull_messages(waiting):
+                client = waiting.pop(reply.metadata.reply_to_message_id)
+                found = self._opened(reply, client, kind, numbers[client])
+                if isinstance(found, Silence):
+                    silences[client] = found
+                else:
+                    given[client] = found
+            if waiting and time.monotonic() >= end:
+                break
+            if waiting:
+                time.sleep(POLL_SECONDS)
+        for client in waiting.values():
+            silences[client] = Silence(kind="absent", reason=_FLOWER_ERRORS[3])
+        return Answers(given={client: given[client] for client in questions if client in given}, silences=silences)
+
+    def _opened(self, reply: Message, client: str, kind: str, number: str) -> Parcel | Silence:
+        if reply.has_error():
+            code, reason = reply.error.code, (reply.error.reason or "")[:_TEXT_LIMIT]
+            if code in _FLOWER_ERRORS:
+                return Silence(kind="absent", reason=_FLOWER_ERRORS[code])
+            return Silence(kind="absent", reason=f"its ClientApp failed: {_printable(reason)}")
+        try:
+            answer = from_content(reply.content)
+        except InputError as error:
+            return Silence(kind="refused", reason=f"its answer could not be read: {_printable(str(error))}")
+        if not is_sealed(answer, kind=kind, question=number, public=self._keys[client]):
+            return Silence(kind="refused", reason="its answer was not signed with the key of its SuperNode")
+        return answer
+
+
+def _key_text(public_key: bytes) -> str | None:
+    try:
+        return node_public_key(public_key)
+    except InputError:
+        return None  # a SuperNode with a key of another kind is nobody's
+
+
+def _printable(text: str) -> str:
+    """A stranger's text shall not command a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:_TEXT_LIMIT]

@@ -1,0 +1,148 @@
+"""A member's home: all that it must not lose, on its own disk.
+
+Every Flower message is answered by a new process, and SuperNodes are restarted, so nothing is kept in memory.
+
+state.json    where the member stands, replaced whole
+arrays/       models and memories, each named by its hash
+log.txt       what the member did and told, a line each
+statements/   what the operator signed, one file a round
+withdraw      a notice that the member leaves after the next round it takes part in
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from commonweal.atomic_write import UNFINISHED, write_atomically
+from commonweal.errors import InputError
+from commonweal.flower.models import Model, fingerprint
+
+FORMAT = "commonweal.home/1"
+_WAY_OUT = "see that the disk of `home` in the member's file has room and can be written to"
+
+
+@dataclass(slots=True, kw_only=True)
+class RoundUnderWay:
+    """A round that is not settled yet; `attempt` tells it from an earlier one that was broken off."""
+
+    round_number: int
+    attempt: str
+    declared_count: int
+    cost_count: int
+    memory: str | None  # hash, after the last iteration
+    steps: dict[str, int] = field(default_factory=dict)  # by iteration
+    accuracies: dict[str, float] = field(default_factory=dict)  # by the hash of the model
+
+
+@dataclass(slots=True, kw_only=True)
+class Standing:
+    """Where a member stands."""
+
+    book: str | None = None  # of the federation that it belongs to
+    baseline: float | None = None  # ε: the accuracy that the next utility is measured from
+    memory: str | None = None  # hash, after the last settled round
+    settled_round: int = 0
+    settled_attempt: str = ""
+    under_way: RoundUnderWay | None = None
+
+
+class Home:
+    """The files of one member."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._arrays = path / "arrays"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One question at a time, even if an earlier one is still being worked on."""
+        try:
+            self._arrays.mkdir(parents=True, exist_ok=True)
+            (self.path / "statements").mkdir(exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDONLY)
+        except OSError as error:
+            raise InputError(
+                f"a member's home must be a folder it can write to, got {error.strerror} for {str(self.path)!r}; "
+                f"{_WAY_OUT}"
+            ) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            for left_over in (*self.path.glob(f".*{UNFINISHED}"), *self._arrays.glob(f".*{UNFINISHED}")):
+                left_over.unlink(missing_ok=True)  # of a process that was killed
+            yield
+        finally:
+            os.close(descriptor)
+
+    def load(self) -> Standing:
+        """Where the member stood last."""
+        try:
+            text = (self.path / "state.json").read_text()
+        except FileNotFoundError:
+            return Standing()
+        document = json.loads(text)
+        if document.pop("format") != FORMAT:
+            raise InputError(f"a member's state must be in the format {FORMAT}, got another in {str(self.path)!r}")
+        under_way = document.pop("under_way")
+        return Standing(**document, under_way=None if under_way is None else RoundUnderWay(**under_way))
+
+    def save(self, standing: Standing) -> None:
+        document = {"format": FORMAT, **asdict(standing)}
+        write_atomically(
+            self.path / "state.json", json.dumps(document, indent=1).encode(), what="a member's state", way_out=_WAY_OUT
+        )
+
+    def put(self, arrays: Model) -> str:
+        """Keep arrays; their hash finds them again."""
+        digest = fingerprint(arrays)
+        if not self._file(digest).exists():
+            content = io.BytesIO()
+            np.savez(content, **arrays)  # type: ignore[arg-type]  # none is called allow_pickle
+            write_atomically(self._file(digest), content.getvalue(), what="a model", way_out=_WAY_OUT)
+        return digest
+
+    def get(self, digest: str | None) -> Model:
+        """The arrays of a hash; none of no hash."""
+        if digest is None:
+            return {}
+        with np.load(self._file(digest), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+
+    def lacks(self, digests: Iterable[str]) -> list[str]:
+        return [digest for digest in digests if not self._file(digest).exists()]
+
+    def forget_all_but(self, digests: Iterable[str | None]) -> None:
+        kept = {self._file(digest) for digest in digests if digest is not None}
+        for file in self._arrays.glob("*.npz"):
+            if file not in kept:
+                file.unlink(missing_ok=True)
+
+    @property
+    def wants_to_withdraw(self) -> bool:
+        return (self.path / "withdraw").exists()
+
+    def log(self, line: str) -> None:
+        """For the member to read; on the disk before anything is sent."""
+        moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        print(line, flush=True)
+        try:
+            with (self.path / "log.txt").open("a") as file:
+                file.write(f"{moment} {line}\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError(
+                f"a member's log must be writable, got {error.strerror} for {str(self.path)!r}; {_WAY_OUT}"
+            ) from None
+
+    def _file(self, digest: str) -> Path:
+        return self._arrays / f"{digest}.npz"

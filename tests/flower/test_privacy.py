@@ -1,0 +1,120 @@
+"""What leaves a member, read off the wire; and what can be inferred from it all the same."""
+
+from __future__ import annotations
+
+import json
+import struct
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from tests.flower.toy import NAMES, PRIVATE, make_toy
+
+SENT_FIELDS = {
+    "query.open": {"sample_count", "training_count", "validation_count", "withdrawal"},
+    "train.iteration": set(),
+    "evaluate.coalitions": set(),
+    "query.report": {"profit", "sample_count", "signature"},
+    "query.close": {"kept"},
+}
+SENT_GROUPS = {
+    "query.open": {"scores"},
+    "train.iteration": {"local"},
+    "evaluate.coalitions": {"scores"},
+    "query.report": set(),
+    "query.close": set(),
+}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    toy = make_toy(tmp_path_factory.mktemp("privacy") / "f", rounds=5, mechanism='mu = "inf"')
+    toy.chronicle, _ = toy.coordinate()
+    return toy
+
+
+def spellings(figure):
+    """A number as it could stand in bytes: binary, or written out."""
+    texts = {repr(figure), f"{figure:.6g}", f"{figure:e}", f"{Decimal(repr(figure)):f}"}
+    binary = [struct.pack(order + kind, figure) for order in "<>" for kind in "df"]
+    return [*(text.encode() for text in texts if len(text) >= 6), *binary]
+
+
+def test_no_message_holds_a_unit_value_or_a_cost(toy):
+    private = [figure for name in NAMES for figure in PRIVATE[name] if figure not in (0.0, 1.0)]
+    assert len(private) == 9
+    assert len(toy.grid.wire) > 200
+    for sent in toy.grid.wire:
+        for figure in private:
+            for spelling in spellings(figure):
+                assert spelling not in sent.content, (sent.direction, sent.kind, figure)
+
+
+def test_the_search_would_have_found_them(toy):
+    """The member's own log does hold them; so does its file."""
+    log = (toy.home("south") / "log.txt").read_bytes()
+    assert any(spelling in log for spelling in spellings(PRIVATE["south"][0]))
+    profit = toy.chronicle.rounds[0].record.decision.figures.profits["south"]
+    reports = [
+        sent for sent in toy.grid.wire if (sent.client, sent.kind, sent.direction) == ("south", "query.report", "up")
+    ]
+    assert any(spelling in reports[0].content for spelling in spellings(profit))
+
+
+def test_answers_hold_what_was_promised_and_nothing_else(toy):
+    """Fields by name and groups of arrays by name: a new one would have to be added here, and to the member's guide."""
+    answers = [sent for sent in toy.grid.wire if sent.direction == "up"]
+    assert {sent.kind for sent in answers} == set(SENT_FIELDS)
+    for sent in answers:
+        content = sent.message.content
+        assert set(content.config_records) == {"fields"}
+        assert set(content["fields"]) == {"json", "seal"}
+        assert set(json.loads(content["fields"]["json"])) == SENT_FIELDS[sent.kind]
+        assert set(content.array_records) == SENT_GROUPS[sent.kind]
+        assert not content.metric_records
+
+
+def test_models_and_scores_are_not_the_data(toy):
+    """No row of a member's samples is in any message."""
+    from commonweal.flower.member_file import read_member
+    from tests.flower.toy import load
+
+    for name in NAMES:
+        member = read_member(toy.folder / "members" / name / "member.toml")
+        new = load(1, member)
+        for array in (*new.training, *new.validation):
+            for sample in array[:5]:
+                pattern = struct.pack("<d", sample)
+                assert not any(pattern in sent.content for sent in toy.grid.wire)
+
+
+@pytest.mark.parametrize("client", NAMES)
+def test_unit_value_and_costs_follow_from_a_few_rounds(toy, client):
+    """profit = u·Δε − c_data·samples − c_train·steps − c_comm is linear in what is private: anybody who sees accuracies,
+    sample counts and profits can solve for it. Here samples and steps are the same in every round, so that two unknowns
+    are left: the unit value, and the cost of a round."""
+    history = json.loads((toy.out / "history.json").read_text())
+    rows = [row for held in history["rounds"] for row in held["clients"] if row["client"] == client]
+    gains = [row["accuracy"]["value"] - row["previous_accuracy"] for row in rows]
+    profits = [row["profit"]["value"] for row in rows]
+    (unit_value, minus_cost), *_ = np.linalg.lstsq(np.column_stack([gains, np.ones(len(rows))]), profits, rcond=None)
+    value, per_sample, per_step, per_round = PRIVATE[client]
+    assert unit_value == pytest.approx(value, rel=1e-6)
+    assert -minus_cost == pytest.approx(per_sample * 40 + per_step * 6 + per_round, rel=1e-6)
+
+
+def test_the_member_reads_in_its_log_what_it_will_report_before_it_is_asked_again(tmp_path):
+    """When the coordinator has the report, the line is on the member's disk already."""
+    toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:2])
+    seen = {}
+
+    def answer_read(question, answer):
+        if question.metadata.message_type == "query.report":
+            seen["log"] = (toy.home("north") / "log.txt").read_text()
+            seen["answer"] = json.loads(str(answer.content["fields"]["json"]))
+        return answer
+
+    toy.node("north").twist = answer_read
+    toy.coordinate()
+    assert f"will report a profit of {seen['answer']['profit']:+.6g} and 40 new samples" in seen["log"]
