@@ -91,9 +91,11 @@ def test_models_and_scores_are_not_the_data(toy):
 
 @pytest.mark.parametrize("client", NAMES)
 def test_unit_value_and_costs_follow_from_a_few_rounds(toy, client):
-    """profit = u·Δε − c_data·samples − c_train·steps − c_comm is linear in what is private: anybody who sees accuracies,
-    sample counts and profits can solve for it. Here samples and steps are the same in every round, so that two unknowns
-    are left: the unit value, and the cost of a round."""
+    """profit = u·Δε − c_data·samples − c_train·steps − c_comm is linear in what is private.
+
+    So anybody who sees accuracies, sample counts and profits of a few rounds can solve for it. Here samples and steps
+    are the same in every round, so that two unknowns are left: the unit value, and the cost of a round.
+    """
     history = json.loads((toy.out / "history.json").read_text())
     rows = [row for held in history["rounds"] for row in held["clients"] if row["client"] == client]
     gains = [row["accuracy"]["value"] - row["previous_accuracy"] for row in rows]

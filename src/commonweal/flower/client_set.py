@@ -247,6 +247,9 @@ class FlowerClients:
                 del given[client]
             again = self._letters.ask(kind, {client: parcel(client, *questions[client]) for client in lacking})
             given, silences = given | dict(again.given), silences | dict(again.silences)
+            for client in [client for client, answer in again.given.items() if LACKS in answer.fields]:
+                silences[client] = Silence(kind="refused", reason="it says that it lacks a model that it was sent")
+                del given[client]
         results: dict[str, Result] = {}
         for client in questions:
             if client in given:

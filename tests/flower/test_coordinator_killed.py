@@ -1,0 +1,212 @@
+"""The coordinator is killed at every stage of a round and started again: the federation ends as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from commonweal.federation.rule_versions import recompute
+from commonweal.flower import coordinator
+from commonweal.flower.parcel import from_content
+from commonweal.ledger.audit.walk import audit
+from commonweal.ledger.sql.store import open_store
+from tests.flower.toy import NAMES, make_toy, open_toy
+
+ROUND, ROUNDS = 2, 3
+RULES = {"rounds": ROUNDS, "mechanism": "mu = 0.001\ngrace_rounds = 1", "learning": "iteration_limit = 2"}
+LEAVER = "west"  # withdraws after round 2
+
+QUESTIONS = {"query.open": 1, "train.iteration": 2, "evaluate.coalitions": 3, "query.report": 1, "query.close": 1}
+STAGES = [
+    *((kind, number, place) for kind, count in QUESTIONS.items() for number in range(1, count + 1) for place in (0, 1)),
+    *((name, when) for name in ("save_checkpoint", "_settle", "_tell") for when in ("before", "after")),
+    ("book",),
+    ("between settling and the notice",),
+]
+
+
+def entries(toy):
+    """The book's entries without what a clock or an attempt decides."""
+    store = open_store(str(toy.out / "ledger.db"))
+    try:
+        found = audit(store, recompute)
+        assert not found.findings
+        with store.reading() as reading:
+            documents = [json.loads(entry.content) for entry in reading.entries()]
+    finally:
+        store.close()
+    return [(document["kind"], document["body"].get("decision"), document["postings"]) for document in documents]
+
+
+def finished(toy):
+    chronicle, _ = toy.coordinate()
+    rounds = [
+        (
+            held.record,
+            {client: (figures.accuracy, figures.previous_accuracy) for client, figures in held.clients.items()},
+        )
+        for held in chronicle.rounds
+    ]
+    return rounds, entries(toy)
+
+
+@pytest.fixture(autouse=True)
+def _no_report(monkeypatch):
+    monkeypatch.setattr(coordinator, "write_all", lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coordinator, "write_all", lambda *_: None)
+        toy = make_toy(tmp_path_factory.mktemp("undisturbed") / "f", **RULES)
+        give_notice_in_round(toy, ROUND)
+        rounds, book = finished(toy)
+    assert rounds[1][0].withdrawn == (LEAVER,)
+    return rounds, book
+
+
+def give_notice_in_round(toy, number):
+    """The member writes its notice when it hears of the round."""
+
+    def before_answer(client, kind):
+        if client == LEAVER and toy.home(LEAVER).joinpath("statements", "round-0001.json").exists():
+            toy.home(LEAVER).joinpath("withdraw").touch()
+
+    toy.grid.before_answer = before_answer
+    assert number == 2, "it has its first statement when the second round opens"
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_and_die(toy, stage):
+    """In a process of its own, which must not come back."""
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status), f"stage {stage} was never reached"
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return
+    try:
+        arm(toy, stage)
+        toy.coordinate()
+    finally:
+        os._exit(1)
+
+
+def arm(toy, stage):
+    """Let the process die at a stage of the round."""
+    if stage == ("book",):
+        from commonweal.ledger.book import Book
+
+        Book.admit = die
+    elif stage == ("between settling and the notice",):
+        coordinator.Treasury.withdraw = die
+    elif len(stage) == 2:
+        name, when = stage
+        original, calls = getattr(coordinator, name), []
+
+        def wrapped(*arguments, **named):
+            calls.append(1)
+            if len(calls) == ROUND and when == "before":
+                die()
+            result = original(*arguments, **named)
+            if len(calls) == ROUND and when == "after":
+                die()
+            return result
+
+        setattr(coordinator, name, wrapped)
+    else:
+        kind, number, place = stage
+        notice, asked = toy.grid.before_answer, []
+
+        def before_answer(client, given_kind):
+            notice(client, given_kind)
+            question = from_content(toy.grid.wire[-1].message.content).fields
+            if given_kind == kind and question["round"] == ROUND and client == NAMES[place]:
+                asked.append(1)
+                if len(asked) == number:
+                    die()
+
+        toy.grid.before_answer = before_answer
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: "-".join(map(str, stage)))
+def test_killed_and_started_again(tmp_path, undisturbed, stage):
+    toy = make_toy(tmp_path / "f", **RULES)
+    give_notice_in_round(toy, ROUND)
+    run_and_die(toy, stage)
+    again = open_toy(tmp_path / "f")
+    give_notice_in_round(again, ROUND)
+    rounds, book = finished(again)
+    assert (rounds, book) == undisturbed
+    for name in NAMES:
+        statements = sorted(path.name for path in (again.home(name) / "statements").glob("*.json"))
+        part = [f"round-{held.round_number:04d}.json" for held, figures in rounds if name in figures]
+        assert statements == part, "everybody has its statement of every round it was in"
+        assert "DOUBTFUL" not in (again.home(name) / "log.txt").read_text()
+
+
+def test_killed_again_and_again(tmp_path, undisturbed):
+    """Every question of the whole federation is once the last of a coordinator."""
+    toy = make_toy(tmp_path / "f", **RULES)
+    deaths = 0
+    while deaths < 200:
+        give_notice_in_round(toy, ROUND)
+        child = os.fork()
+        if not child:
+            try:
+                die_after(toy, 7 + deaths % 50)
+                toy.coordinate()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        toy = open_toy(tmp_path / "f")
+        if not os.WIFSIGNALED(status):
+            assert os.WEXITSTATUS(status) == 0
+            break
+        deaths += 1
+    assert deaths > 20
+    give_notice_in_round(toy, ROUND)
+    rounds, book = finished(toy)
+    assert (rounds, book) == undisturbed
+
+
+def die_after(toy, count):
+    """Let the process die when so many questions were put."""
+    notice, asked = toy.grid.before_answer, []
+
+    def before_answer(client, kind):
+        notice(client, kind)
+        asked.append(1)
+        if len(asked) == count:
+            die()
+
+    toy.grid.before_answer = before_answer
+
+
+def test_two_coordinators_do_not_hold_one_federation(tmp_path):
+    from commonweal.atomic_write import held_alone
+    from commonweal.errors import InputError
+
+    toy = make_toy(tmp_path / "f", rounds=1)
+    toy.out.mkdir()
+    with held_alone(toy.out, "a federation"), pytest.raises(InputError, match="another process at work"):
+        toy.coordinate()
+
+
+def test_a_federation_is_resumed_by_its_own_terms(tmp_path):
+    from commonweal.errors import InputError
+
+    toy = make_toy(tmp_path / "f", rounds=1)
+    toy.coordinate()
+    file = toy.folder / "federation.toml"
+    file.write_text(file.read_text().replace("mu = 0.01", "mu = 0.02"))
+    with pytest.raises(InputError, match="continues with the scenario"):
+        toy.coordinate()
