@@ -31,7 +31,8 @@ federation = ""
 out = ""
 questions = 1
 expected = 2
-answers-in = 0.0
+enough = 0
+seconds = 0.0
 fails = false
 """
 
@@ -51,9 +52,9 @@ def answer(message, context):
     member = Path(context.node_config["member"])
     home = member.parent / "home"
     home.mkdir(exist_ok=True)
-    with (home / "log").open("a") as log:
+    with (home / "log.txt").open("a") as log:
         log.write("asked\\n")
-    time.sleep(context.run_config["answers-in"])
+    time.sleep(context.run_config["seconds"])
     vector = message.content["vector"]["x"].numpy() * 2
     content = RecordDict({
         "vector": ArrayRecord({"x": Array(vector)}),
@@ -90,7 +91,7 @@ def main(grid, context):
             Message(content, dst_node_id=node, message_type="query") for node in grid.get_node_ids()
         ]))
         replies = []
-        while awaited:
+        while awaited and not 0 < config["enough"] <= len(replies):
             for reply in grid.pull_messages(awaited):
                 replies.append(reply)
                 awaited.discard(reply.metadata.reply_to_message_id)

@@ -6,18 +6,15 @@ processes, on the loopback alone. Whatever happens, none of them is left behind.
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import secrets
 import shutil
 import socket
 import ssl
-import sys
 import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,16 +22,15 @@ from typing import Self
 
 from commonweal.atomic_write import make_results_folder
 from commonweal.errors import InputError
-from commonweal.flower.certificates import AUTHORITY, CERTIFICATE, KEY, make_certificates
+from commonweal.flower.flower_programs import COORDINATOR, RUN, SUPERLINK, FlowerPrograms
+from commonweal.flower.free_ports import LOOPBACK, FreePorts
 from commonweal.flower.processes import Processes
-from commonweal.flower.rehearsed_folder import APP, FEDERATION_FILE, RehearsedMember, copy_federation
-from commonweal.flower.superlink_api import RunState, SuperLinkApi, wait_until
+from commonweal.flower.rehearsed_folder import APP, FEDERATION_FILE, copy_federation
+from commonweal.flower.superlink_api import SuperLinkApi, wait_until
 
-_HOST = "127.0.0.1"
-_CONNECTION = "rehearsal"  # the SuperLink's name for `flwr run`
 LOG, STATEMENTS = "log.txt", "statements"  # in a member's home
 _START_LIMIT = 90.0  # seconds; a busy machine takes 20 for what an idle one does in 3
-_SUPERLINK, _COORDINATOR, _RUN = "(SuperLink)", "(coordinator)", "(flwr run)"  # no member is called so
+_END_LIMIT = 20.0  # between the end of a run's log and the end of the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,35 +67,19 @@ class Rehearsal:
         self._warm = warm
         self._say = say
         self._node_ids: dict[str, int] = {}
-        self._killed: set[str] = set()
         self._is_started = False
         self._api: SuperLinkApi | None = None
-        self._reserved: list[socket.socket] = []
-        self.work = Path(tempfile.mkdtemp(prefix="commonweal-rehearsal-"))
-        try:
+        with ExitStack() as undone:
+            self.work = Path(tempfile.mkdtemp(prefix="commonweal-rehearsal-"))
+            undone.callback(shutil.rmtree, self.work, ignore_errors=True)
             self._members = {member.name: member for member in copy_federation(folder, self.work)}
-            self._certificates = self.work / "certificates"
-            make_certificates(self._certificates, ["localhost", _HOST])
-            make_results_folder(self.out)
-            (self.out / "logs").mkdir(exist_ok=True)
+            self.logs = self._make_logs()
+            self._ports = FreePorts()
+            undone.callback(self._ports.release)
             self._processes = Processes(self.work)
-        except BaseException:
-            shutil.rmtree(self.work, ignore_errors=True)
-            raise
-        self._port = self._free_port()
-        self._node_ports = {name: self._free_port() for name in self._members}
-        self._superlink_log, self._coordinator_log, self._run_log = (
-            self.out / "logs" / f"{what}.log" for what in ("superlink", "coordinator", "run")
-        )
-        self._member_logs = {name: self.out / "logs" / f"member-{name}.log" for name in self._members}
-        self.logs = {
-            "superlink": self._superlink_log,
-            "coordinator": self._coordinator_log,
-            "run": self._run_log,
-            **self._member_logs,
-        }
-        for log in (self._superlink_log, self._coordinator_log, self._run_log, *self._member_logs.values()):
-            log.unlink(missing_ok=True)
+            undone.callback(self._processes.close)
+            self._programs = FlowerPrograms(self.work, self._processes, self._ports)
+            undone.pop_all()
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -114,9 +94,11 @@ class Rehearsal:
         if self._is_started:
             return
         self._is_started = True
-        self._say(f"starting a SuperLink at {_HOST}:{self._port}, with TLS and SuperNode authentication")
-        self._start_superlink()
-        api = self._api = SuperLinkApi(f"{_HOST}:{self._port}", self._certificates / AUTHORITY)
+        self._say(f"starting a SuperLink at {self._programs.address}, with TLS and SuperNode authentication")
+        self._programs.start_superlink(self.logs[SUPERLINK])
+        self._wait("the SuperLink", SUPERLINK, self._is_listening)
+        self._programs.start_coordinator(self.logs[COORDINATOR])
+        api = self._api = SuperLinkApi(self._programs.address, self._programs.authority)
         for name, member in self._members.items():
             self._node_ids[name] = api.register(name, member.private_key)
         self._say(f"starting {len(self._members)} SuperNodes: {', '.join(self._members)}")
@@ -127,17 +109,15 @@ class Rehearsal:
 
     def start_node(self, name: str) -> None:
         """Start a member's SuperNode again, after it was stopped or killed."""
-        assert self._api is not None, "start() comes first"
-        if name in self._killed:
-            self._api.deactivate(self._node_ids[name], self._members[name].private_key)
-            self._killed.discard(name)
+        api = self._started_api()
+        if self._node_ids[name] in api.online():  # it was killed, and could not take its leave
+            api.deactivate(self._node_ids[name], self._members[name].private_key)
         self._start_supernode(name)
         self._wait_for_node(name)
 
     def kill_node(self, name: str) -> None:
         """A power cut at a member's: its SuperNode is gone in the middle of its work, and tells nobody."""
         self._processes.kill(name)
-        self._killed.add(name)
 
     def stop_node(self, name: str) -> None:
         """A member shuts its SuperNode down, which takes its leave of the SuperLink."""
@@ -151,36 +131,23 @@ class Rehearsal:
         Keys of the app's configuration called federation, out and keys are set to those of the rehearsal unless
         given. A run that takes longer than `timeout` seconds is stopped.
         """
-        assert self._api is not None, "start() comes first"
-        log = self._run_log
-        start = log.stat().st_size if log.exists() else 0
-        settings = self._write_run_config(run_config)
-        self._start_process(
-            _RUN, ["flwr", "run", str(self.work / APP), _CONNECTION, "--stream", "--run-config", str(settings)], log
-        )
-        deadline = None if timeout is None else time.monotonic() + timeout
-        is_late = False
-        shown = 0
-        while True:
-            is_over = not self._processes.is_running(_RUN)
-            output = log.read_bytes()[start:].decode(errors="replace")
-            lines = output.split("\n")[:-1]
-            for line in lines[shown:]:
-                show(line)
-            shown = len(lines)
-            is_late = deadline is not None and time.monotonic() > deadline
-            if is_over or is_late:
-                break
-            time.sleep(0.1)
-        self._processes.kill(_RUN)
+        api = self._started_api()
+        log = self.logs[RUN]
+        start = log.stat().st_size
+        self._programs.start_run(self.work / APP, self._run_config(run_config), log)
+        try:
+            output, is_late = self._follow(log, start, timeout, show)
+        finally:
+            self._processes.kill(RUN)
         found = re.search(r"Successfully started run (\d+)", output)
         if found is None:
             return RunOutcome(status="timed out" if is_late else "not started", output=output)
         run_id = int(found[1])
         if is_late:
-            self._api.stop_run(run_id)
+            api.stop_run(run_id)
             return RunOutcome(status="timed out", output=output, details=f"after {timeout:g} s")
-        state = self._final_state(self._api, run_id)
+        wait_until(lambda: api.run_state(run_id).status == "finished", _END_LIMIT)  # a moment after its log
+        state = api.run_state(run_id)
         return RunOutcome(status=state.outcome or state.status, output=output, details=state.details)
 
     def keep_papers(self) -> None:
@@ -196,15 +163,13 @@ class Rehearsal:
     def close(self) -> None:
         """End everything, SuperNodes first so that they can take their leave, and remove the copy."""
         try:
-            self._processes.stop(_RUN, *self._members)
+            self._processes.stop(RUN, *self._members)
             if self._api is not None:
-                self._api.close()
-                self._api = None
-            self._processes.stop(_COORDINATOR, _SUPERLINK)
+                self._api.close()  # a SuperLink waits for its last connection
+            self._processes.stop(COORDINATOR, SUPERLINK)
         finally:
             self._processes.close()
-            for reserved in self._reserved:
-                reserved.close()
+            self._ports.release()
             shutil.rmtree(self.work, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -220,109 +185,48 @@ class Rehearsal:
     ) -> None:
         self.close()
 
-    def _start_superlink(self) -> None:
-        secret = self.work / "superexec-secret"  # so that only our own process is given the coordinator's work
-        secret.touch(mode=0o600)
-        secret.write_bytes(secrets.token_bytes(32))
-        authority = self._certificates / AUTHORITY
-        self._start_process(
-            _SUPERLINK,
-            [
-                "flower-superlink", "--host", _HOST, "--port", str(self._port),
-                "--ssl-ca-certfile", str(authority),
-                "--ssl-certfile", str(self._certificates / CERTIFICATE),
-                "--ssl-keyfile", str(self._certificates / KEY),
-                "--enable-supernode-auth", "--disable-runtime-dependency-installation",
-                "--isolation", "process", "--superexec-auth-secret-file", str(secret),
-            ],
-            self._superlink_log,
-        )  # fmt: skip
-        self._wait("the SuperLink", _SUPERLINK, self._superlink_log, self._is_listening)
-        # Flower's SuperLink would start this one in a session of its own, out of reach should the SuperLink be killed.
-        self._start_process(
-            _COORDINATOR,
-            [
-                "flower-superexec", "--runtime-api-address", f"{_HOST}:{self._port}",
-                "--root-certificates", str(authority), "--superexec-auth-secret-file", str(secret),
-                "--parent-pid", str(self._processes.pid(_SUPERLINK)),
-            ],
-            self._coordinator_log,
-        )  # fmt: skip
-        connection = self._flower_home(_RUN) / "config.toml"
-        connection.write_text(
-            f'[superlink]\ndefault = "{_CONNECTION}"\n\n[superlink.{_CONNECTION}]\n'
-            f'address = "{_HOST}:{self._port}"\nroot-certificates = {json.dumps(str(authority), ensure_ascii=False)}\n',
-            encoding="utf-8",
-        )
+    def _make_logs(self) -> dict[str, Path]:
+        """An empty log for each process: members by their names, and (superlink), (coordinator), (run)."""
+        make_results_folder(self.out)
+        folder = self.out / "logs"
+        folder.mkdir(exist_ok=True)
+        logs = {name: folder / f"member-{name}.log" for name in self._members}
+        logs |= {name: folder / f"{name.strip('()')}.log" for name in (SUPERLINK, COORDINATOR, RUN)}
+        for log in logs.values():
+            log.write_bytes(b"")
+        return logs
+
+    def _started_api(self) -> SuperLinkApi:
+        assert self._api is not None, "start() comes first"
+        return self._api
 
     def _start_supernode(self, name: str) -> None:
-        member = self._members[name]
-        program = [sys.executable, "-m", "commonweal.flower.warm_executor"] if self._warm else ["flower-supernode"]
-        self._start_process(
-            name,
-            [
-                *program, "--superlink", f"{_HOST}:{self._port}",
-                "--root-certificates", str(self._certificates / AUTHORITY),
-                "--auth-supernode-private-key", str(member.private_key),
-                "--host", _HOST, "--port", str(self._node_ports[name]),
-                "--node-config", str(self._write_node_config(member)),
-            ],
-            self._member_logs[name],
-        )  # fmt: skip
+        self._programs.start_supernode(self._members[name], self.logs[name], warm=self._warm)
 
     def _wait_for_node(self, name: str) -> None:
-        api, node_id = self._api, self._node_ids[name]
-        assert api is not None, "start() comes first"
-        self._wait(f"the SuperNode of {name!r}", name, self._member_logs[name], lambda: node_id in api.online())
+        api, node_id = self._started_api(), self._node_ids[name]
+        self._wait(f"the SuperNode of {name!r}", name, lambda: node_id in api.online())
 
-    def _wait(self, what: str, process: str, log: Path, is_there: Callable[[], bool]) -> None:
+    def _wait(self, what: str, process: str, is_there: Callable[[], bool]) -> None:
         wait_until(lambda: not self._processes.is_running(process) or is_there(), _START_LIMIT)
         if not self._processes.is_running(process) or not is_there():
             code = self._processes.exit_code(process)
             happened = f"none after {_START_LIMIT:g} s" if code is None else f"its exit code {code}"
-            raise InputError(f"{what} must start, got {happened}; {log} says why: {last_lines(log, 3)}")
+            log = self.logs[process]
+            raise InputError(f"{what} must start, got {happened} and {_last_lines(log, 3)!r}; see all of {log}")
 
     def _is_listening(self) -> bool:
-        context = ssl.create_default_context(cafile=self._certificates / AUTHORITY)
+        context = ssl.create_default_context(cafile=self._programs.authority)
         try:
             with (
-                socket.create_connection((_HOST, self._port), timeout=2) as plain,
-                context.wrap_socket(plain, server_hostname=_HOST),
+                socket.create_connection((LOOPBACK, self._programs.port), timeout=2) as plain,
+                context.wrap_socket(plain, server_hostname=LOOPBACK),
             ):
                 return True
         except OSError:
             return False
 
-    def _start_process(self, name: str, command: list[str], log: Path) -> None:
-        programs = Path(sys.executable).parent
-        program = programs / command[0]
-        if not Path(command[0]).is_absolute() and not program.exists():
-            raise InputError(
-                f"a rehearsal needs Flower beside Python, got no {str(program)!r}; pip install 'commonweal[flower]'"
-            )
-        environment = {
-            **os.environ,
-            "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",  # where Flower looks for its parts
-            "FLWR_HOME": str(self._flower_home(name)),
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "FLWR_DISABLE_UPDATE_CHECK": "1",
-            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
-            "OMP_NUM_THREADS": "1",  # all members share the cores of one machine
-            "PYTHONUNBUFFERED": "1",
-        }
-        self._processes.start(
-            name, [str(programs / command[0]), *command[1:]], environment=environment, folder=self.work, log=log
-        )
-
-    def _flower_home(self, name: str) -> Path:
-        home = self.work / "flower" / name
-        home.mkdir(parents=True, exist_ok=True)
-        return home
-
-    def _write_node_config(self, member: RehearsedMember) -> Path:
-        return _write_settings(self._flower_home(member.name) / "node.toml", {"member": str(member.file)})
-
-    def _write_run_config(self, given: Mapping[str, object]) -> Path:
+    def _run_config(self, given: Mapping[str, object]) -> dict[str, object]:
         app = tomllib.loads((self.work / APP / "pyproject.toml").read_text(encoding="utf-8"))
         known = app.get("tool", {}).get("flwr", {}).get("app", {}).get("config", {})
         own = {
@@ -330,38 +234,26 @@ class Rehearsal:
             "out": str(self.out),
             "keys": "" if self._keys is None else str(self._keys.absolute()),
         }
-        return _write_settings(
-            self._flower_home(_RUN) / "run.toml", {key: own[key] for key in own if key in known} | dict(given)
-        )
+        return {key: value for key, value in own.items() if key in known} | dict(given)
 
-    def _final_state(self, api: SuperLinkApi, run_id: int) -> RunState:
-        """The log ends a moment before the run does."""
-        wait_until(lambda: api.run_state(run_id).status == "finished", 20.0)
-        return api.run_state(run_id)
-
-    def _free_port(self) -> int:
-        """A port for a process that is yet to start: on Linux nobody else is given it, since we are bound to it."""
-        reserved = socket.socket()
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind((_HOST, 0))
-        port = int(reserved.getsockname()[1])
-        if sys.platform == "linux":
-            self._reserved.append(reserved)
-        else:
-            reserved.close()
-        return port
+    def _follow(self, log: Path, start: int, timeout: float | None, show: Callable[[str], None]) -> tuple[str, bool]:
+        """What is said until the run's command ends, and whether time was up before."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        shown = 0
+        while True:
+            is_over = not self._processes.is_running(RUN)
+            output = log.read_bytes()[start:].decode(errors="replace")
+            lines = output.split("\n")
+            for line in lines[shown:-1]:
+                show(line)
+            shown = len(lines) - 1
+            is_late = deadline is not None and time.monotonic() > deadline
+            if is_over or is_late:
+                return output, is_late and not is_over
+            time.sleep(0.1)
 
 
-def last_lines(log: Path, count: int) -> str:
+def _last_lines(log: Path, count: int) -> str:
     """The end of a log without its colours and empty lines."""
-    if not log.exists():
-        return ""
     text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(encoding="utf-8", errors="replace"))
-    return "\n".join([line for line in text.splitlines() if line.strip()][-count:])
-
-
-def _write_settings(file: Path, settings: Mapping[str, object]) -> Path:
-    """As a file rather than on the command line, where Flower cannot take every path. JSON's values are TOML's too."""
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings.items()]
-    file.write_text("".join(lines), encoding="utf-8")
-    return file
+    return " / ".join([line.strip() for line in text.splitlines() if line.strip()][-count:])

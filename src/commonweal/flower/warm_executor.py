@@ -27,7 +27,7 @@ def run_supernode(options: list[str]) -> None:
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
-    start_client_internal.time = SimpleNamespace(  # type: ignore[assignment]
+    start_client_internal.time = SimpleNamespace(  # type: ignore[assignment, attr-defined]
         sleep=lambda seconds: time.sleep(min(seconds, _LONGEST_SLEEP))
     )
     address = f"127.0.0.1:{options[options.index('--port') + 1]}"

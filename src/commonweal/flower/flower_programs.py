@@ -1,0 +1,121 @@
+"""Flower's programs for one federation on the loopback: how each is started, and with what around it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from commonweal.errors import InputError
+from commonweal.flower.certificates import AUTHORITY, CERTIFICATE, KEY, make_certificates
+from commonweal.flower.free_ports import LOOPBACK, FreePorts
+from commonweal.flower.processes import Processes
+from commonweal.flower.rehearsed_folder import RehearsedMember
+
+SUPERLINK, COORDINATOR, RUN = "(superlink)", "(coordinator)", "(run)"  # other processes have the names of members
+_CONNECTION = "rehearsal"  # the SuperLink's name for `flwr run`
+_ENVIRONMENT = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+    "OMP_NUM_THREADS": "1",  # all members share the cores of one machine
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+class FlowerPrograms:
+    """Starts them in `folder`, each with a Flower home of its own there."""
+
+    def __init__(self, folder: Path, processes: Processes, ports: FreePorts) -> None:
+        self._folder = folder
+        self._processes = processes
+        self._ports = ports
+        self._node_ports: dict[str, int] = {}
+        certificates = folder / "certificates"
+        make_certificates(certificates, ["localhost", LOOPBACK])
+        self.authority, self._certificate, self._key = (certificates / name for name in (AUTHORITY, CERTIFICATE, KEY))
+        self.port = ports.next()
+        self.address = f"{LOOPBACK}:{self.port}"
+        self._secret = folder / "superexec-secret"  # so that only our own coordinator is given the coordinator's work
+        self._secret.touch(mode=0o600)
+        self._secret.write_bytes(secrets.token_bytes(32))
+
+    def start_superlink(self, log: Path) -> None:
+        self._start(
+            SUPERLINK,
+            [
+                "flower-superlink", "--host", LOOPBACK, "--port", str(self.port),
+                "--ssl-ca-certfile", str(self.authority),
+                "--ssl-certfile", str(self._certificate), "--ssl-keyfile", str(self._key),
+                "--enable-supernode-auth", "--disable-runtime-dependency-installation",
+                "--isolation", "process", "--superexec-auth-secret-file", str(self._secret),
+            ],
+            log,
+        )  # fmt: skip
+
+    def start_coordinator(self, log: Path) -> None:
+        """Who starts the ServerApp. The SuperLink could, but in a session of its own, where no group would hold it."""
+        self._start(
+            COORDINATOR,
+            [
+                "flower-superexec", "--runtime-api-address", self.address, "--root-certificates", str(self.authority),
+                "--superexec-auth-secret-file", str(self._secret),
+                "--parent-pid", str(self._processes.pid(SUPERLINK)),
+            ],
+            log,
+        )  # fmt: skip
+
+    def start_supernode(self, member: RehearsedMember, log: Path, *, warm: bool) -> None:
+        """A member's SuperNode; it has the same port whenever it is started."""
+        port = self._node_ports.get(member.name) or self._node_ports.setdefault(member.name, self._ports.next())
+        settings = _write_settings(self._home(member.name) / "node.toml", {"member": str(member.file)})
+        program = [sys.executable, "-m", "commonweal.flower.warm_executor"] if warm else ["flower-supernode"]
+        self._start(
+            member.name,
+            [
+                *program, "--superlink", self.address, "--root-certificates", str(self.authority),
+                "--auth-supernode-private-key", str(member.private_key),
+                "--host", LOOPBACK, "--port", str(port), "--node-config", str(settings),
+            ],
+            log,
+        )  # fmt: skip
+
+    def start_run(self, app: Path, run_config: Mapping[str, object], log: Path) -> None:
+        """`flwr run`, which ends when the app's log does."""
+        settings = _write_settings(self._home(RUN) / "run.toml", run_config)
+        (self._home(RUN) / "config.toml").write_text(
+            f'[superlink]\ndefault = "{_CONNECTION}"\n\n[superlink.{_CONNECTION}]\naddress = "{self.address}"\n'
+            f"root-certificates = {json.dumps(str(self.authority), ensure_ascii=False)}\n",
+            encoding="utf-8",
+        )
+        self._start(RUN, ["flwr", "run", str(app), _CONNECTION, "--stream", "--run-config", str(settings)], log)
+
+    def _start(self, name: str, command: list[str], log: Path) -> None:
+        programs = Path(sys.executable).parent
+        program = programs / command[0]  # an absolute path stays as it is
+        if not program.exists():
+            raise InputError(
+                f"a rehearsal needs Flower beside Python, got no {str(program)!r}; pip install 'commonweal[flower]'"
+            )
+        environment = {
+            **os.environ,
+            **_ENVIRONMENT,
+            "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}",  # where Flower looks for its parts
+            "FLWR_HOME": str(self._home(name)),
+        }
+        self._processes.start(name, [str(program), *command[1:]], environment=environment, folder=self._folder, log=log)
+
+    def _home(self, name: str) -> Path:
+        home = self._folder / "flower" / name
+        home.mkdir(parents=True, exist_ok=True)
+        return home
+
+
+def _write_settings(file: Path, settings: Mapping[str, object]) -> Path:
+    """As a file rather than on the command line, where Flower cannot take every path. JSON's values are TOML's too."""
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings.items()]
+    file.write_text("".join(lines), encoding="utf-8")
+    return file
