@@ -15,6 +15,7 @@ import fcntl
 import io
 import json
 import os
+import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -114,8 +115,14 @@ class Home:
         """The arrays of a hash; none of no hash."""
         if digest is None:
             return {}
-        with np.load(self._file(digest), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        try:
+            with np.load(self._file(digest), allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
+            raise InputError(
+                f"a member's home must keep what was put there, got {error} for {self._file(digest).name!r}; bring it "
+                "back from a copy of the home"
+            ) from None
 
     def lacks(self, digests: Iterable[str]) -> list[str]:
         return [digest for digest in digests if not self._file(digest).exists()]
