@@ -1,0 +1,124 @@
+"""The copy that a rehearsal works in: complete, with keys that fit, and without what is none of its business."""
+
+from __future__ import annotations
+
+import pytest
+
+from commonweal.errors import InputError
+from commonweal.flower.federation_file import read_federation
+from commonweal.flower.member_file import read_member
+from commonweal.flower.rehearsed_folder import copy_federation, federation_name
+from commonweal.ledger.node_keys import NodeKey, node_public_pem
+from tests.flower.tiny_federation import write_tiny_federation
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_tiny_federation(tmp_path / "tiny")
+
+
+@pytest.fixture
+def copy(tmp_path):
+    (tmp_path / "copy").mkdir()
+    return tmp_path / "copy"
+
+
+def change(file, old, new):
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def public_keys(copy, members):
+    """As the operator knows them, and as the members do."""
+    mine = {member.name: NodeKey.read(member.private_key).public for member in members}
+    return read_federation(copy / "federation.toml").keys, mine
+
+
+def test_missing_keys_are_made_in_the_copy_alone(folder, copy):
+    before = sorted(folder.rglob("*"))
+    members = copy_federation(folder, copy)
+    known, own = public_keys(copy, members)
+    assert known == own
+    assert set(own) == {"north", "south"}
+    assert len(set(own.values())) == 2
+    assert sorted(folder.rglob("*")) == before
+    for member in members:
+        found = read_member(member.file)
+        assert (found.key_file, found.home) == (member.private_key, member.home)
+
+
+def test_keys_that_are_there_are_taken(folder, copy):
+    NodeKey.new().write(folder / "members" / "north" / "node-key")
+    expected = NodeKey.read(folder / "members" / "north" / "node-key").public
+    known, own = public_keys(copy, copy_federation(folder, copy))
+    assert known["north"] == own["north"] == expected
+
+
+def test_a_private_key_without_its_public_half(folder, copy):
+    NodeKey.new().write(folder / "members" / "north" / "node-key")
+    (folder / "members" / "north" / "node-key.pub").unlink()
+    known, own = public_keys(copy, copy_federation(folder, copy))
+    assert known == own
+
+
+def test_the_operator_rehearses_with_public_keys_alone(folder, copy):
+    """The private one is with the member, as it should be: the rehearsal has its own."""
+    change(folder / "federation.toml", "members/north/node-key.pub", "keys/north.pub")
+    (folder / "keys").mkdir()
+    real = NodeKey.new().public
+    (folder / "keys" / "north.pub").write_bytes(node_public_pem(real))
+    known, own = public_keys(copy, copy_federation(folder, copy))
+    assert known == own
+    assert known["north"] != real
+
+
+def test_keys_that_do_not_belong_together(folder, copy):
+    NodeKey.new().write(folder / "members" / "north" / "node-key")
+    (folder / "members" / "north" / "node-key.pub").write_bytes(node_public_pem(NodeKey.new().public))
+    with pytest.raises(InputError, match=r"keys must belong together, got another public key .* for 'north'"):
+        copy_federation(folder, copy)
+
+
+def test_homes_stay_behind_and_other_files_come_along(folder, copy):
+    north = folder / "members" / "north"
+    (north / "home" / "arrays").mkdir(parents=True)
+    (north / "home" / "state.json").write_text("of rounds in earnest")
+    (north / "data.csv").write_text("1,2")
+    copy_federation(folder, copy)
+    assert not (copy / "members" / "north" / "home").exists()
+    assert (copy / "members" / "north" / "data.csv").read_text() == "1,2"
+    assert (copy / "app" / "tiny" / "client_app.py").exists()
+
+
+def test_the_name(folder):
+    assert federation_name(folder) == "tiny"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "match"),
+    [
+        ("federation.toml", "rounds = 1", "rounds = 0", r"rounds must be a whole number from 1 .*line 2 of .*tiny/fed"),
+        ("federation.toml", "[[clients]]", "[[members]]", "members"),
+        ("federation.toml", 'name = "north"', 'name = "../north"', "a folder of its name, got the name '../north'"),
+        ("federation.toml", 'name = "north"', 'name = ".."', "a folder of its name"),
+        ("federation.toml", 'name = "north"', 'name = "nord"', r"got no .*members/nord/member.toml"),
+        ("federation.toml", "members/north/node-key.pub", "/etc/north.pub", "must be inside .* for a rehearsal"),
+        ("members/north/member.toml", 'name = "north"', 'name = "south"', r"must name the member, got 'south'"),
+        ("members/north/member.toml", '"home"', '"/var/lib/north"', r"'north' must be inside .*'/var/lib/north'"),
+        ("members/north/member.toml", '"home"', '"."', r"home of 'north' must be inside"),
+        ("members/north/member.toml", '"node-key"', '"../node-key"', r"key_file of 'north' must be inside"),
+        ("members/north/member.toml", "home =", "hoem =", "hoem"),
+    ],
+)  # fmt: skip
+def test_refusals(folder, copy, file, old, new, match):
+    change(folder / file, old, new)
+    with pytest.raises(InputError, match=match) as refusal:
+        copy_federation(folder, copy)
+    assert str(copy) not in str(refusal.value), "the user knows the folder, not the copy"
+
+
+def test_no_app(folder, copy):
+    (folder / "app" / "pyproject.toml").unlink()
+    with pytest.raises(InputError, match=r"must hold a Flower app, got no app/pyproject.toml in"):
+        copy_federation(folder, copy)
