@@ -99,7 +99,7 @@ def answered_before(kind):
     """The answer to a question of the round before, once more."""
 
     def lie(toy, question, answer):
-        earlier = [s for s in toy.grid.wire if (s.direction, s.client, s.kind) == ("up", LIAR, kind)]
+        earlier = [s for s in toy.grid.wire if (s.to_node, s.client, s.kind) == (False, LIAR, kind)]
         return Message(earlier[0].message.content, reply_to=question)
 
     return kind, lie

@@ -211,7 +211,7 @@ def desk(tmp_path):
 
 def asked(toy, kind, **fields):
     """The last question of its kind that north was asked, with other fields."""
-    parcel = [s for s in toy.grid.wire if (s.direction, s.client, s.kind) == ("down", "north", kind)][-1].message
+    parcel = [s for s in toy.grid.wire if (s.to_node, s.client, s.kind) == (True, "north", kind)][-1].message
     question = from_content(parcel.content)
     return Parcel(fields={**question.fields, **fields}, groups=question.groups)
 

@@ -48,7 +48,7 @@ def test_no_message_holds_a_unit_value_or_a_cost(toy):
     for sent in toy.grid.wire:
         for figure in private:
             for spelling in spellings(figure):
-                assert spelling not in sent.content, (sent.direction, sent.kind, figure)
+                assert spelling not in sent.content, (sent.to_node, sent.kind, figure)
 
 
 def test_the_search_would_have_found_them(toy):
@@ -57,14 +57,14 @@ def test_the_search_would_have_found_them(toy):
     assert any(spelling in log for spelling in spellings(PRIVATE["south"][0]))
     profit = toy.chronicle.rounds[0].record.decision.figures.profits["south"]
     reports = [
-        sent for sent in toy.grid.wire if (sent.client, sent.kind, sent.direction) == ("south", "query.report", "up")
+        sent for sent in toy.grid.wire if (sent.client, sent.kind, sent.to_node) == ("south", "query.report", False)
     ]
     assert any(spelling in reports[0].content for spelling in spellings(profit))
 
 
 def test_answers_hold_what_was_promised_and_nothing_else(toy):
     """Fields by name and groups of arrays by name: a new one would have to be added here, and to the member's guide."""
-    answers = [sent for sent in toy.grid.wire if sent.direction == "up"]
+    answers = [sent for sent in toy.grid.wire if not sent.to_node]
     assert {sent.kind for sent in answers} == set(SENT_FIELDS)
     for sent in answers:
         content = sent.message.content

@@ -62,7 +62,9 @@ def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, al
         member = folder / "members" / name
         NodeKey.new().write(member / "node-key")
         public = (member / "node-key.pub").read_bytes()
-        nodes[number] = MemoryNode(name, public, {"member": str(member / "member.toml")}, app)
+        nodes[number] = MemoryNode(
+            name=name, public_key=public, node_config={"member": str(member / "member.toml")}, app=app
+        )
     federation = read_federation(folder / "federation.toml")
     monkeypatch.setattr("commonweal.flower.coordinator.write_all", lambda *_: None)  # the report is not the point
     on_flower = coordinate(

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from flwr.app import Context, RecordDict
 
 from commonweal.flower import NewData, Trained, client_app
 from commonweal.flower.coordinator import coordinate
@@ -18,7 +17,7 @@ from commonweal.flower.federation_file import read_federation
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.seeds import stream
-from tests.flower.memory_grid import RUN_ID, MemoryGrid, MemoryNode
+from tests.flower.memory_grid import MemoryGrid, MemoryNode
 
 NAMES = ("north", "south", "east", "west")
 PRIVATE = {  # unit value, cost per sample, cost per step, cost per round: figures that nothing else would give
@@ -122,7 +121,3 @@ def open_toy(folder, names=NAMES):
         for number, name in enumerate(names, 100)
     }
     return Toy(folder=folder, names=tuple(names), grid=MemoryGrid(nodes))
-
-
-def context_of(node):
-    return Context(RUN_ID, 1, dict(node.node_config), RecordDict(), {})

@@ -1,0 +1,190 @@
+"""What does a round cost in traffic, against plain FedAvg on Flower, and how does it grow with the clients?
+
+One round of two iterations with a model of 10,000 floats, through Flower's own messages and serialisation in this
+process, so that every byte that would be sent is counted: a copy of a model that goes to N clients counts N times, as
+each of them downloads it. Plain FedAvg is Flower's own strategy, with as many iterations, over the same grid.
+
+Both send each local model up once an iteration. FedAvg sends the shared model down twice, to train and to evaluate;
+here it is sent once, and called by its hash when it is needed again. On top comes what a contribution needs: every
+client scores coalition models, made from the local models of all others, so N − 1 models more to each client and
+round, for the marginal contribution and for any number of sampled coalitions alike; N (N − 1) in all. After the round
+one message more brings each client its statement.
+
+    python -m benchmarks.bench_traffic
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.promises import Promise, conclude
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedAvg
+
+from commonweal.federation.conductor import conduct
+from commonweal.flower import NewData, Trained, client_app
+from commonweal.flower.client_set import FlowerClients
+from commonweal.flower.correspondence import Correspondence
+from commonweal.flower.federation_file import read_federation
+from commonweal.flower.in_process import InProcessGrid, Node
+from commonweal.ledger.node_keys import NodeKey
+
+SIZE = 10_000  # floats of a model
+MODEL_BYTES = 4 * SIZE
+ITERATIONS = 2
+CLIENT_COUNTS = (4, 8, 16, 32)
+SAMPLES = 30
+
+INITIAL = {"vector": np.zeros(SIZE, np.float32)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Of one round, all clients together."""
+
+    messages: int
+    down: int  # bytes
+    up: int
+
+    @property
+    def total(self) -> int:
+        return self.down + self.up
+
+    def line(self, name: str, client_count: int) -> str:
+        each = client_count * MODEL_BYTES
+        return (
+            f"{client_count:4d}  {name:32s} {self.messages / client_count:8.1f} {self.down / each:10.2f} "
+            f"{self.up / each:8.2f} {self.total / 1e6:10.2f}"
+        )
+
+
+def measured(grid: InProcessGrid) -> Traffic:
+    return Traffic(
+        messages=len(grid.wire) // 2,
+        down=sum(len(sent.content) for sent in grid.wire if sent.to_node),
+        up=sum(len(sent.content) for sent in grid.wire if not sent.to_node),
+    )
+
+
+def load(round_number: int, member: Any) -> NewData:
+    rows = (np.arange(SAMPLES),)
+    return NewData(training=rows, validation=rows)
+
+
+def train(model: dict[str, Any], training: Any, context: Any) -> Trained:
+    noise = context.rng.standard_normal(SIZE).astype(np.float32)
+    return Trained(model={"vector": model["vector"] + noise}, step_count=1)
+
+
+def evaluate(model: dict[str, Any], validation: Any, context: Any) -> Any:
+    """Some samples are right, and no two models agree on which."""
+    threshold = np.arange(SAMPLES) / SAMPLES
+    return (np.abs(model["vector"][:SAMPLES]) > threshold).astype(float)
+
+
+def of_commonweal(client_count: int, mechanism: str) -> Traffic:
+    app = client_app(load=load, train=train, evaluate=evaluate)
+    with tempfile.TemporaryDirectory() as folder:
+        nodes = {}
+        lines = [
+            f'name = "traffic"\nrounds = 1\n[mechanism]\nmu = "inf"\n{mechanism}\n'
+            f"[learning]\niteration_limit = {ITERATIONS}\nstop_below = 0.0\n"
+        ]
+        for number in range(client_count):
+            home = Path(folder) / f"c{number}"
+            home.mkdir()
+            NodeKey.new().write(home / "node-key")
+            (home / "member.toml").write_text(f'name = "c{number}"\nkey_file = "node-key"\nhome = "home"\n')
+            lines.append(f'[[clients]]\nname = "c{number}"\nkey_file = "c{number}/node-key.pub"\n')
+            nodes[number + 10] = Node(
+                name=f"c{number}",
+                public_key=(home / "node-key.pub").read_bytes(),
+                node_config={"member": str(home / "member.toml")},
+                app=app,
+            )
+        file = Path(folder) / "federation.toml"
+        file.write_text("".join(lines))
+        federation = read_federation(file)
+        grid = InProcessGrid(nodes)
+        letters = Correspondence(grid, federation.keys, answer_seconds=60)
+        (held,) = conduct(FlowerClients(letters, federation, "0" * 64, INITIAL), federation)
+        assert not held.record.absent
+        return measured(grid)
+
+
+def of_fedavg(client_count: int) -> Traffic:
+    app = ClientApp()
+
+    @app.train()
+    def train_plainly(message: Message, context: Context) -> Message:
+        (vector,) = message.content.array_records["arrays"].to_numpy_ndarrays()
+        noise = np.random.default_rng(context.node_id).standard_normal(SIZE).astype(np.float32)
+        arrays = ArrayRecord([vector + noise])
+        return Message(
+            RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": SAMPLES})}), reply_to=message
+        )
+
+    @app.evaluate()
+    def evaluate_plainly(message: Message, context: Context) -> Message:
+        metrics = MetricRecord({"num-examples": SAMPLES, "accuracy": 0.5})
+        return Message(RecordDict({"metrics": metrics}), reply_to=message)
+
+    grid = InProcessGrid(
+        {
+            number + 10: Node(name=f"c{number}", public_key=b"", node_config={}, app=app)
+            for number in range(client_count)
+        }
+    )
+    strategy = FedAvg(min_train_nodes=client_count, min_evaluate_nodes=client_count, min_available_nodes=client_count)
+    strategy.start(grid, ArrayRecord([INITIAL["vector"]]), num_rounds=ITERATIONS, train_config=ConfigRecord())
+    return measured(grid)
+
+
+def main() -> int:
+    title = f"one round of {ITERATIONS} iterations"
+    print(f"a client's messages and models of {MODEL_BYTES / 1000:g} kB, and megabytes in all")
+    print(f"{'N':>4s}  {title:32s} {'messages':>8s} {'down':>10s} {'up':>8s} {'MB in all':>10s}")
+    promises: list[Promise] = []
+    for count in CLIENT_COUNTS:
+        fedavg = of_fedavg(count)
+        quantity = of_commonweal(count, 'contribution = "quantity"')
+        marginal = of_commonweal(count, 'contribution = "marginal"')
+        limit = 4 * count
+        sampled = of_commonweal(count, f'contribution = "adaptive"\nevaluation_limit = {limit}')
+        rows = {
+            "plain FedAvg": fedavg,
+            "quantity (no coalition models)": quantity,
+            f"marginal ({count + 1} coalitions)": marginal,
+            f"sampled Shapley ({limit} coalitions)": sampled,
+        }
+        for name, traffic in rows.items():
+            print(traffic.line(name, count))
+        needed = count * (count - 1) * MODEL_BYTES
+        promises += [
+            Promise(
+                text=f"learning, bytes, of plain FedAvg's ({count} clients)",
+                found=quantity.total / fedavg.total,
+                less_than=1.0,
+            ),
+            Promise(
+                text=f"marginal beyond learning, of N (N − 1) models ({count} clients)",
+                found=(marginal.total - quantity.total) / needed,
+                less_than=1.1,
+            ),
+            Promise(
+                text=f"sampled Shapley beyond learning, of N (N − 1) models ({count} clients)",
+                found=(sampled.total - quantity.total) / needed,
+                less_than=1.2,
+            ),
+        ]
+    return conclude(promises)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
