@@ -7,6 +7,9 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests import one_thread
+
+one_thread.limit()
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("exploring", deadline=None)
 settings.load_profile("steady" if os.environ.get("CI") else "exploring")

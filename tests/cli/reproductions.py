@@ -13,8 +13,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from commonweal.data.importing import import_source
+from tests import one_thread
 from tests.cli.conftest import COMMAND
 from tests.data.worlds import digits, pictures, write_mnist
+from tests.made_once import made_once
 
 SAMPLE_COUNT = 600
 REPLICATION_COUNT = 3
@@ -31,12 +33,21 @@ def make_store(folder, seed=0):
     return folder / "store"
 
 
-def undisturbed(store, folder):
-    """The result set of a run with one worker."""
-    command = [COMMAND, "reproduce", *ASKED, "--workers", "1", "--data", store, "--out", folder / "out"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return folder / "out"
+def common_store(tmp_path_factory):
+    return made_once(tmp_path_factory, "noise-data", lambda folder: make_store(folder / "noise")) / "noise/store"
+
+
+def undisturbed(tmp_path_factory):
+    """The result set of a run with one worker and all threads a user has; not to be changed."""
+    store = common_store(tmp_path_factory)
+
+    def run(folder):
+        command = [COMMAND, "reproduce", *ASKED, "--workers", "1", "--data", store, "--out", folder / "out"]
+        environment = one_thread.unlimited()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+        assert done.returncode == 0, done.stderr
+
+    return made_once(tmp_path_factory, "undisturbed", run) / "out"
 
 
 def rows(folder):

@@ -25,6 +25,7 @@ from .reproductions import (
     PATIENCE_SECONDS,
     REPLICATION_COUNT,
     TOTAL,
+    common_store,
     descendants,
     done_in,
     is_running,
@@ -44,13 +45,13 @@ def _nothing_of_the_developers(monkeypatch):
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return make_store(tmp_path_factory.mktemp("data") / "noise")
+    return common_store(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def whole(store, tmp_path_factory):
+def whole(tmp_path_factory):
     """What an undisturbed run with one worker gives; not to be changed."""
-    return undisturbed(store, tmp_path_factory.mktemp("undisturbed"))
+    return undisturbed(tmp_path_factory)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 from commonweal.experiments.shipped import shipped_text
+from tests import one_thread
 
 from .conftest import COMMAND
 
@@ -50,6 +52,34 @@ def small(tmp_path):
     path = tmp_path / "small.toml"
     path.write_text(SMALL)
     return path
+
+
+def finished_run(folder, *arguments):
+    (folder / "small.toml").write_text(SMALL)
+    command = [COMMAND, "run", "small.toml", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What an undisturbed run says and leaves; not to be changed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    return finished_run(folder, "--out", "results/first"), folder / "results/first"
+
+
+@pytest.fixture(scope="module")
+def first_round(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("one-round")
+    finished_run(folder, "--rounds", "1", "--out", "one")
+    return folder / "one"
+
+
+@pytest.fixture
+def held_one_round(first_round, tmp_path):
+    """Put a finished run of one round into a folder."""
+    return lambda name: shutil.copytree(first_round, tmp_path / name)
 
 
 @pytest.fixture
@@ -91,21 +121,19 @@ def wait_for_round(process, number):
     raise AssertionError(f"the run ended before round {number}")
 
 
-def test_a_run_leaves_history_report_and_figures(commonweal, small, tmp_path):
-    done = commonweal("run", "small.toml", "--out", "results/first")
-    assert done.returncode == 0, done.stderr
+def test_a_run_leaves_history_report_and_figures(whole):
+    done, folder = whole
     assert "report: results/first/report.html" in done.stdout
-    files = set(results(tmp_path / "results/first"))
+    files = set(results(folder))
     assert {"history.json", "report.html"} < files
     assert {Path(name).suffix for name in files} == {".json", ".html", ".png", ".svg"}
-    history = json.loads((tmp_path / "results/first/history.json").read_text())
+    history = json.loads((folder / "history.json").read_text())
     assert history["schema"] == "commonweal.history/1"
     for held in history["rounds"]:
         assert sum(c["transfer"]["value"] for c in held["clients"] if c["transfer"]) == pytest.approx(0, abs=1e-12)
 
 
-def test_a_run_killed_in_any_round_and_resumed_gives_the_same_to_the_bit(commonweal, started, small, tmp_path):
-    assert commonweal("run", "small.toml", "--out", "whole").returncode == 0
+def test_a_run_killed_in_any_round_and_resumed_gives_the_same_to_the_bit(commonweal, started, whole, small, tmp_path):
     delays = random.Random(20)
     arguments = ["run", "small.toml", "--out", "broken"]
     killed = started(*arguments)  # in round 1, or just before: nothing is safe yet
@@ -126,12 +154,13 @@ def test_a_run_killed_in_any_round_and_resumed_gives_the_same_to_the_bit(commonw
     (tmp_path / "broken/.1.unfinished").write_bytes(b"half a checkpoint")
     done = commonweal(*arguments)
     assert done.returncode == 0, done.stderr
-    assert results(tmp_path / "broken") == results(tmp_path / "whole")
+    assert results(tmp_path / "broken") == results(whole[1])
 
 
 def test_the_number_of_workers_changes_nothing(commonweal, small, tmp_path):
-    for workers in (1, 3):
-        done = commonweal("run", "small.toml", "--rounds", 2, "--out", f"by-{workers}", "--workers", workers)
+    for workers, environment in ((1, None), (3, one_thread.unlimited())):
+        words = ["small.toml", "--rounds", 2, "--out", f"by-{workers}", "--workers", workers]
+        done = commonweal("run", *words, env=environment)
         assert done.returncode == 0, done.stderr
     assert results(tmp_path / "by-1") == results(tmp_path / "by-3")
 
@@ -157,23 +186,23 @@ def test_options_override_the_scenario(commonweal, small, tmp_path):
     assert (scenario["mechanism"]["mu"], scenario["seed"], scenario["rounds"]) == ("inf", 9, 1)
 
 
-def test_two_runs_are_not_mixed_in_one_folder(commonweal, refused, small):
-    assert commonweal("run", "small.toml", "--rounds", 1).returncode == 0
+def test_two_runs_are_not_mixed_in_one_folder(commonweal, refused, held_one_round, small):
+    held_one_round("out/small")
     assert "add --resume to continue the run in it" in refused("run", "small.toml", "--rounds", 1)
     assert "got other ones than those of" in refused("run", "small.toml", "--seed", 4, "--resume")
     assert commonweal("run", "small.toml", "--rounds", 1, "--overwrite").returncode == 0
 
 
-def test_a_run_that_cannot_start_leaves_the_one_before_it(commonweal, refused, small, tmp_path):
-    assert commonweal("run", "small.toml", "--rounds", 1, "--out", "kept").returncode == 0
+def test_a_run_that_cannot_start_leaves_the_one_before_it(refused, held_one_round, small, tmp_path):
+    held_one_round("kept")
     before = {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*") if path.is_file()}
     small.write_text(SMALL.replace("mnist-5k", "no-such-source"))
     refused("run", "small.toml", "--out", "kept", "--overwrite")
     assert before == {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*") if path.is_file()}
 
 
-def test_a_new_run_removes_what_the_one_before_it_reported(started, commonweal, small, tmp_path):
-    assert commonweal("run", "small.toml", "--rounds", 1, "--out", "kept").returncode == 0
+def test_a_new_run_removes_what_the_one_before_it_reported(started, held_one_round, small, tmp_path):
+    held_one_round("kept")
     process = started("run", "small.toml", "--out", "kept", "--overwrite")
     wait_for_round(process, 1)
     process.kill()
@@ -218,8 +247,8 @@ def test_a_run_is_not_continued_on_other_data(commonweal, refused, small, tmp_pa
     assert "a run continues with the scenario and the data it was started with" in error
 
 
-def test_a_spoilt_checkpoint_is_refused(commonweal, refused, small, tmp_path):
-    assert commonweal("run", "small.toml", "--rounds", 1).returncode == 0
+def test_a_spoilt_checkpoint_is_refused(refused, held_one_round, small, tmp_path):
+    held_one_round("out/small")
     checkpoint = tmp_path / "out/small/checkpoint.npz"
     content = checkpoint.read_bytes()
     for spoilt in (content[: len(content) // 2], b"", b"no archive at all"):
@@ -297,7 +326,7 @@ def test_a_full_disk_is_told_and_the_run_can_go_on(commonweal, small, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
-def test_a_really_full_disk_leaves_the_last_round_safe(commonweal, small, tmp_path):
+def test_a_really_full_disk_leaves_the_last_round_safe(commonweal, whole, small, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k", "tmpfs", disk], capture_output=True)
@@ -314,8 +343,7 @@ def test_a_really_full_disk_leaves_the_last_round_safe(commonweal, small, tmp_pa
     finally:
         subprocess.run(["umount", disk], check=True)
     assert commonweal("run", "small.toml", "--out", "elsewhere", "--resume").returncode == 0
-    assert commonweal("run", "small.toml", "--out", "whole").returncode == 0
-    assert results(tmp_path / "elsewhere") == results(tmp_path / "whole")
+    assert results(tmp_path / "elsewhere") == results(whole[1])
 
 
 def test_a_scenario_named_like_a_path_stays_in_its_folder(commonweal, small, tmp_path):

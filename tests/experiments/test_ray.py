@@ -23,10 +23,10 @@ from tests.cli.reproductions import (
     ASKED,
     PATIENCE_SECONDS,
     TOTAL,
+    common_store,
     descendants,
     done_in,
     is_running,
-    make_store,
     rows,
     undisturbed,
     wait_for_results,
@@ -138,13 +138,13 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return make_store(tmp_path_factory.mktemp("data") / "noise")
+    return common_store(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
-def whole(store, tmp_path_factory):
+def whole(tmp_path_factory):
     """What a run on this machine alone gives."""
-    return undisturbed(store, tmp_path_factory.mktemp("undisturbed"))
+    return undisturbed(tmp_path_factory)
 
 
 @pytest.fixture

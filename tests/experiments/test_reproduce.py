@@ -33,6 +33,7 @@ from commonweal.experiments.result_set import (
 )
 from commonweal.records import ContributionRule
 from commonweal.scenario.spec import Scenario
+from tests import one_thread
 from tests.experiments.small_federation import small_federation
 
 GRID = (0.0, 0.05, math.inf)
@@ -101,7 +102,11 @@ def copied(two_of_each: Path, tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
-def test_the_number_of_workers_changes_no_bit(two_of_each: Path, tmp_path: Path) -> None:
+def test_the_number_of_workers_changes_no_bit(
+    two_of_each: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in one_thread.LIMITS:  # nor does the number of their threads
+        monkeypatch.setenv(name, "2")
     assert len(fulfil(request(), tmp_path, TWO_WORKERS)) == 4
     assert rows(tmp_path).equals(rows(two_of_each))
     assert rows(tmp_path).column("experiment").unique().to_pylist() == ["small-mnist", "label-noise"]

@@ -6,6 +6,7 @@ import pytest
 
 from commonweal.report.study.page import write_study
 from commonweal.report.write import write_all
+from tests.made_once import made_once
 from tests.report import artificial_study, chronicles
 
 
@@ -35,8 +36,9 @@ def study():
 
 @pytest.fixture(scope="session")
 def study_folders(tmp_path_factory):
-    """Everything that is written of each artificial study."""
-    folders = {name: tmp_path_factory.mktemp(name) for name in ("study", "bare", "rude")}
-    for name, folder in folders.items():
-        write_study(getattr(artificial_study, name)(), folder)
-    return folders
+    """Everything that is written of each artificial study; not to be changed."""
+    made = {name: getattr(artificial_study, name) for name in ("study", "bare", "rude")}
+    return {
+        name: made_once(tmp_path_factory, f"{name}-page", lambda folder, make=make: write_study(make(), folder))
+        for name, make in made.items()
+    }
