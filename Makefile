@@ -25,7 +25,7 @@ federation: $(FLOWER_INSTALLED) ## rehearse a federation on Flower on this machi
 	$(BIN)/commonweal flower rehearse examples/digits --out out/federation --overwrite
 
 test: check ## lint, types, import rule and all tests
-	$(BIN)/python -m pytest -n auto --dist loadfile  # what a file's tests share is made once
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder  # what a file's tests share is made once; longest files first
 
 check: $(TEST_INSTALLED) ## lint, format, types and the import rule
 	$(BIN)/ruff check src tests benchmarks
