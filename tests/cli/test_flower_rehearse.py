@@ -1,0 +1,51 @@
+"""`commonweal flower rehearse` on what `commonweal flower new` writes: from nothing to a verified ledger."""
+
+from __future__ import annotations
+
+import json
+
+from commonweal.flower.new_federation import make_federation
+
+
+def test_from_nothing_to_a_verified_ledger(commonweal, refused, tmp_path):
+    names = make_federation(tmp_path / "mine", 2)
+    terms = tmp_path / "mine" / "federation.toml"
+    terms.write_text(terms.read_text().replace("rounds = 2", "rounds = 1"))
+    before = sorted((tmp_path / "mine").rglob("*"))
+    done = commonweal("flower", "rehearse", "mine", "--warm", "--keys", "keys")
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    history = json.loads((tmp_path / "out" / "mine" / "history.json").read_text())
+    assert said[:2] == [history["sentence"], "rounds held: 1 of 1"]
+    assert said[2].split() == ["north", "stayed"]
+    assert said[-4].startswith("ledger verified: ")
+    assert said[-4].endswith("1 decisions made again, 2 reports signed by members")
+    assert said[-3:] == ["report: out/mine/report.html", "ledger: out/mine/ledger.db", "members: out/mine/members"]
+    out = tmp_path / "out" / "mine"
+    assert (out / "report.html").exists()
+    for name in names:
+        assert (out / "members" / name / "log.txt").read_text()
+        assert len(list((out / "members" / name / "statements").iterdir())) == 1
+    assert commonweal("ledger", "verify", "out/mine/ledger.db").returncode == 0
+    assert sorted((tmp_path / "mine").rglob("*")) == before, "the federation's own folder is not touched"
+
+    error = refused("flower", "rehearse", "mine")
+    assert "a rehearsal needs a folder without results, got checkpoint.npz in 'out/mine'; add --overwrite" in error
+
+
+def test_a_run_that_fails(commonweal, tmp_path):
+    make_federation(tmp_path / "mine", 2)
+    task = tmp_path / "mine" / "app" / "mine" / "task.py"
+    task.write_text(
+        task.read_text().replace("    torch.manual_seed(federation.seed)\n", '    raise OSError("no disk")\n')
+    )
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.html").write_text("of an earlier one")
+    done = commonweal("flower", "rehearse", "mine", "--out", "out", "--overwrite", "--keys", "keys")
+    assert done.returncode == 1
+    assert not done.stdout
+    assert "no disk" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: the run must complete, got failed")
+    assert last.endswith("its logs are in out/logs")
+    assert not (tmp_path / "out" / "report.html").exists()
