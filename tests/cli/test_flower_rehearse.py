@@ -19,7 +19,7 @@ def test_from_nothing_to_a_verified_ledger(commonweal, refused, tmp_path):
     assert said[:2] == [history["sentence"], "rounds held: 1 of 1"]
     assert said[2].split() == ["north", "stayed"]
     assert said[-4].startswith("ledger verified: ")
-    assert said[-4].endswith("1 decisions made again, 2 reports signed by members")
+    assert said[-4].endswith("decisions made again: 1, reports signed by members: 2")
     assert said[-3:] == ["report: out/mine/report.html", "ledger: out/mine/ledger.db", "members: out/mine/members"]
     out = tmp_path / "out" / "mine"
     assert (out / "report.html").exists()

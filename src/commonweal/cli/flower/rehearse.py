@@ -122,7 +122,7 @@ def _show_audit(results: Path) -> bool:
         print(f"finding: {finding}")
     if not outcome.findings:
         print(
-            f"ledger verified: {outcome.state.number} entries chained and signed, {outcome.round_count} decisions made "
-            f"again, {outcome.signed_reports} reports signed by members"
+            f"ledger verified: {outcome.state.number} entries chained and signed, decisions made again: "
+            f"{outcome.round_count}, reports signed by members: {outcome.signed_reports}"
         )
     return not outcome.findings
