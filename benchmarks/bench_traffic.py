@@ -29,9 +29,9 @@ from flwr.serverapp.strategy import FedAvg
 
 from commonweal.federation.conductor import conduct
 from commonweal.flower import NewData, Trained, client_app
-from commonweal.flower.client_set import FlowerClients
-from commonweal.flower.correspondence import Correspondence
-from commonweal.flower.federation_file import read_federation
+from commonweal.flower.coordinator.client_set import FlowerClients
+from commonweal.flower.coordinator.correspondence import Correspondence
+from commonweal.flower.coordinator.federation_file import read_federation
 from commonweal.flower.in_process import InProcessGrid, Node
 from commonweal.ledger.node_keys import NodeKey
 

@@ -9,8 +9,8 @@ import signal
 import pytest
 
 from commonweal.federation.rule_versions import recompute
-from commonweal.flower import coordinator
-from commonweal.flower.parcel import from_content
+from commonweal.flower.coordinator import coordinate as coordinator
+from commonweal.flower.wire.parcel import from_content
 from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.sql.store import open_store
 from tests.flower.toy import NAMES, make_toy, open_toy

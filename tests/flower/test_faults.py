@@ -10,8 +10,8 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from commonweal.federation.rule_versions import recompute
-from commonweal.flower.parcel import Parcel, from_content, to_content
-from commonweal.flower.seal import sealed
+from commonweal.flower.wire.parcel import Parcel, from_content, to_content
+from commonweal.flower.wire.seal import sealed
 from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import ClientReport
@@ -191,12 +191,12 @@ def without_it(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _no_report(monkeypatch, request):
     if "shown" not in request.node.name:
-        monkeypatch.setattr("commonweal.flower.coordinator.write_all", lambda *_: None)
+        monkeypatch.setattr("commonweal.flower.coordinator.coordinate.write_all", lambda *_: None)
 
 
 def _quietly(toy):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("commonweal.flower.coordinator.write_all", lambda *_: None)
+        patch.setattr("commonweal.flower.coordinator.coordinate.write_all", lambda *_: None)
         return toy.coordinate()
 
 

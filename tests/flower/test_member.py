@@ -11,12 +11,12 @@ import pytest
 
 from commonweal.errors import InputError
 from commonweal.flower import NewData, client_app
-from commonweal.flower import coordinator as coordinator_module
-from commonweal.flower.desk import Desk, QuestionError, packed
-from commonweal.flower.home import Home
-from commonweal.flower.member_file import read_member
-from commonweal.flower.parcel import Parcel, from_content
-from commonweal.flower.work import Work
+from commonweal.flower.coordinator import coordinate as coordinator_module
+from commonweal.flower.member.desk import Desk, QuestionError, packed
+from commonweal.flower.member.home import Home
+from commonweal.flower.member.member_file import read_member
+from commonweal.flower.member.work import Work
+from commonweal.flower.wire.parcel import Parcel, from_content
 from commonweal.ledger.node_keys import NodeKey
 from tests.flower.test_faults import settled
 from tests.flower.toy import APP, NAMES, evaluate, load, make_toy, train
@@ -145,7 +145,7 @@ def test_a_new_process_for_every_message_is_enough(tmp_path, books):
         os.waitpid(child, 0)
         from flwr.app import Message
 
-        from commonweal.flower.parcel import to_content
+        from commonweal.flower.wire.parcel import to_content
 
         groups = {n: {k: np.array(v, d) for k, (d, v) in g.items()} for n, g in content["groups"].items()}
         parcel = Parcel(fields=content["fields"], groups=groups, seal=content["seal"])

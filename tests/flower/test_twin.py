@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from commonweal.flower.coordinator import coordinate
-from commonweal.flower.federation_file import read_federation
-from commonweal.flower.member_file import read_member
+from commonweal.flower.coordinator.coordinate import coordinate
+from commonweal.flower.coordinator.federation_file import read_federation
+from commonweal.flower.member.member_file import read_member
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.simulation.run import run_scenario
@@ -66,7 +66,9 @@ def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, al
             name=name, public_key=public, node_config={"member": str(member / "member.toml")}, app=app
         )
     federation = read_federation(folder / "federation.toml")
-    monkeypatch.setattr("commonweal.flower.coordinator.write_all", lambda *_: None)  # the report is not the point
+    monkeypatch.setattr(
+        "commonweal.flower.coordinator.coordinate.write_all", lambda *_: None
+    )  # the report is not the point
     on_flower = coordinate(
         MemoryGrid(nodes),
         federation,

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from commonweal.flower import NewData, Trained, client_app
-from commonweal.flower.coordinator import coordinate
-from commonweal.flower.federation_file import read_federation
+from commonweal.flower.coordinator.coordinate import coordinate
+from commonweal.flower.coordinator.federation_file import read_federation
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.seeds import stream

@@ -1,9 +1,35 @@
-"""A real federation on Flower: https://flower.ai. A user brings three functions; the incentive layer is here."""
+"""A real federation on Flower: https://flower.ai. A user brings three functions; the incentive layer is here.
 
-from commonweal.flower.client_app import client_app
-from commonweal.flower.federation_file import Federation
-from commonweal.flower.member_file import Member
-from commonweal.flower.server_app import server_app
-from commonweal.flower.work import NewData, Trained, WorkContext
+Names are looked up when they are asked for: a member's process, started anew for every message, shall not wait for
+what only the coordinator needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from commonweal.flower.coordinator.app import server_app
+    from commonweal.flower.coordinator.federation_file import Federation
+    from commonweal.flower.member.app import client_app
+    from commonweal.flower.member.member_file import Member
+    from commonweal.flower.member.work import NewData, Trained, WorkContext
 
 __all__ = ["Federation", "Member", "NewData", "Trained", "WorkContext", "client_app", "server_app"]
+
+_HOMES = {
+    "client_app": "member.app",
+    "server_app": "coordinator.app",
+    "Federation": "coordinator.federation_file",
+    "Member": "member.member_file",
+    "NewData": "member.work",
+    "Trained": "member.work",
+    "WorkContext": "member.work",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from commonweal.errors import InputError
-from commonweal.flower.federation_file import read_federation
+from commonweal.flower.coordinator.federation_file import read_federation
 from commonweal.flower.new_folder import check_new, new_folder
 from commonweal.flower.new_member import Worth, make_member
 from commonweal.flower.template_text import template_text

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from commonweal.errors import InputError
-from commonweal.flower.federation_file import read_federation
-from commonweal.flower.member_file import read_member
+from commonweal.flower.coordinator.federation_file import read_federation
+from commonweal.flower.member.member_file import read_member
 from commonweal.ledger.node_keys import NodeKey, node_public_pem, read_node_public_key
 from commonweal.scenario.toml_text import read_tables
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from commonweal.flower.models import Model
+from commonweal.flower.wire.models import Model
 
 
 def model_of(module: torch.nn.Module) -> dict[str, NDArray[Any]]:

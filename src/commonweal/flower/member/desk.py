@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.errors import InputError
-from commonweal.flower.home import Home, RoundUnderWay, Standing
-from commonweal.flower.kinds import CLOSE, EVALUATE, LACKS, OPEN, REPORT, TRAIN
-from commonweal.flower.member_file import Member
-from commonweal.flower.models import Model, average
-from commonweal.flower.parcel import Parcel
-from commonweal.flower.statement_check import keep_statement
-from commonweal.flower.work import Held, Work, WorkContext, gather
+from commonweal.flower.member.home import Home, RoundUnderWay, Standing
+from commonweal.flower.member.member_file import Member
+from commonweal.flower.member.statement_check import keep_statement
+from commonweal.flower.member.work import Held, Work, WorkContext, gather
+from commonweal.flower.wire.kinds import CLOSE, EVALUATE, LACKS, OPEN, REPORT, TRAIN
+from commonweal.flower.wire.models import Model, average
+from commonweal.flower.wire.parcel import Parcel
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.notices import WithdrawalNotice
 from commonweal.ledger.reports import ClientReport

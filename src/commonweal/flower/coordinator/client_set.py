@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from commonweal.federation.client_set import Coalition, Opening, Report, Scores, State, Training
-from commonweal.flower.answer_rules import (
+from commonweal.flower.coordinator.answer_rules import (
     BrokenRuleError,
     count_in,
     model_in,
@@ -22,13 +22,13 @@ from commonweal.flower.answer_rules import (
     scores_in,
     text_in,
 )
-from commonweal.flower.coalition_models import are_local_models_known
-from commonweal.flower.correspondence import Correspondence, Silence
-from commonweal.flower.desk import MODEL
-from commonweal.flower.federation_file import Federation
-from commonweal.flower.kinds import CLOSE, EVALUATE, LACKS, OPEN, REPORT, TRAIN
-from commonweal.flower.models import Model, average, fingerprint
-from commonweal.flower.parcel import Parcel
+from commonweal.flower.coordinator.coalition_models import are_local_models_known
+from commonweal.flower.coordinator.correspondence import Correspondence, Silence
+from commonweal.flower.coordinator.federation_file import Federation
+from commonweal.flower.member.desk import MODEL
+from commonweal.flower.wire.kinds import CLOSE, EVALUATE, LACKS, OPEN, REPORT, TRAIN
+from commonweal.flower.wire.models import Model, average, fingerprint
+from commonweal.flower.wire.parcel import Parcel
 from commonweal.ledger.notices import WithdrawalNotice
 from commonweal.ledger.reports import ClientReport
 from commonweal.records import Event, RoundRecord

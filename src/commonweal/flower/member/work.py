@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.errors import InputError
-from commonweal.flower.member_file import Member
-from commonweal.flower.models import Model
+from commonweal.flower.member.member_file import Member
+from commonweal.flower.wire.models import Model
 
 Rows = tuple[NDArray[Any], ...]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from commonweal.flower.parcel import Parcel
+from commonweal.flower.wire.parcel import Parcel
 from commonweal.ledger.canonical import canonical
 from commonweal.ledger.keys import is_signed
 from commonweal.ledger.node_keys import NodeKey

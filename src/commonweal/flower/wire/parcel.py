@@ -15,7 +15,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from commonweal.errors import InputError
-from commonweal.flower.models import Model, fingerprint
+from commonweal.flower.wire.models import Model, fingerprint
 
 _FIELDS = "fields"
 _SEAL = "seal"

@@ -26,7 +26,7 @@ import numpy as np
 
 from commonweal.atomic_write import UNFINISHED, write_atomically
 from commonweal.errors import InputError
-from commonweal.flower.models import Model, fingerprint
+from commonweal.flower.wire.models import Model, fingerprint
 
 FORMAT = "commonweal.home/1"
 _WAY_OUT = "see that the disk of `home` in the member's file has room and can be written to"

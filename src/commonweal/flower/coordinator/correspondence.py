@@ -16,8 +16,8 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from commonweal.errors import InputError
-from commonweal.flower.parcel import Parcel, from_content, to_content
-from commonweal.flower.seal import is_sealed
+from commonweal.flower.wire.parcel import Parcel, from_content, to_content
+from commonweal.flower.wire.seal import is_sealed
 from commonweal.ledger.node_keys import node_public_key
 
 POLL_SECONDS = 0.2  # Flower's own send_and_receive looks every 3 s

@@ -11,18 +11,18 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from commonweal.errors import InputError
-from commonweal.flower.desk import Desk, QuestionError
-from commonweal.flower.home import Home
-from commonweal.flower.kinds import CLOSE, EVALUATE, OPEN, REPORT, TRAIN
-from commonweal.flower.member_file import read_member
-from commonweal.flower.parcel import from_content, to_content
-from commonweal.flower.seal import sealed
-from commonweal.flower.work import Evaluate, Load, Train, Work
+from commonweal.flower.member.desk import Desk, QuestionError
+from commonweal.flower.member.home import Home
+from commonweal.flower.member.member_file import read_member
+from commonweal.flower.member.work import Evaluate, Load, Train, Work
+from commonweal.flower.wire.kinds import CLOSE, EVALUATE, OPEN, REPORT, TRAIN
+from commonweal.flower.wire.parcel import from_content, to_content
+from commonweal.flower.wire.seal import sealed
 from commonweal.ledger.node_keys import NodeKey
 
 
 def client_app(*, load: Load, train: Train, evaluate: Evaluate) -> ClientApp:
-    """A ClientApp that brings three functions into the incentive layer; see `commonweal.flower.work`.
+    """A ClientApp that brings three functions into the incentive layer; see `commonweal.flower.member.work`.
 
     The SuperNode's node configuration names `member`, the member's own file.
     """

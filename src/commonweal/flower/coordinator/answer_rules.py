@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.flower.models import Model, fault_of
-from commonweal.flower.parcel import Parcel
+from commonweal.flower.wire.models import Model, fault_of
+from commonweal.flower.wire.parcel import Parcel
 
 LARGEST_COUNT = 2**53
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
-from commonweal.flower.member_file import Member
+from commonweal.flower.member.member_file import Member
 from commonweal.ledger.keys import public_pem, read_public_key
 from commonweal.ledger.statements import doubts, read_statement
 

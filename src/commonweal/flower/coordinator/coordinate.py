@@ -18,10 +18,10 @@ from commonweal.federation.chronicle import write_chronicle
 from commonweal.federation.conductor import Progress, conduct
 from commonweal.federation.held_round import HeldRound
 from commonweal.federation.settlement import Treasury, default_ledger
-from commonweal.flower.client_set import FlowerClients
-from commonweal.flower.correspondence import Correspondence
-from commonweal.flower.federation_file import Federation
-from commonweal.flower.models import Model
+from commonweal.flower.coordinator.client_set import FlowerClients
+from commonweal.flower.coordinator.correspondence import Correspondence
+from commonweal.flower.coordinator.federation_file import Federation
+from commonweal.flower.wire.models import Model
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.records import Chronicle, RoundRecord
 from commonweal.report.write import write_all

@@ -10,9 +10,9 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from commonweal.errors import CommonwealError, InputError
-from commonweal.flower.coordinator import coordinate
-from commonweal.flower.federation_file import Federation, read_federation
-from commonweal.flower.models import Model
+from commonweal.flower.coordinator.coordinate import coordinate
+from commonweal.flower.coordinator.federation_file import Federation, read_federation
+from commonweal.flower.wire.models import Model
 from commonweal.ledger.key_directory import KeyDirectory, default_key_directory
 
 InitialModel = Callable[[Federation], Model]

@@ -1,0 +1,1 @@
+"""A member's side: its private file, its home, its answers."""

@@ -1,0 +1,72 @@
+"""The toy federation as a folder that real SuperNodes run: the same three functions, in an app of their own."""
+
+from __future__ import annotations
+
+import inspect
+
+from tests.flower import toy
+
+PYPROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "toyapp"
+version = "0.0.1"
+description = "For tests"
+license = "Apache-2.0"
+dependencies = []
+
+[tool.hatch.build.targets.wheel]
+packages = ["toyapp"]
+
+[tool.flwr.app]
+publisher = "nobody"
+
+[tool.flwr.app.components]
+serverapp = "toyapp.server_app:app"
+clientapp = "toyapp.client_app:app"
+
+[tool.flwr.app.config]
+federation = ""
+out = ""
+ledger = ""
+keys = ""
+"""
+
+TASK = """
+import numpy as np
+from commonweal.flower import NewData, Trained
+from commonweal.seeds import stream
+
+NAMES = {names!r}
+
+{functions}
+"""
+
+
+def write_real_toy(folder, *, answer_seconds, **options):
+    """The folder of a federation; `options` as for `make_toy`."""
+    made = toy.make_toy(folder, **options)
+    terms = folder / "federation.toml"
+    terms.write_text(
+        terms.read_text()
+        .replace("answer_seconds = 5", f"answer_seconds = {answer_seconds}")
+        .replace("join_seconds = 1", "join_seconds = 120")
+    )
+    package = folder / "app" / "toyapp"
+    package.mkdir(parents=True)
+    functions = "\n\n".join(inspect.getsource(function) for function in (toy.load, toy.train, toy.evaluate))
+    (folder / "app" / "pyproject.toml").write_text(PYPROJECT)
+    (package / "__init__.py").write_text("")
+    (package / "task.py").write_text(TASK.format(names=toy.NAMES, functions=functions))
+    (package / "client_app.py").write_text(
+        "from commonweal.flower import client_app\nfrom toyapp.task import evaluate, load, train\n"
+        "app = client_app(load=load, train=train, evaluate=evaluate)\n"
+    )
+    (package / "server_app.py").write_text(
+        "import numpy as np\nfrom commonweal.flower import server_app\n"
+        "app = server_app(initial_model=lambda federation: {'w': np.zeros(2)})\n"
+    )
+    return made

@@ -1,0 +1,177 @@
+"""Real SuperLink, real SuperNodes: a member dies in mid-round and returns, the coordinator dies, strangers knock."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from flwr.proto.fleet_pb2 import ActivateNodeRequest
+from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+from commonweal.flower.rehearsal import Rehearsal
+from commonweal.ledger.node_keys import NodeKey
+from tests.flower.real_toy import write_real_toy
+from tests.flower.test_faults import settled
+from tests.flower.test_rehearsal import LIMIT, processes_of, wait_for
+
+UNLUCKY, OTHERS = "south", ("north", "east")
+ROUNDS = 5
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+
+
+def log_of(rehearsal, name):
+    path = rehearsal.home(name) / "log.txt"
+    return path.read_text() if path.exists() else ""
+
+
+def coordinator_of(rehearsal):
+    """The process of the ServerApp."""
+    return [
+        pid for pid in processes_of(rehearsal.work) if b"flwr-serverapp" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+@pytest.fixture(scope="module")
+def disturbed(tmp_path_factory):
+    """A federation in which a SuperNode is killed in round 2 and returns for round 4, and the coordinator is killed in
+    round 4 and started again."""
+    folder = tmp_path_factory.mktemp("real")
+    toy = write_real_toy(
+        folder / "f", answer_seconds=90, names=("north", "south", "east"), rounds=ROUNDS, mechanism='mu = "inf"',
+        learning="iteration_limit = 1",
+    )  # fmt: skip
+    with Rehearsal(toy.folder, folder / "out", keys=folder / "keys", warm=True) as rehearsal:
+        outcomes = []
+        run = threading.Thread(target=lambda: outcomes.append(rehearsal.run_app(timeout=LIMIT * 3)))
+        run.start()
+        wait_for(lambda: "round 2, iteration 1" in log_of(rehearsal, UNLUCKY))
+        rehearsal.kill_node(UNLUCKY)
+        before = log_of(rehearsal, UNLUCKY)
+        wait_for(lambda: "round 3: opened" in log_of(rehearsal, "north"))
+        assert log_of(rehearsal, UNLUCKY) == before
+        rehearsal.start_node(UNLUCKY)
+        wait_for(lambda: "round 4: opened" in log_of(rehearsal, UNLUCKY))
+        (coordinator,) = coordinator_of(rehearsal)
+        os.kill(coordinator, signal.SIGKILL)
+        run.join(LIMIT)
+        assert not outcomes[0].is_completed
+        again = rehearsal.run_app(timeout=LIMIT * 3)
+        assert again.is_completed, again
+        rehearsal.keep_papers()
+        yield rehearsal, again, toy
+    assert not processes_of(rehearsal.work)
+
+
+def test_the_federation_went_on(disturbed):
+    rehearsal, again, _ = disturbed
+    history = json.loads((rehearsal.out / "history.json").read_text())
+    assert [held["absent"] for held in history["rounds"]] == [[], [UNLUCKY], [UNLUCKY], [], []]
+    assert "resuming after round 3" in again.output
+    assert history["totals"]["durations"] == {"north": 5, "south": 3, "east": 5}
+    (second, third) = (held["events"] for held in history["rounds"][1:3])
+    assert [event["kind"] for event in (*second, *third)] == ["absent", "absent"]
+    assert "its SuperNode went away" in second[0]["text"]
+    assert "its SuperNode was not connected" in third[0]["text"]
+    assert second[0]["text"] in (rehearsal.out / "report.html").read_text()
+
+
+def test_its_baseline_is_the_last_one_measured(disturbed):
+    """SPEC section 9; and the member reported a profit that follows from it."""
+    rehearsal, _, _ = disturbed
+    rounds = json.loads((rehearsal.out / "history.json").read_text())["rounds"]
+    rows = [{row["client"]: row for row in held["clients"]} for held in rounds]
+    assert rows[3][UNLUCKY]["previous_accuracy"] == rows[0][UNLUCKY]["accuracy"]["value"]
+    value, per_sample, per_step, per_round = 0.8765432109, 0.00027182818, 0.00011235813, 0.0
+    gain = rows[3][UNLUCKY]["accuracy"]["value"] - rows[3][UNLUCKY]["previous_accuracy"]
+    expected = value * gain - (per_sample * 40 + per_step * 3 + per_round)
+    assert rows[3][UNLUCKY]["profit"]["value"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_money_is_that_of_a_federation_in_which_it_was_away(disturbed, tmp_path):
+    """The same federation in one process, with the same absences and no accident: the same book."""
+    from flwr.app import Message
+
+    from commonweal.flower.coordinator import coordinate as coordinator
+    from commonweal.flower.wire.parcel import from_content
+    from tests.flower.toy import APP, make_toy
+
+    rehearsal, _, _ = disturbed
+    calm = make_toy(
+        tmp_path / "f", names=("north", "south", "east"), rounds=ROUNDS, mechanism='mu = "inf"',
+        learning="iteration_limit = 1",
+    )  # fmt: skip
+
+    def away(message: Message, context):
+        if from_content(message.content).fields["round"] in (2, 3):
+            raise ConnectionError
+        return APP(message, context)
+
+    calm.node(UNLUCKY).app = away
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coordinator, "write_all", lambda *_: None)
+        calm.coordinate()
+    calm_book = settled(calm)
+    calm.folder = rehearsal.out.parent  # whose `out` is the rehearsal's
+    assert settled(calm) == calm_book
+
+
+def test_everybody_has_a_sound_statement_of_each_of_its_rounds(disturbed):
+    rehearsal, _, _ = disturbed
+    for name, rounds in (("north", [1, 2, 3, 4, 5]), (UNLUCKY, [1, 4, 5])):
+        folder = rehearsal.home(name) / "statements"
+        assert sorted(path.name for path in folder.iterdir()) == [f"round-{number:04d}.json" for number in rounds]
+        assert "DOUBTFUL" not in log_of(rehearsal, name)
+        done = subprocess.run(
+            [
+                str(Path(sys.executable).with_name("commonweal")), "verify-statement",
+                str(folder / "round-0005.json"), "--key", str(rehearsal.home(name) / "operator.pub.pem"),
+            ],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "sound" in done.stdout
+
+
+def fleet_client(rehearsal, key):
+    """What a SuperNode with this key could say to the SuperLink."""
+    programs = rehearsal._programs
+    private = key.private
+    return FleetHttpClient.from_server_address(
+        programs.address,
+        insecure=False,
+        root_certificates=programs.authority.read_bytes(),
+        interceptors=[
+            RuntimeVersionHttpInterceptor(component_name="SuperNode"),
+            NodeAuthHttpInterceptor(private, private.public_key()),
+        ],
+    )
+
+
+def test_a_key_that_is_not_registered_cannot_join(disturbed, tmp_path):
+    rehearsal, _, _ = disturbed
+    programs = rehearsal._programs
+    NodeKey.new().write(tmp_path / "stranger")
+    for key in (["--auth-supernode-private-key", str(tmp_path / "stranger")], []):
+        environment = {**os.environ, "FLWR_HOME": str(tmp_path / "home"), "FLWR_TELEMETRY_ENABLED": "0"}
+        done = subprocess.run(
+            [
+                str(Path(sys.executable).with_name("flower-supernode")), "--superlink", programs.address,
+                "--root-certificates", str(programs.authority), *key,
+            ],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False,
+        )  # fmt: skip
+        assert done.returncode != 0
+    stranger = fleet_client(rehearsal, NodeKey.read(tmp_path / "stranger"))
+    public = (tmp_path / "stranger.pub").read_bytes()
+    with pytest.raises(Exception, match=r"(?i)not registered|unauthenticated|permission|failed|401|403|404|node"):
+        stranger.ActivateNode(ActivateNodeRequest(public_key=public, heartbeat_interval=30))
+    stranger.close()
