@@ -5,6 +5,7 @@ The app is plain Flower (see `tiny_federation`).
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from commonweal.flower import warm_executor
 from commonweal.flower.rehearsal import Rehearsal
 from tests.flower.tiny_federation import write_tiny_federation
 
@@ -162,6 +164,7 @@ def test_flower_as_it_is_installed(folder, tmp_path):
 OWNER = """
 import sys, time
 from pathlib import Path
+from commonweal.flower import warm_executor
 from commonweal.flower.rehearsal import Rehearsal
 with Rehearsal(Path(sys.argv[1]), Path(sys.argv[2]), warm=True) as rehearsal:
     print(rehearsal.work, flush=True)
@@ -207,3 +210,9 @@ def test_the_command_is_interrupted(folder, tmp_path, sent, code):
     assert "Traceback" not in said
     assert not processes_of(work)
     assert not list(temporary.iterdir())
+
+
+def test_what_warm_executors_load_is_there():
+    """They pass over what is missing, so a module that moved would only make them slow."""
+    for module in warm_executor._LOADED:
+        assert importlib.util.find_spec(module) is not None
