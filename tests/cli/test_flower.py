@@ -11,7 +11,7 @@ import pytest
 
 from commonweal.flower.coordinator.federation_file import read_federation
 from commonweal.flower.member.member_file import read_member
-from commonweal.flower.new_federation import make_federation, package_name
+from commonweal.flower.starting.new_federation import make_federation, package_name
 from commonweal.ledger.node_keys import NodeKey, read_node_public_key
 
 

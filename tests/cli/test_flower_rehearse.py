@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from commonweal.flower.new_federation import make_federation
+from commonweal.flower.starting.new_federation import make_federation
 
 
 def test_from_nothing_to_a_verified_ledger(commonweal, refused, tmp_path):

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import verification
 
 from commonweal.errors import InputError
-from commonweal.flower.certificates import make_certificates
+from commonweal.flower.starting.certificates import make_certificates
 
 HOSTS = ["federation.example.org", "localhost", "127.0.0.1", "::1"]
 

@@ -11,12 +11,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from flwr.proto.fleet_pb2 import ActivateNodeRequest
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, PullMessagesRequest
+from flwr.proto.node_pb2 import Node as NodeProto
 from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from commonweal.flower.rehearsal import Rehearsal
+from commonweal.flower.rehearsal.rehearsal import Rehearsal
 from commonweal.ledger.node_keys import NodeKey
 from tests.flower.real_toy import write_real_toy
 from tests.flower.test_faults import settled
@@ -165,13 +166,42 @@ def test_a_key_that_is_not_registered_cannot_join(disturbed, tmp_path):
         done = subprocess.run(
             [
                 str(Path(sys.executable).with_name("flower-supernode")), "--superlink", programs.address,
-                "--root-certificates", str(programs.authority), *key,
+                "--root-certificates", str(programs.authority), "--isolation", "process", *key,
             ],
             env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False,
         )  # fmt: skip
         assert done.returncode != 0
+        assert "SuperNode" in done.stderr
+        assert ("Failed to activate" if key else "must be registered") in done.stderr
     stranger = fleet_client(rehearsal, NodeKey.read(tmp_path / "stranger"))
     public = (tmp_path / "stranger.pub").read_bytes()
     with pytest.raises(Exception, match=r"(?i)not registered|unauthenticated|permission|failed|401|403|404|node"):
         stranger.ActivateNode(ActivateNodeRequest(public_key=public, heartbeat_interval=30))
     stranger.close()
+
+
+def test_a_registered_client_cannot_read_anothers_statement(disturbed):
+    """A statement goes to the SuperNode that holds the client's key, and Flower hands out messages by key."""
+    rehearsal, _, _ = disturbed
+    keys = {name: NodeKey.read(rehearsal.home(name).parent / "node-key") for name in rehearsal.members}
+    curious = fleet_client(rehearsal, keys["north"])
+    try:
+        own = NodeProto(node_id=rehearsal._node_ids["north"])
+        assert not curious.PullMessages(PullMessagesRequest(node=own)).messages_list, "its own it may ask for"
+        for other in (UNLUCKY, "east"):
+            with pytest.raises(Exception, match=r"(?i)node|auth|denied|401|403"):
+                curious.PullMessages(PullMessagesRequest(node=NodeProto(node_id=rehearsal._node_ids[other])))
+    finally:
+        curious.close()
+    for name in rehearsal.members:
+        for path in (rehearsal.home(name) / "statements").iterdir():
+            assert json.loads(path.read_text())["document"]["client"] == name
+
+
+def test_what_holds_a_statement_has_a_name_that_nobody_can_guess(disturbed):
+    """Flower gives an object to whoever names its hash. So the record with the statement holds a random number too."""
+    from commonweal.flower.wire.parcel import Parcel, to_content
+
+    fields = {"statement": "the same statement", "round": 1}
+    names = {to_content(Parcel(fields={**fields, "number": number}))["fields"].object_id for number in ("a", "b")}
+    assert len(names) == 2

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from commonweal.flower import warm_executor
-from commonweal.flower.rehearsal import Rehearsal
+from commonweal.flower.rehearsal import warm_executor
+from commonweal.flower.rehearsal.rehearsal import Rehearsal
 from tests.flower.tiny_federation import write_tiny_federation
 
 LIMIT = 240  # seconds, for a busy machine
@@ -164,8 +164,8 @@ def test_flower_as_it_is_installed(folder, tmp_path):
 OWNER = """
 import sys, time
 from pathlib import Path
-from commonweal.flower import warm_executor
-from commonweal.flower.rehearsal import Rehearsal
+from commonweal.flower.rehearsal import warm_executor
+from commonweal.flower.rehearsal.rehearsal import Rehearsal
 with Rehearsal(Path(sys.argv[1]), Path(sys.argv[2]), warm=True) as rehearsal:
     print(rehearsal.work, flush=True)
     rehearsal.run_app(seconds=300.0)

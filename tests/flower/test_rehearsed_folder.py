@@ -7,7 +7,7 @@ import pytest
 from commonweal.errors import InputError
 from commonweal.flower.coordinator.federation_file import read_federation
 from commonweal.flower.member.member_file import read_member
-from commonweal.flower.rehearsed_folder import copy_federation, federation_name
+from commonweal.flower.rehearsal.rehearsed_folder import copy_federation, federation_name
 from commonweal.ledger.node_keys import NodeKey, node_public_pem
 from tests.flower.tiny_federation import write_tiny_federation
 

@@ -26,7 +26,7 @@ def certificates_command(
     Example: commonweal flower certificates certificates --host federation.example.org --host 192.0.2.7
     """
     with needed_for("a federation on Flower", "flower"):
-        from commonweal.flower.certificates import AUTHORITY, CERTIFICATE, KEY, make_certificates
+        from commonweal.flower.starting.certificates import AUTHORITY, CERTIFICATE, KEY, make_certificates
 
     make_certificates(directory, host, days)
     authority, certificate, key = (shlex.quote(str(directory / name)) for name in (AUTHORITY, CERTIFICATE, KEY))

@@ -25,7 +25,7 @@ def member_command(
     Example: commonweal flower member north --name north --cost-per-sample 2e-4
     """
     with needed_for("a federation on Flower", "flower"):
-        from commonweal.flower.new_member import KEY_FILE, MEMBER_FILE, Worth, make_member, supernode_command
+        from commonweal.flower.starting.new_member import KEY_FILE, MEMBER_FILE, Worth, make_member, supernode_command
 
     worth = Worth(
         unit_value=unit_value,

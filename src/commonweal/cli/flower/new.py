@@ -20,7 +20,7 @@ def new_command(
     Example: commonweal flower new my-federation --members 3
     """
     with needed_for("a federation on Flower", "flower"):
-        from commonweal.flower.new_federation import make_federation
+        from commonweal.flower.starting.new_federation import make_federation
 
     names = make_federation(directory, members)
     typer.echo(

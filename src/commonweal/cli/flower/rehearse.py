@@ -18,7 +18,7 @@ from commonweal.cli.run import INTERRUPTED
 from commonweal.data.optional_packages import needed_for
 
 if TYPE_CHECKING:
-    from commonweal.flower.rehearsal import RunOutcome
+    from commonweal.flower.rehearsal.rehearsal import RunOutcome
 
 TERMINATED = 143  # the shell's exit code for SIGTERM
 
@@ -49,8 +49,8 @@ def rehearse_command(
     Example: commonweal flower rehearse my-federation --out out/rehearsal
     """
     with needed_for("a federation on Flower", "flower"):
-        from commonweal.flower.rehearsal import Rehearsal
-        from commonweal.flower.rehearsed_folder import federation_name
+        from commonweal.flower.rehearsal.rehearsal import Rehearsal
+        from commonweal.flower.rehearsal.rehearsed_folder import federation_name
 
     name = federation_name(directory)
     results = Path("out") / (re.sub(r"[^\w.-]+", "-", name).strip(".-") or "rehearsal") if out is None else out

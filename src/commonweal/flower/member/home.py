@@ -137,6 +137,21 @@ class Home:
     def wants_to_withdraw(self) -> bool:
         return (self.path / "withdraw").exists()
 
+    def give_notice(self, wanted: bool) -> None:
+        """Say, or no longer say, that the member wants to withdraw."""
+        notice = self.path / "withdraw"
+        try:
+            if wanted:
+                self.path.mkdir(parents=True, exist_ok=True)
+                notice.touch()
+            else:
+                notice.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"a member's home must be a folder it can write to, got {error.strerror} for {str(self.path)!r}; "
+                f"{_WAY_OUT}"
+            ) from None
+
     def log(self, line: str) -> None:
         """For the member to read; on the disk before anything is sent."""
         moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

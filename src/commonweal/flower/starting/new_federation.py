@@ -13,9 +13,9 @@ from pathlib import Path
 
 from commonweal.errors import InputError
 from commonweal.flower.coordinator.federation_file import read_federation
-from commonweal.flower.new_folder import check_new, new_folder
-from commonweal.flower.new_member import Worth, make_member
-from commonweal.flower.template_text import template_text
+from commonweal.flower.starting.new_folder import check_new, new_folder
+from commonweal.flower.starting.new_member import Worth, make_member
+from commonweal.flower.starting.template_text import template_text
 
 MOST_MEMBERS = 12  # each is a process or two on one machine, and the exact Shapley value goes no further
 _NAMES = ("north", "south", "east", "west", "centre")

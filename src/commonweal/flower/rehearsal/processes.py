@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from commonweal.errors import InputError
-from commonweal.flower import watchdog
+from commonweal.flower.rehearsal import watchdog
 
 _PATIENCE = 10.0  # seconds between the request to end and the kill
 

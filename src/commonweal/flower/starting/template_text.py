@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from string import Template
 
-_FOLDER = files("commonweal.flower") / "templates"
+_FOLDER = files("commonweal.flower.starting") / "templates"
 
 
 def template_text(*parts: str, **values: str) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from commonweal.errors import InputError
-from commonweal.flower.certificates import AUTHORITY, CERTIFICATE, KEY, make_certificates
-from commonweal.flower.free_ports import LOOPBACK, FreePorts
-from commonweal.flower.processes import Processes
-from commonweal.flower.rehearsed_folder import RehearsedMember
+from commonweal.flower.rehearsal.free_ports import LOOPBACK, FreePorts
+from commonweal.flower.rehearsal.processes import Processes
+from commonweal.flower.rehearsal.rehearsed_folder import RehearsedMember
+from commonweal.flower.starting.certificates import AUTHORITY, CERTIFICATE, KEY, make_certificates
 
 SUPERLINK, COORDINATOR, RUN = "(superlink)", "(coordinator)", "(run)"  # other processes have the names of members
 _CONNECTION = "rehearsal"  # the SuperLink's name for `flwr run`
@@ -72,7 +72,7 @@ class FlowerPrograms:
         """A member's SuperNode; it has the same port whenever it is started."""
         port = self._node_ports.get(member.name) or self._node_ports.setdefault(member.name, self._ports.next())
         settings = _write_settings(self._home(member.name) / "node.toml", {"member": str(member.file)})
-        program = [sys.executable, "-m", "commonweal.flower.warm_executor"] if warm else ["flower-supernode"]
+        program = [sys.executable, "-m", "commonweal.flower.rehearsal.warm_executor"] if warm else ["flower-supernode"]
         self._start(
             member.name,
             [

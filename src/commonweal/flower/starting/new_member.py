@@ -10,8 +10,8 @@ from pathlib import Path
 
 from commonweal.errors import InputError
 from commonweal.flower.member.member_file import MEMBER_KEYS, read_member
-from commonweal.flower.new_folder import new_folder
-from commonweal.flower.template_text import template_text
+from commonweal.flower.starting.new_folder import new_folder
+from commonweal.flower.starting.template_text import template_text
 from commonweal.ledger.node_keys import NodeKey
 
 KEY_FILE, MEMBER_FILE = "node-key", "member.toml"

@@ -4,7 +4,7 @@ Flower starts a new Python for each message, and it loads torch anew: seconds a 
 machines and slow for tests. This is Flower's own SuperNode and Flower's own way to run a ClientApp; only who starts the
 process, and how long the SuperNode sleeps between two looks for mail, are ours.
 
-usage: python -m commonweal.flower.warm_executor OPTIONS OF FLOWER-SUPERNODE
+usage: python -m commonweal.flower.rehearsal.warm_executor OPTIONS OF FLOWER-SUPERNODE
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def run_supernode(options: list[str]) -> None:
         sleep=lambda seconds: time.sleep(min(seconds, _LONGEST_SLEEP))
     )
     address = f"127.0.0.1:{options[options.index('--port') + 1]}"
-    subprocess.Popen([sys.executable, "-m", "commonweal.flower.warm_executor", _EXECUTE, address, str(os.getpid())])
+    subprocess.Popen(
+        [sys.executable, "-m", "commonweal.flower.rehearsal.warm_executor", _EXECUTE, address, str(os.getpid())]
+    )
     sys.argv = ["flower-supernode", *options, "--isolation", "process"]
     flower_supernode()
 

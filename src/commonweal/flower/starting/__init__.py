@@ -1,0 +1,1 @@
+"""What a federation starts from: folders for operator and members, keys, certificates."""
