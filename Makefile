@@ -28,8 +28,8 @@ test: check ## lint, types, import rule and all tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder  # what a file's tests share is made once; longest files first
 
 check: $(TEST_INSTALLED) ## lint, format, types and the import rule
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
