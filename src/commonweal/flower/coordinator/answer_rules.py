@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 from commonweal.flower.wire.models import Model, fault_of
 from commonweal.flower.wire.parcel import Parcel
 
-LARGEST_COUNT = 2**53
+LARGEST_COUNT = 10**12
+MOST_VALIDATION_SAMPLES = 50_000  # their bootstrap shall not fill the coordinator's memory
 
 
 class BrokenRuleError(Exception):
     """An answer that does not count; the text completes "<client> missed the round: ..."."""
 
 
-def count_in(answer: Parcel, name: str, *, least: int = 0) -> int:
+def count_in(answer: Parcel, name: str, *, least: int = 0, most: int = LARGEST_COUNT) -> int:
     value = answer.fields.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_COUNT:
-        raise BrokenRuleError(f"its {name} must be a whole number >= {least}, got {_shown(value)}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BrokenRuleError(f"its {name} must be a whole number from {least} to {most}, got {_shown(value)}")
     return value
 
 
@@ -78,4 +79,7 @@ def _is_finite(value: float) -> bool:
 
 
 def _shown(value: Any) -> str:
-    return repr(value)[:60]
+    try:
+        return repr(value)[:60]
+    except ValueError:  # Python shows no whole number of more than 4,300 digits
+        return "a number of thousands of digits"

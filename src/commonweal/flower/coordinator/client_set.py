@@ -15,6 +15,7 @@ import numpy as np
 
 from commonweal.federation.client_set import Coalition, Opening, Report, Scores, State, Training
 from commonweal.flower.coordinator.answer_rules import (
+    MOST_VALIDATION_SAMPLES,
     BrokenRuleError,
     count_in,
     model_in,
@@ -148,7 +149,7 @@ class FlowerClients:
 
     def _opening(self, client: str, answer: Parcel) -> Opening:
         training_count = count_in(answer, "training_count", least=1)
-        validation_count = count_in(answer, "validation_count", least=1)
+        validation_count = count_in(answer, "validation_count", least=1, most=MOST_VALIDATION_SAMPLES)
         sample_count = count_in(answer, "sample_count")
         scores = scores_in(answer, 1, validation_count)[0]
         notice, signature = self._notice(client), text_in(answer, "withdrawal")

@@ -90,7 +90,9 @@ class Correspondence:
         end = time.monotonic() + self._answer_seconds
         while waiting:
             for reply in self._grid.pull_messages(waiting):
-                client = waiting.pop(reply.metadata.reply_to_message_id)
+                client = waiting.pop(reply.metadata.reply_to_message_id, "")
+                if not client:
+                    continue  # answered already
                 found = self._opened(reply, client, kind, numbers[client])
                 if isinstance(found, Silence):
                     silences[client] = found

@@ -15,6 +15,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -155,6 +156,7 @@ class Home:
     def log(self, line: str) -> None:
         """For the member to read; on the disk before anything is sent."""
         moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        line = "".join(letter if letter.isprintable() else " " for letter in line)  # some of it is the operator's text
         print(line, flush=True)
         try:
             with (self.path / "log.txt").open("a") as file:
@@ -167,4 +169,6 @@ class Home:
             ) from None
 
     def _file(self, digest: str) -> Path:
+        if re.fullmatch(r"[0-9a-f]{64}", digest) is None:
+            raise InputError(f"arrays are named by a hash, got {digest[:80]!r}; ask for what was sent")
         return self._arrays / f"{digest}.npz"

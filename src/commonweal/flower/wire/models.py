@@ -51,5 +51,5 @@ def average(models: Sequence[Model], weights: Sequence[float]) -> Model:
 
 
 def _listed(model: Model) -> str:
-    names = sorted(model)
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    names = [ascii(name)[:40] for name in sorted(model)]  # a stranger's names shall not command a terminal
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") or "none"
