@@ -1,0 +1,47 @@
+"""Plain PyTorch modules as models that travel."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from commonweal.flower.torch_module import load_model, model_of
+
+
+def make():
+    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 36, 4))
+
+
+def test_a_module_survives_the_way():
+    one, other = make(), make()
+    images = torch.randn(16, 1, 8, 8)
+    one.train()
+    one(images)  # running statistics move
+    load_model(other, model_of(one))
+    one.eval()
+    other.eval()
+    assert torch.equal(one(images), other(images))
+
+
+def test_statistics_travel_and_counters_stay_at_home():
+    model = model_of(make())
+    assert {"1.running_mean", "1.running_var", "0.weight"} <= set(model)
+    assert "1.num_batches_tracked" not in model
+
+
+def test_a_model_is_a_copy():
+    module = make()
+    model = model_of(module)
+    model["0.weight"][:] = 7.0
+    assert not (module[0].weight == 7.0).any()
+
+
+@pytest.mark.parametrize(
+    "change", [lambda model: model.pop("0.weight"), lambda model: model.update(new=model["0.bias"])]
+)
+def test_another_modules_model_is_refused(change):
+    model = model_of(make())
+    change(model)
+    with pytest.raises(ValueError, match="the module's own arrays"):
+        load_model(make(), model)
