@@ -5,35 +5,7 @@ from __future__ import annotations
 import inspect
 
 from tests.flower import toy
-
-PYPROJECT = """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[project]
-name = "toyapp"
-version = "0.0.1"
-description = "For tests"
-license = "Apache-2.0"
-dependencies = []
-
-[tool.hatch.build.targets.wheel]
-packages = ["toyapp"]
-
-[tool.flwr.app]
-publisher = "nobody"
-
-[tool.flwr.app.components]
-serverapp = "toyapp.server_app:app"
-clientapp = "toyapp.client_app:app"
-
-[tool.flwr.app.config]
-federation = ""
-out = ""
-ledger = ""
-keys = ""
-"""
+from tests.flower.tiny_federation import PYPROJECT
 
 TASK = """
 import numpy as np
@@ -58,7 +30,7 @@ def write_real_toy(folder, *, answer_seconds, **options):
     package = folder / "app" / "toyapp"
     package.mkdir(parents=True)
     functions = "\n\n".join(inspect.getsource(function) for function in (toy.load, toy.train, toy.evaluate))
-    (folder / "app" / "pyproject.toml").write_text(PYPROJECT)
+    (folder / "app" / "pyproject.toml").write_text(PYPROJECT.format(name="toyapp") + 'ledger = ""\nkeys = ""\n')
     (package / "__init__.py").write_text("")
     (package / "task.py").write_text(TASK.format(names=toy.NAMES, functions=functions))
     (package / "client_app.py").write_text(

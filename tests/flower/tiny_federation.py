@@ -10,7 +10,7 @@ requires = ["hatchling"]
 build-backend = "hatchling.build"
 
 [project]
-name = "tiny"
+name = "{name}"
 version = "0.0.1"
 description = "For tests"
 license = "Apache-2.0"
@@ -23,12 +23,15 @@ packages = ["."]
 publisher = "nobody"
 
 [tool.flwr.app.components]
-serverapp = "tiny.server_app:app"
-clientapp = "tiny.client_app:app"
+serverapp = "{name}.server_app:app"
+clientapp = "{name}.client_app:app"
 
 [tool.flwr.app.config]
 federation = ""
 out = ""
+"""
+
+CONFIG = """
 questions = 1
 expected = 2
 enough = 0
@@ -113,7 +116,7 @@ def write_tiny_federation(folder: Path, members: tuple[str, ...] = ("north", "so
     """Its folder, without any keys."""
     package = folder / "app" / "tiny"
     package.mkdir(parents=True)
-    (folder / "app" / "pyproject.toml").write_text(PYPROJECT)
+    (folder / "app" / "pyproject.toml").write_text(PYPROJECT.format(name="tiny") + CONFIG)
     for name, text in [("__init__", ""), ("client_app", CLIENT_APP), ("server_app", SERVER_APP)]:
         (package / f"{name}.py").write_text(text)
     terms = ['name = "tiny"\nrounds = 1\n\n[mechanism]\nmu = 0.3\n']
