@@ -120,3 +120,13 @@ def test_the_member_reads_in_its_log_what_it_will_report_before_it_is_asked_agai
     toy.node("north").twist = answer_read
     toy.coordinate()
     assert f"will report a profit of {seen['answer']['profit']:+.6g} and 40 new samples" in seen["log"]
+
+
+def test_how_certain_a_profit_is_stays_private_and_is_not_called_certain(toy):
+    """A standard error of profits would tell the unit value at once; that of sums of profits is not known either."""
+    assert all(total.standard_error is None for total in toy.chronicle.tsw)
+    assert all(held.budget.standard_error is None for held in toy.chronicle.rounds)
+    assert all(row.profit.standard_error is None for held in toy.chronicle.rounds for row in held.clients.values())
+    assert all(
+        row.accuracy.standard_error is not None for held in toy.chronicle.rounds for row in held.clients.values()
+    )

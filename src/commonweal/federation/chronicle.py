@@ -42,8 +42,10 @@ def write_chronicle(plan: Plan, description: Description, held: Sequence[HeldRou
     drawn = (_drawn_history(history, divisions, draw) for draw in range(DRAW_COUNT))  # one at a time: they are large
     in_draws = [[metric(one) for metric in of_history] for one in drawn]
     errors = np.std(in_draws, axis=0, ddof=1)
+    if any(_keeps_profits_private(held_round) for held_round in held):
+        errors[0] = np.nan  # welfare is a sum of profits, and nobody here knows how certain these are
     tsw, tsfi, tsfi_final_set = (
-        tuple(Estimate(value=v, standard_error=float(e)) for v, e in zip(metric(history), row, strict=True))
+        tuple(Estimate(value=v, standard_error=_known(e)) for v, e in zip(metric(history), row, strict=True))
         for metric, row in zip(of_history, errors, strict=True)
     )
     eliminated_after = dict.fromkeys(history.clients) | {
@@ -179,7 +181,10 @@ def _round(held: HeldRound, divisions: _Divisions) -> ChronicleRound:
     return ChronicleRound(
         record=held.record,
         clients={client: _client(held, divisions, client, path) for client in decision.figures.clients},
-        budget=Estimate(value=decision.budget, standard_error=standard_error(divisions.budgets)),
+        budget=Estimate(
+            value=decision.budget,
+            standard_error=None if _keeps_profits_private(held) else standard_error(divisions.budgets),
+        ),
         iteration_accuracies=held.iteration_accuracies,
         coalition_values=held.coalition_values,
         events=held.events,
@@ -217,6 +222,15 @@ def _map(record: RoundRecord, path: MuPath) -> DecisionMap:
         breakpoints=path.breakpoints,
         mu=record.decision.mu,
     )
+
+
+def _keeps_profits_private(held: HeldRound) -> bool:
+    """Whether some client told its profit, and not how certain it is."""
+    return any(measured.profit_error is None for measured in held.measured.values())
+
+
+def _known(error: float) -> float | None:
+    return None if math.isnan(error) else float(error)
 
 
 def _counted(count: int, noun: str) -> str:
