@@ -6,6 +6,7 @@ import json
 import os
 import signal
 
+import numpy as np
 import pytest
 
 from commonweal.federation.rule_versions import recompute
@@ -208,5 +209,54 @@ def test_a_federation_is_resumed_by_its_own_terms(tmp_path):
     toy.coordinate()
     file = toy.folder / "federation.toml"
     file.write_text(file.read_text().replace("mu = 0.01", "mu = 0.02"))
-    with pytest.raises(InputError, match="continues with the scenario"):
+    with pytest.raises(InputError, match="goes on by the terms it was started with"):
         toy.coordinate()
+
+
+def test_a_book_with_rounds_that_the_checkpoint_does_not_know_is_refused_before_anybody_trains(tmp_path):
+    from commonweal.errors import InputError
+
+    toy = make_toy(tmp_path / "f", rounds=1)
+    toy.coordinate()
+    asked = len(toy.grid.wire)
+    (toy.out / "checkpoint.npz").unlink()
+    with pytest.raises(InputError, match="from the rounds of its own checkpoint, got round 1"):
+        toy.coordinate()
+    assert len(toy.grid.wire) == asked
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mechanism": 'mu = 0.01\ncontribution_rule = "raw"'}, "--largest-share"),
+        ({"client_lines": {"north": "profit_bounds = [-1e30, 1e30]"}}, "narrow profit_bounds"),
+    ],
+)
+def test_terms_that_no_book_could_settle_are_refused_before_anybody_trains(tmp_path, options, message):
+    from commonweal.errors import InputError
+
+    toy = make_toy(tmp_path / "f", rounds=1, **options)
+    with pytest.raises(InputError, match=message):
+        toy.coordinate()
+    assert not toy.grid.wire
+
+
+@pytest.mark.parametrize(
+    ("initial", "message"),
+    [
+        ({}, "named arrays"),
+        ({"w": [1.0]}, "arrays of floats, got list"),
+        ({"w": np.zeros(2, int)}, "arrays of floats, got int64"),
+        ({"w": np.zeros(2, ">f8")}, "arrays of floats, got >f8"),
+        ({"w": np.array([np.nan])}, "finite numbers"),
+    ],
+)
+def test_a_model_that_cannot_travel_is_refused_before_anybody_trains(tmp_path, monkeypatch, initial, message):
+    from commonweal.errors import InputError
+    from tests.flower import toy as toys
+
+    toy = make_toy(tmp_path / "f", rounds=1)
+    monkeypatch.setattr(toys, "INITIAL", initial)
+    with pytest.raises(InputError, match=message):
+        toy.coordinate()
+    assert not toy.grid.wire

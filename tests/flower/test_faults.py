@@ -57,7 +57,7 @@ def with_profit(profit):
             book=fields["book"], round_number=fields["round"], client=LIAR, profit=profit, sample_count=40
         )
         signature = report.signed(key) if np.isfinite(profit) else ""
-        told = {"profit": profit, "sample_count": 40, "signature": signature}
+        told = {"profit": profit, "signature": signature}
         return resealed(toy, question, Parcel(fields=told))
 
     return "query.report", lie
@@ -89,7 +89,7 @@ def report_signed_by(signer):
         report = ClientReport(
             book=fields["book"], round_number=fields["round"], client=LIAR, profit=0.1, sample_count=40
         )
-        told = {"profit": 0.1, "sample_count": 40, "signature": report.signed(key)}
+        told = {"profit": 0.1, "signature": report.signed(key)}
         return resealed(toy, question, Parcel(fields=told))
 
     return "query.report", lie
@@ -114,6 +114,7 @@ LIES = {
     "infinite weights": (with_local(lambda model: {"w": model["w"] + np.inf}), "not finite"),
     "weights of another shape": (with_local(lambda model: {"w": np.zeros(3)}), "(3,)"),
     "weights of another kind": (with_local(lambda model: {"w": model["w"].astype(np.float32)}), "float32"),
+    "weights that would overflow": (with_local(lambda model: {"w": model["w"] + 1.7e308}), "more than 1000 times"),
     "weights of another name": (with_local(lambda model: {"v": model["w"]}), "its arrays are 'v'"),
     "weights with one too many": (with_local(lambda model: {**model, "more": np.zeros(1)}), "more"),
     "no weights": (with_local(lambda model: {}), "its arrays are"),
@@ -122,6 +123,7 @@ LIES = {
     "a profit just above its bounds": (with_profit(float(np.nextafter(0.9, 1))), "bounds -0.9 to 0.9"),
     "a profit just below its bounds": (with_profit(float(np.nextafter(-0.9, -1))), "bounds -0.9 to 0.9"),
     "a profit that is no number": (with_profit(float("nan")), "finite number"),
+    "a profit too small to decide with": (with_profit(1e-60), "at least 1e-50"),
     "a profit in quotes": (with_fields("query.report", profit="0.5"), "finite number"),
     "another profit than it signed": (with_fields("query.report", profit=0.123), "not signed"),
     "no signature": (with_fields("query.report", signature=""), "not signed"),
@@ -142,6 +144,11 @@ LIES = {
         "validation_count must be a whole number from 1 to 50000",
     ),
     "names that command a terminal": (with_local(lambda model: {"\x1b[2J\n": model["w"]}), r"'\x1b[2J\n'"),
+    "more samples than it may declare": (with_fields("query.open", sample_count=101), "at most 100 samples a round"),
+    "more samples to train on than there can be": (
+        with_fields("query.open", training_count=10**9),
+        "at most 100 samples a round",
+    ),
     "a count in quotes": (with_fields("query.open", sample_count="40"), "sample_count"),
     "a forged notice": (with_fields("query.open", withdrawal="00" * 96), "notice of withdrawal"),
     "another client's key": (with_seal_of("west", "train.iteration"), "not signed with the key"),
@@ -152,13 +159,20 @@ LIES = {
         with_content("query.open", RecordDict({"fields": ConfigRecord({"json": "[]", "seal": ""})})),
         "could not be read",
     ),
+    "fields nested deeper than they can be written again": (
+        with_content(
+            "query.open",
+            RecordDict({"fields": ConfigRecord({"json": '{"a":' + "[" * 980 + "]" * 980 + "}", "seal": ""})}),
+        ),
+        "could not be read",
+    ),
     "fields that are no JSON": (
         with_content("query.report", RecordDict({"fields": ConfigRecord({"json": "{", "seal": ""})})),
         "could not be read",
     ),
     "a model it does not have, again and again": (with_fields("train.iteration", lacks=["00"]), "it was sent"),
 }
-BOUNDS = {LIAR: "profit_bounds = [-0.9, 0.9]"}
+BOUNDS = {LIAR: "profit_bounds = [-0.9, 0.9]\nmost_samples = 100"}
 
 
 def settled(toy):
@@ -250,6 +264,73 @@ def test_a_lie_is_contained(tmp_path, without_it, name):
     assert {account for account, _ in book[ROUND]["postings"]} <= {f"clients/{other}" for other in OTHERS}
     for number in (1, 3):
         assert book[number] == without_it[number]
+
+
+def test_an_answer_that_flower_cannot_read_is_contained(tmp_path):
+    """What Flower makes of somebody's bytes may raise anything, for all answers at once."""
+    toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:3])
+    original = toy.grid.pull_messages
+
+    def pull_messages(message_ids):
+        found = list(original(message_ids))
+        for message in found:
+            if message.metadata.src_node_id == 102 and message.metadata.message_type == "train.iteration":
+                toy.grid._replies.update({m.metadata.reply_to_message_id: m for m in found})
+                raise ValueError("garbage")
+        return found
+
+    toy.grid.pull_messages = pull_messages
+    chronicle, _ = _quietly(toy)
+    assert chronicle.rounds[0].record.absent == ("east",)
+    (event,) = chronicle.rounds[0].events
+    assert (event.kind, event.text) == ("refused", "east missed round 1: its answer could not be read: ValueError.")
+
+
+def test_an_answer_to_no_question_is_ignored(tmp_path):
+    toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:3])
+
+    def twist(question, answer):
+        if question.metadata.message_type == "query.report":
+            answer.metadata.__dict__["_reply_to_message_id"] = "deadbeef"
+        return answer
+
+    toy.node(LIAR).twist = twist
+    file = toy.folder / "federation.toml"
+    file.write_text(file.read_text().replace("answer_seconds = 5", "answer_seconds = 1"))
+    chronicle, _ = _quietly(toy)
+    (event,) = chronicle.rounds[0].events
+    assert (event.client, event.kind) == (LIAR, "absent")
+    assert "did not answer in time" in event.text
+
+
+def test_tiny_scores_do_not_stop_a_round(tmp_path):
+    """A contribution made of 1e-290 would be refused by the decision, for everybody."""
+    toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:3], learning="iteration_limit = 1")
+    kind, lie = with_scores(lambda scores: np.full_like(scores, 1e-290))
+    toy.node(LIAR).twist = lambda question, answer: (
+        lie(toy, question, answer) if question.metadata.message_type == kind else answer
+    )
+    chronicle, _ = _quietly(toy)
+    assert not chronicle.rounds[0].record.absent
+
+
+def test_a_first_opening_that_was_lost_leaves_no_trace(tmp_path):
+    """Member and coordinator agree on ε, whichever openings the coordinator has heard."""
+    toy = make_toy(tmp_path / "f", rounds=3, mechanism='mu = "inf"', learning="iteration_limit = 1")
+
+    def lost(question, answer):
+        if from_content(question.content).fields["round"] == 1:
+            raise ConnectionError
+        return answer
+
+    toy.node(LIAR).twist = lost
+    chronicle, _ = _quietly(toy)
+    row = chronicle.rounds[1].clients[LIAR]
+    line = next(
+        line for line in (toy.home(LIAR) / "log.txt").read_text().splitlines() if "round 2: will report" in line
+    )
+    assert f"accuracy {row.previous_accuracy:.4f} before" in line
+    assert row.previous_accuracy == chronicle.rounds[1].iteration_accuracies[0][LIAR]
 
 
 def test_a_profit_on_its_bound_counts(tmp_path):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,17 +30,35 @@ def recipe():
     return [*line.replace("--out out/federation", "").replace("--overwrite", "").split(), "--warm"]
 
 
+def marked_processes(folder):
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # ended, or somebody else's
+            if f"MARK={folder}".encode() in (process / "environ").read_bytes():
+                found.append(int(process.name))
+    return found
+
+
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("make-federation")
     command = [COMMONWEAL, *recipe(), "--out", str(folder / "out"), "--keys", str(folder / "keys")]
-    before = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1500, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    after = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert after.count("flower-super") <= before.count("flower-super"), "it cleans up after itself"
-    assert f"report: {folder / 'out' / 'report.html'}" in done.stdout
-    assert "ledger verified" in done.stdout
+    environment = {**os.environ, "MARK": str(folder)}  # which everything that it starts inherits
+    seen = []
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stderr:
+            if "round 1 is settled" in line:
+                seen += marked_processes(folder)
+        process.wait(1500)
+        said = process.stdout.read()
+    assert process.returncode == 0, said
+    if Path("/proc/self/environ").exists():
+        assert len(seen) > 6, "a SuperLink, five SuperNodes and a coordinator were there"
+        assert not marked_processes(folder), "it cleans up after itself"
+    assert f"report: {folder / 'out' / 'report.html'}" in said
+    assert "ledger verified" in said
     return folder / "out"
 
 

@@ -15,7 +15,7 @@ SENT_FIELDS = {
     "query.open": {"sample_count", "training_count", "validation_count", "withdrawal"},
     "train.iteration": set(),
     "evaluate.coalitions": set(),
-    "query.report": {"profit", "sample_count", "signature"},
+    "query.report": {"profit", "signature"},
     "query.close": {"kept"},
 }
 SENT_GROUPS = {

@@ -10,7 +10,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,17 @@ from commonweal.federation.held_round import HeldRound, Measured
 from commonweal.records import Estimate, Event, Figures, RoundRecord, Rules
 
 FORMAT = "commonweal.checkpoint/2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continued:
+    """What is continued from a checkpoint, for the message to whoever gave something else."""
+
+    what: str = "a run continues with the scenario and the data it was started with"
+    way_out: str = "give the same scenario, mu, seed, rounds and data, or start anew in another folder"
+
+
+A_RUN = Continued()
 
 
 def save_checkpoint(path: Path, *, identity: str, held: Sequence[HeldRound], state: State) -> None:
@@ -44,7 +55,9 @@ def save_checkpoint(path: Path, *, identity: str, held: Sequence[HeldRound], sta
     )
 
 
-def load_checkpoint(path: Path, *, identity: str, rules: Rules) -> tuple[list[HeldRound], State]:
+def load_checkpoint(
+    path: Path, *, identity: str, rules: Rules, what: Continued = A_RUN
+) -> tuple[list[HeldRound], State]:
     """What was held, and the client set's state."""
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -56,10 +69,7 @@ def load_checkpoint(path: Path, *, identity: str, rules: Rules) -> tuple[list[He
                 "with the version that wrote it, or start anew in another folder"
             )
         if document["identity"] != identity:
-            raise InputError(
-                "a run continues with the scenario and the data it was started with, got other ones than those of "
-                f"{str(path)!r}; give the same scenario, mu, seed, rounds and data, or start anew in another folder"
-            )
+            raise InputError(f"{what.what}, got other ones than those of {str(path)!r}; {what.way_out}")
         held = [
             _from_document(
                 rounds, rules, arrays.pop(f"profit_draws/{number}"), arrays.pop(f"contribution_draws/{number}")

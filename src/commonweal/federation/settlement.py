@@ -88,6 +88,17 @@ class Treasury:
             signatures = {report.client: signed for report in reports if (signed := self._sign(report)) is not None}
         return book.settle(replace(settled, signatures=signatures))
 
+    def check_round(self, record: RoundRecord, sample_counts: Mapping[str, int] | None = None) -> None:
+        """Refuse a round that the book would refuse for what it says, before anything is kept of it."""
+        book = self._opened()
+        settled = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=sample_counts or {})
+        draft_round(settled, book.identity, book.terms)
+
+    @property
+    def book_terms(self) -> Terms:
+        """What the opened book says of itself."""
+        return self._opened().terms
+
     def withdraw(self, client: str, round_number: int, signature: str | None) -> Receipt:
         """Enter that a client leaves after this round, by its signed notice."""
         return self._opened().withdraw(client, round_number, signature)

@@ -27,9 +27,8 @@ def withdraw_command(
         from commonweal.flower.member.member_file import read_member
 
     given = read_member(member)
-    home = Home(given.home)
-    home.give_notice(not cancel)
+    is_new = Home(given.home).give_notice(not cancel)
     if cancel:
-        typer.echo(f"{given.name} stays; its notice is taken back")
+        typer.echo(f"{given.name} stays; " + ("its notice is taken back" if is_new else "it had given no notice"))
     else:
         typer.echo(f"{given.name} gives notice: it leaves after the next round that it takes part in")

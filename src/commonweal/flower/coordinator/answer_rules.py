@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from commonweal.decision.validation import SMALLEST
 from commonweal.flower.wire.models import Model, fault_of
 from commonweal.flower.wire.parcel import Parcel
 
 LARGEST_COUNT = 10**12
+LEAST_SCORE = 1e-12  # less counts as 0: a contribution made of less could be smaller than a decision can take
 MOST_VALIDATION_SAMPLES = 50_000  # their bootstrap shall not fill the coordinator's memory
 
 
@@ -46,6 +48,8 @@ def profit_in(answer: Parcel, bounds: tuple[float, float]) -> float:
     low, high = bounds
     if not low <= profit <= high:
         raise BrokenRuleError(f"its profit must lie within its declared bounds {low:g} to {high:g}, got {profit!r}")
+    if 0 < abs(profit) < SMALLEST:
+        raise BrokenRuleError(f"its profit must be 0 or at least {SMALLEST:g} in size, got {profit!r}")
     return profit
 
 
@@ -68,6 +72,7 @@ def scores_in(answer: Parcel, rows: int, columns: int) -> NDArray[np.float64]:
     if not ((scores >= 0) & (scores <= 1)).all():  # false of nan
         worst = scores[~((scores >= 0) & (scores <= 1))][0]
         raise BrokenRuleError(f"its scores must lie between 0 and 1, got {float(worst)!r}")
+    scores[scores < LEAST_SCORE] = 0.0
     return scores
 
 

@@ -24,10 +24,9 @@ from commonweal.flower.coordinator.answer_rules import (
     text_in,
 )
 from commonweal.flower.coordinator.coalition_models import are_local_models_known
-from commonweal.flower.coordinator.correspondence import Correspondence, Silence
+from commonweal.flower.coordinator.correspondence import Correspondence, Silence, printable
 from commonweal.flower.coordinator.federation_file import Federation
-from commonweal.flower.member.desk import MODEL
-from commonweal.flower.wire.kinds import CLOSE, EVALUATE, LACKS, OPEN, REPORT, TRAIN
+from commonweal.flower.wire.kinds import CLOSE, EVALUATE, LACKS, MODEL, OPEN, REPORT, TRAIN
 from commonweal.flower.wire.models import Model, average, fingerprint
 from commonweal.flower.wire.parcel import Parcel
 from commonweal.ledger.notices import WithdrawalNotice
@@ -36,12 +35,22 @@ from commonweal.records import Event, RoundRecord
 
 Result = TypeVar("Result")
 
+CLOSE_SECONDS = 90.0  # nothing of a round depends on whether its end was heard
+
 
 class FlowerClients:
     """The members of a federation, asked over Flower."""
 
-    def __init__(self, letters: Correspondence, federation: Federation, book: str, initial: Model) -> None:
+    def __init__(
+        self,
+        letters: Correspondence,
+        federation: Federation,
+        book: str,
+        initial: Model,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self._letters = letters
+        self._say = say
         self._federation = federation
         self._book = book
         self._shared: Model = dict(initial)  # the federation's model
@@ -68,7 +77,7 @@ class FlowerClients:
         self._is_joined = True
         for client in clients:
             if client not in there:
-                self._silences[client] = Silence(kind="absent", reason="its SuperNode was not connected")
+                self._note(client, Silence(kind="absent", reason="its SuperNode was not connected"))
         questions = {
             client: (self._settlement_of(client), [self._shared_hash]) for client in clients if client in there
         }
@@ -109,15 +118,16 @@ class FlowerClients:
         for client in record.absent:
             self._held[client] = set()
         return tuple(
-            Event(
-                kind=silence.kind, client=client, text=f"{client} missed round {record.round_number}: {silence.reason}."
-            )
+            Event(kind=silence.kind, client=client, text=self._text_of(client, silence))
             for client, silence in self._silences.items()
             if client in record.absent
         )
 
     def tell(self, record: RoundRecord, statements: Mapping[str, str], outcomes: Mapping[str, str]) -> None:
-        """The round is settled: its statement to everybody who took part. Who does not answer gets the next one."""
+        """The round is settled: its statement to everybody who took part.
+
+        Who is not there gets it with that of its next round; who left, from the operator.
+        """
         self._round = record.round_number
         there = self._letters.locate(statements)
         questions = {
@@ -129,7 +139,7 @@ class FlowerClients:
             for client, statement in statements.items()
             if client in there
         }
-        self._letters.ask(CLOSE, questions)
+        self._letters.ask(CLOSE, questions, seconds=CLOSE_SECONDS)
 
     def save(self) -> State:
         facts = {
@@ -151,6 +161,12 @@ class FlowerClients:
         training_count = count_in(answer, "training_count", least=1)
         validation_count = count_in(answer, "validation_count", least=1, most=MOST_VALIDATION_SAMPLES)
         sample_count = count_in(answer, "sample_count")
+        most = self._federation.terms_of(client).most_samples
+        if most is not None and (sample_count > most or training_count + validation_count > most * self._round):
+            raise BrokenRuleError(
+                f"it may declare at most {most} samples a round, got {sample_count} new ones and "
+                f"{training_count + validation_count} in all in round {self._round}"
+            )
         scores = scores_in(answer, 1, validation_count)[0]
         notice, signature = self._notice(client), text_in(answer, "withdrawal")
         if signature and not notice.is_signed(signature, self._federation.keys[client]):
@@ -258,8 +274,18 @@ class FlowerClients:
                     results[client] = read(client, given[client])
                 except BrokenRuleError as error:
                     silences[client] = Silence(kind="refused", reason=str(error))
-        self._silences = silences | self._silences  # the first reason counts
+        for client, silence in silences.items():
+            self._note(client, silence)
         return results
+
+    def _note(self, client: str, silence: Silence) -> None:
+        """Remember why a client is absent, and say so at once; the first reason counts."""
+        if client not in self._silences:
+            self._silences[client] = silence
+            self._say(self._text_of(client, silence))
+
+    def _text_of(self, client: str, silence: Silence) -> str:
+        return printable(f"{client} missed round {self._round}: {silence.reason}.")
 
     def _common(self, client: str) -> dict[str, Any]:
         return {
@@ -274,6 +300,7 @@ class FlowerClients:
         """The last round that this client was part of and that was settled: what it keeps of it counts from then on."""
         number, attempt = self._settled.get(client, (0, ""))
         return {
+            "has_baseline": client in self._baselines,
             "settled_round": number,
             "settled_attempt": attempt,
             "settled_model": self._settled_model.get(client, ""),

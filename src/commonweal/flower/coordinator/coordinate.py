@@ -6,6 +6,7 @@ Killed at any moment and started again, it goes on after the last round in its c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,8 @@ from pathlib import Path
 from flwr.serverapp import Grid
 
 from commonweal.atomic_write import held_alone, make_results_folder
-from commonweal.federation.checkpoint import load_checkpoint, save_checkpoint
+from commonweal.errors import InputError
+from commonweal.federation.checkpoint import Continued, load_checkpoint, save_checkpoint
 from commonweal.federation.chronicle import write_chronicle
 from commonweal.federation.conductor import Progress, conduct
 from commonweal.federation.held_round import HeldRound
@@ -21,12 +23,19 @@ from commonweal.federation.settlement import Treasury, default_ledger
 from commonweal.flower.coordinator.client_set import FlowerClients
 from commonweal.flower.coordinator.correspondence import Correspondence
 from commonweal.flower.coordinator.federation_file import Federation
-from commonweal.flower.wire.models import Model
+from commonweal.flower.wire.models import Model, checked_model
 from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.money import LARGEST_AMOUNT
 from commonweal.records import Chronicle, RoundRecord
 from commonweal.report.write import write_all
 
 CHECKPOINT = "checkpoint.npz"
+
+_WHAT = Continued(
+    what="a federation goes on by the terms it was started with",
+    way_out="bring federation.toml and the clients' keys back as they were, or start anew with another `out` and new "
+    "homes",
+)
 
 Say = Callable[[str], None]
 
@@ -54,9 +63,11 @@ def coordinate(
         held: list[HeldRound] = []
         state = None
         if checkpoint.exists():
-            held, state = load_checkpoint(checkpoint, identity=identity, rules=federation.mechanism.rules)
+            held, state = load_checkpoint(checkpoint, identity=identity, rules=federation.mechanism.rules, what=_WHAT)
+        book = treasury.open()
+        _check_book(treasury, federation, held)
         letters = Correspondence(grid, federation.keys, answer_seconds=federation.answer_seconds)
-        clients = FlowerClients(letters, federation, treasury.open(), initial)
+        clients = FlowerClients(letters, federation, book, checked_model(initial, "initial_model"), say)
         if state is not None:
             clients.restore(len(held), state)
             say(f"resuming after round {len(held)}")
@@ -64,6 +75,7 @@ def coordinate(
                 _settle(held_round, treasury)
             _tell(held[-1].record, treasury, clients)
         for held_round in conduct(clients, federation, held=held, watch=lambda progress: say(_progress_line(progress))):
+            treasury.check_round(held_round.record, _counts(held_round))
             held.append(held_round)
             save_checkpoint(checkpoint, identity=identity, held=held, state=clients.save())
             _settle(held_round, treasury)
@@ -76,9 +88,36 @@ def coordinate(
         return chronicle
 
 
+def _check_book(treasury: Treasury, federation: Federation, held: list[HeldRound]) -> None:
+    """Before anybody trains: whether the book can take every round that the terms allow."""
+    unknown = treasury.settled_rounds - {held_round.record.round_number for held_round in held}
+    if unknown:
+        raise InputError(
+            f"a book goes on from the rounds of its own checkpoint, got round {min(unknown)} settled in a book where "
+            f"{len(held)} rounds are known; bring the checkpoint back into `out`, or start anew with another `out`, "
+            "another book and new homes"
+        )
+    terms = treasury.book_terms
+    if federation.mechanism.rules.contribution_rule == "raw" and terms.largest_share is None:
+        raise InputError(
+            'the contribution rule "raw" can make shares of any size, which a book takes only if it was opened so, got '
+            'one that was not; write "clip", or name a `ledger` that was opened with --largest-share'
+        )
+    most = max(1.0, terms.largest_share or 1.0) * terms.worth
+    most *= math.fsum(max(map(abs, client.profit_bounds)) for client in federation.clients)
+    if most > LARGEST_AMOUNT:
+        raise InputError(
+            f"a book takes amounts of up to 10^15 minor units, got profit bounds that allow {most:.3g} in a round; "
+            "narrow profit_bounds"
+        )
+
+
+def _counts(held: HeldRound) -> dict[str, int]:
+    return {client: measured.sample_count for client, measured in held.measured.items()}
+
+
 def _settle(held: HeldRound, treasury: Treasury) -> None:
-    counts = {client: measured.sample_count for client, measured in held.measured.items()}
-    treasury.settle(held.record, counts, held.signatures)
+    treasury.settle(held.record, _counts(held), held.signatures)
     for client, notice in held.withdrawals.items():
         treasury.withdraw(client, held.record.round_number, notice)
 
@@ -103,8 +142,7 @@ def _outcome(record: RoundRecord, client: str) -> str:
 
 def _round_lines(held: HeldRound) -> list[str]:
     record, decision = held.record, held.record.decision
-    lines = [event.text for event in held.events]
-    lines += [f"{client} is let go" for client in decision.eliminated]
+    lines = [f"{client} is let go" for client in decision.eliminated]
     lines += [f"{client} withdraws" for client in record.withdrawn]
     moved = sum(amount for amount in decision.transfers.values() if amount > 0)
     lines.append(f"round {record.round_number} is settled: budget {decision.budget:+.4g}, {moved:.4g} changed hands")

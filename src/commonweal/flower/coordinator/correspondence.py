@@ -25,6 +25,7 @@ _TEXT_LIMIT = 300  # characters of a stranger's text
 
 _FLOWER_ERRORS = {
     3: "it did not answer in time",
+    4: "its answer came too late",
     5: "its SuperNode went away",
     8: "its ClientApp was killed",
 }
@@ -67,33 +68,38 @@ class Correspondence:
                 return set(clients) - wanted
             time.sleep(POLL_SECONDS)
 
-    def ask(self, kind: str, questions: Mapping[str, Parcel]) -> Answers:
-        """Put a question to each of these members, all at once."""
+    def ask(self, kind: str, questions: Mapping[str, Parcel], *, seconds: float | None = None) -> Answers:
+        """Put a question to each of these members, all at once; `seconds` to wait if not as long as for any other."""
+        patience = self._answer_seconds if seconds is None else min(seconds, self._answer_seconds)
         numbers = {client: secrets.token_hex(16) for client in questions}
         messages = [
             Message(
                 to_content(Parcel(fields={**question.fields, "number": numbers[client]}, groups=question.groups)),
                 self._nodes[client],
                 kind,
-                ttl=self._answer_seconds,
+                ttl=patience,
             )
             for client, question in questions.items()
         ]
         given: dict[str, Parcel] = {}
         silences: dict[str, Silence] = {}
         waiting: dict[str, str] = {}
-        for client, message_id in zip(questions, self._grid.push_messages(messages), strict=True):
+        message_ids = list(self._grid.push_messages(messages))
+        if len(message_ids) != len(messages):
+            raise InputError(
+                f"the SuperLink must take every question, got {len(message_ids)} of {len(messages)} taken; see in its "
+                "log whether models are larger than it allows"
+            )
+        for client, message_id in zip(questions, message_ids, strict=True):
             if message_id:
                 waiting[message_id] = client
             else:
                 silences[client] = Silence(kind="absent", reason="its SuperNode was not there")
-        end = time.monotonic() + self._answer_seconds
+        end = time.monotonic() + patience
         while waiting:
-            for reply in self._grid.pull_messages(waiting):
-                client = waiting.pop(reply.metadata.reply_to_message_id, "")
-                if not client:
-                    continue  # answered already
-                found = self._opened(reply, client, kind, numbers[client])
+            for message_id, reply in self._replies(waiting):
+                client = waiting.pop(message_id)
+                found = reply if isinstance(reply, Silence) else self._opened(reply, client, kind, numbers[client])
                 if isinstance(found, Silence):
                     silences[client] = found
                 else:
@@ -106,16 +112,32 @@ class Correspondence:
             silences[client] = Silence(kind="absent", reason=_FLOWER_ERRORS[3])
         return Answers(given={client: given[client] for client in questions if client in given}, silences=silences)
 
+    def _replies(self, waiting: Mapping[str, str]) -> list[tuple[str, Message | Silence]]:
+        """Answers that have come, each with the id of its question.
+
+        Should one of them be so broken that Flower cannot make a message of it, it is found by asking for each alone.
+        """
+        try:
+            replies = list(self._grid.pull_messages(list(waiting)))
+        except Exception as error:  # what Flower raises depends on what somebody sent
+            if len(waiting) == 1:
+                self._grid.get_node_ids()  # raises if it is the SuperLink that is gone
+                reason = f"its answer could not be read: {type(error).__name__}"
+                return [(message_id, Silence(kind="refused", reason=reason)) for message_id in waiting]
+            return [found for message_id, client in waiting.items() for found in self._replies({message_id: client})]
+        answered = {reply.metadata.reply_to_message_id: reply for reply in replies}
+        return [(message_id, answered[message_id]) for message_id in waiting if message_id in answered]
+
     def _opened(self, reply: Message, client: str, kind: str, number: str) -> Parcel | Silence:
         if reply.has_error():
             code, reason = reply.error.code, (reply.error.reason or "")[:_TEXT_LIMIT]
             if code in _FLOWER_ERRORS:
                 return Silence(kind="absent", reason=_FLOWER_ERRORS[code])
-            return Silence(kind="absent", reason=f"its ClientApp failed: {_printable(reason)}")
+            return Silence(kind="absent", reason=f"its ClientApp failed: {printable(reason)}")
         try:
             answer = from_content(reply.content)
         except InputError as error:
-            return Silence(kind="refused", reason=f"its answer could not be read: {_printable(str(error))}")
+            return Silence(kind="refused", reason=f"its answer could not be read: {printable(str(error))}")
         if not is_sealed(answer, kind=kind, question=number, public=self._keys[client]):
             return Silence(kind="refused", reason="its answer was not signed with the key of its SuperNode")
         return answer
@@ -128,6 +150,6 @@ def _key_text(public_key: bytes) -> str | None:
         return None  # a SuperNode with a key of another kind is nobody's
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """A stranger's text shall not command a terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)[:_TEXT_LIMIT]

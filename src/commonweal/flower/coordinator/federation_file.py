@@ -20,7 +20,7 @@ from commonweal.scenario.assembly import DEFAULT_SEED, make_mechanism, subtable
 from commonweal.scenario.description import Description, plan_settings
 from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import LEARNING_KEYS, MECHANISM_KEYS, SCENARIO_KEYS, Keys
-from commonweal.scenario.kinds import Kind, name, number
+from commonweal.scenario.kinds import Kind, name, number, whole_number
 from commonweal.scenario.spec import LearningSpec, MechanismSpec
 from commonweal.scenario.tables import Table, present
 from commonweal.scenario.toml_text import read_tables
@@ -49,7 +49,12 @@ def _bounds() -> Kind:
 
 _FINITE = number("", "1.0", lambda figure: abs(figure) <= 1e30)
 _CLIENT_KEYS: Keys = MappingProxyType(
-    {"name": name(60, "north"), "key_file": name(1000, "north.pub"), "profit_bounds": _bounds()}
+    {
+        "name": name(60, "north"),
+        "key_file": name(1000, "north.pub"),
+        "profit_bounds": _bounds(),
+        "most_samples": whole_number(1, 10**12, example=1000),
+    }
 )
 
 
@@ -60,6 +65,7 @@ class ClientTerms:
     name: str
     key: str  # of its SuperNode: who signs with it is this client
     profit_bounds: tuple[float, float] = (-1.0, 1.0)  # a report outside them counts as absent (M10)
+    most_samples: int | None = None  # that it may declare as new in a round; None: any number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +144,7 @@ def read_federation(path: Path) -> Federation:
         faults.add(
             ("mechanism", "loss_rule"),
             'loss_rule = "cost" needs costs, which never leave the clients',
-            "it",
+            '"cost"',
             'write loss_rule = "contribution" or "equal"',
         )
     faults.raise_if_any()

@@ -36,7 +36,7 @@ def client_app(*, load: Load, train: Train, evaluate: Evaluate) -> ClientApp:
             key = NodeKey.read(member.key_file)
             given = Desk(member, work, key).answer(kind, question)
             signed = sealed(given, kind=kind, question=question.fields["number"], key=key)
-        return Message(to_content(signed), reply_to=message)
+            return Message(to_content(signed), reply_to=message)
 
     for kind in (OPEN, REPORT, CLOSE):
         app.query(kind.removeprefix("query."))(answer)

@@ -19,7 +19,7 @@ from commonweal.flower.member.home import Home, RoundUnderWay, Standing
 from commonweal.flower.member.member_file import Member
 from commonweal.flower.member.statement_check import keep_statement
 from commonweal.flower.member.work import Held, Work, WorkContext, gather
-from commonweal.flower.wire.kinds import CLOSE, EVALUATE, LACKS, OPEN, REPORT, TRAIN
+from commonweal.flower.wire.kinds import CLOSE, EVALUATE, LACKS, MODEL, OPEN, REPORT, TRAIN
 from commonweal.flower.wire.models import Model, average
 from commonweal.flower.wire.parcel import Parcel
 from commonweal.ledger.node_keys import NodeKey
@@ -31,9 +31,6 @@ from commonweal.valuation import cost, profit, utility
 
 class QuestionError(InputError):
     """A question that cannot be meant for this member now."""
-
-
-MODEL = "model/"  # how the name of a group begins that is a model; its hash follows
 
 
 class Desk:
@@ -91,10 +88,12 @@ class Desk:
             cost_count=held.newest.cost_count,
             memory=standing.memory,
         )
+        notice = self._notice(fields)
+        under_way.has_notice = bool(notice)
         scores = self._scores(self._home.get(digest), held, fields, under_way)
         under_way.accuracies[digest] = float(scores.mean()) if len(scores) else 0.0
-        if standing.baseline is None and len(scores):
-            standing.baseline = under_way.accuracies[digest]  # ε(n,0): the first model on the first validation set
+        if standing.baseline is None or not fields["has_baseline"]:
+            standing.baseline = under_way.accuracies[digest]  # ε(n,0): no opening of this member was recorded before
         self._home.save(standing)
         self._home.forget_all_but([digest, standing.memory])
         self._home.log(
@@ -106,7 +105,7 @@ class Desk:
                 "sample_count": held.newest.declared_count,
                 "training_count": len(held.training[0]),
                 "validation_count": len(held.validation[0]),
-                "withdrawal": self._notice(fields),
+                "withdrawal": notice,
             },
             groups={"scores": {"scores": packed(scores[None])}},
         )
@@ -171,13 +170,7 @@ class Desk:
             f"accuracy {baseline:.4f} before and {accuracy:.4f} now) less the cost {spent:.6g} "
             f"({under_way.cost_count} samples, {step_count} steps)"
         )
-        return Parcel(
-            fields={
-                "profit": report.profit,
-                "sample_count": report.sample_count,
-                "signature": report.signed(self._key),
-            }
-        )
+        return Parcel(fields={"profit": report.profit, "signature": report.signed(self._key)})
 
     def _close(self, fields: Mapping[str, Any], question: Parcel, standing: Standing) -> Parcel:
         self._commit(standing, fields)
@@ -196,7 +189,7 @@ class Desk:
             return
         standing.baseline = under_way.accuracies[fields["settled_model"]]
         standing.memory = under_way.memory
-        standing.settled_round, standing.settled_attempt = settled
+        standing.withdrew |= under_way.has_notice
         standing.under_way = None
         self._home.save(standing)
         self._home.forget_all_but([fields["settled_model"], standing.memory])

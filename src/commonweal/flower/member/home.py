@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from commonweal.errors import InputError
 from commonweal.flower.wire.models import Model, fingerprint
 
 FORMAT = "commonweal.home/1"
+_ARRAY = "array/"
 _WAY_OUT = "see that the disk of `home` in the member's file has room and can be written to"
 
 
@@ -42,6 +44,7 @@ class RoundUnderWay:
     declared_count: int
     cost_count: int
     memory: str | None  # hash, after the last iteration
+    has_notice: bool = False  # the coordinator was told that the member leaves after it
     steps: dict[str, int] = field(default_factory=dict)  # by iteration
     accuracies: dict[str, float] = field(default_factory=dict)  # by the hash of the model
 
@@ -53,8 +56,7 @@ class Standing:
     book: str | None = None  # of the federation that it belongs to
     baseline: float | None = None  # ε: the accuracy that the next utility is measured from
     memory: str | None = None  # hash, after the last settled round
-    settled_round: int = 0
-    settled_attempt: str = ""
+    withdrew: bool = False  # a round that heard its notice was settled
     under_way: RoundUnderWay | None = None
 
 
@@ -69,7 +71,9 @@ class Home:
     def alone(self) -> Iterator[None]:
         """One question at a time, even if an earlier one is still being worked on."""
         try:
-            self._arrays.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.chmod(0o700)  # its log and its state tell what it keeps to itself
+            self._arrays.mkdir(exist_ok=True)
             (self.path / "statements").mkdir(exist_ok=True)
             descriptor = os.open(self.path, os.O_RDONLY)
         except OSError as error:
@@ -79,8 +83,8 @@ class Home:
             ) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            for left_over in (*self.path.glob(f".*{UNFINISHED}"), *self._arrays.glob(f".*{UNFINISHED}")):
-                left_over.unlink(missing_ok=True)  # of a process that was killed
+            for left_over in self.path.rglob(f".*{UNFINISHED}"):  # of a process that was killed
+                left_over.unlink(missing_ok=True)
             yield
         finally:
             os.close(descriptor)
@@ -91,11 +95,17 @@ class Home:
             text = (self.path / "state.json").read_text()
         except FileNotFoundError:
             return Standing()
-        document = json.loads(text)
-        if document.pop("format") != FORMAT:
-            raise InputError(f"a member's state must be in the format {FORMAT}, got another in {str(self.path)!r}")
-        under_way = document.pop("under_way")
-        return Standing(**document, under_way=None if under_way is None else RoundUnderWay(**under_way))
+        try:
+            document = json.loads(text)
+            if document.pop("format") != FORMAT:
+                raise ValueError("another format")
+            under_way = document.pop("under_way")
+            return Standing(**document, under_way=None if under_way is None else RoundUnderWay(**under_way))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"a member's state must be whole and in the format {FORMAT}, got {error} in {str(self.path)!r}; bring "
+                "it back from a copy of the home, or use the version that wrote it"
+            ) from None
 
     def save(self, standing: Standing) -> None:
         document = {"format": FORMAT, **asdict(standing)}
@@ -105,10 +115,17 @@ class Home:
 
     def put(self, arrays: Model) -> str:
         """Keep arrays; their hash finds them again."""
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+                raise InputError(
+                    f"what is kept must be plain NumPy arrays, got {type(array).__name__} for {name!r}; let train "
+                    "return and remember arrays of numbers"
+                )
         digest = fingerprint(arrays)
         if not self._file(digest).exists():
             content = io.BytesIO()
-            np.savez(content, **arrays)  # type: ignore[arg-type]  # none is called allow_pickle
+            named: dict[str, Any] = {f"{_ARRAY}{name}": array for name, array in arrays.items()}
+            np.savez(content, **named)  # prefixed, since NumPy has names of its own
             write_atomically(self._file(digest), content.getvalue(), what="a model", way_out=_WAY_OUT)
         return digest
 
@@ -118,7 +135,7 @@ class Home:
             return {}
         try:
             with np.load(self._file(digest), allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
+                return {name.removeprefix(_ARRAY): archive[name] for name in archive.files}
         except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise InputError(
                 f"a member's home must keep what was put there, got {error} for {self._file(digest).name!r}; bring it "
@@ -138,9 +155,16 @@ class Home:
     def wants_to_withdraw(self) -> bool:
         return (self.path / "withdraw").exists()
 
-    def give_notice(self, wanted: bool) -> None:
-        """Say, or no longer say, that the member wants to withdraw."""
+    def give_notice(self, wanted: bool) -> bool:
+        """Say, or no longer say, that the member wants to withdraw; returns whether that is new."""
         notice = self.path / "withdraw"
+        standing = self.load()
+        if not wanted and (standing.withdrew or (standing.under_way is not None and standing.under_way.has_notice)):
+            raise InputError(
+                "a notice can be taken back until a round has heard it, got one that was heard; ask the operator how "
+                "to join again"
+            )
+        was_wanted = notice.exists()
         try:
             if wanted:
                 self.path.mkdir(parents=True, exist_ok=True)
@@ -152,6 +176,7 @@ class Home:
                 f"a member's home must be a folder it can write to, got {error.strerror} for {str(self.path)!r}; "
                 f"{_WAY_OUT}"
             ) from None
+        return wanted != was_wanted
 
     def log(self, line: str) -> None:
         """For the member to read; on the disk before anything is sent."""

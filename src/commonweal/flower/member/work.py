@@ -9,6 +9,7 @@ evaluate(model, validation, context)  -> one score from 0 to 1 for each validati
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,11 @@ class NewData:
     sample_count: int | None = None  # declared as new; None: all rows
     paid_count: int | None = None  # samples the member had to pay for; None: as many as declared
 
+    def __post_init__(self) -> None:
+        for name in ("sample_count", "paid_count"):
+            if getattr(self, name) is not None:
+                _make_whole(self, name)
+
     @property
     def declared_count(self) -> int:
         return len(self.training[0]) + len(self.validation[0]) if self.sample_count is None else self.sample_count
@@ -48,6 +54,10 @@ class Trained:
     model: Model
     step_count: int  # mini-batches: part of the member's cost, and not sent
     loss: float = 0.0  # mean over the samples, for the member's log
+
+    def __post_init__(self) -> None:
+        _make_whole(self, "step_count")
+        object.__setattr__(self, "loss", float(self.loss))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,6 +97,18 @@ class Held:
     training: Rows
     validation: Rows
     newest: NewData
+
+
+def _make_whole(record: object, name: str) -> None:
+    """NumPy's whole numbers are welcome, and become Python's; anything else is refused."""
+    value = getattr(record, name)
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise InputError(f"{name} must be a whole number >= 0, got {value!r}; count samples or mini-batches")
+    object.__setattr__(record, name, count)
 
 
 def gather(work: Work, member: Member, round_number: int) -> Held:

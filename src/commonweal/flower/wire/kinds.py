@@ -8,4 +8,5 @@ EVALUATE = "evaluate.coalitions"
 REPORT = "query.report"
 CLOSE = "query.close"  # the round is settled: here is your statement
 
+MODEL = "model/"  # how the name of a group begins that is a model; its hash follows
 LACKS = "lacks"  # the field of an answer that names models the member does not have

@@ -40,7 +40,7 @@ class Parcel:
 def to_content(parcel: Parcel) -> RecordDict:
     content = RecordDict({_FIELDS: ConfigRecord({"json": _text(parcel.fields), _SEAL: parcel.seal})})
     for name, group in parcel.groups.items():
-        content[name] = ArrayRecord({key: Array(np.ascontiguousarray(array)) for key, array in group.items()})
+        content[name] = ArrayRecord({key: Array(np.asarray(array, order="C")) for key, array in group.items()})
     return content
 
 
@@ -53,13 +53,20 @@ def from_content(content: RecordDict) -> Parcel:
             name: {key: np.array(array.numpy()) for key, array in record.items()}  # writable copies
             for name, record in content.array_records.items()
         }
-        if not isinstance(fields, dict) or not isinstance(seal, str):
-            raise TypeError("fields must be a table and the seal a text")
+        if not isinstance(fields, dict) or not isinstance(seal, str) or not all(map(_is_plain, fields.values())):
+            raise TypeError("fields must be a table of plain values and the seal a text")
     except Exception as error:  # Flower and NumPy raise many kinds for malformed records
         raise InputError(
             f"a parcel must hold fields and arrays, got {type(error).__name__}: {error}; send it whole"
-        ) from (None)
+        ) from None
     return Parcel(fields=fields, groups=groups, seal=seal)
+
+
+def _is_plain(value: object) -> bool:
+    """A text, a number or a list of texts: nested values could be deeper than they can be written again."""
+    if isinstance(value, list):
+        return all(isinstance(each, str) for each in value)
+    return value is None or isinstance(value, str | int | float)
 
 
 def _text(fields: Mapping[str, Any]) -> str:
