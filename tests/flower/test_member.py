@@ -238,6 +238,86 @@ def test_a_question_for_somebody_else_is_not_answered(desk, fields, message):
         desk.answer("query.open", asked(toy, "query.open", **fields))
 
 
+def test_a_notice_that_was_heard_cannot_be_taken_back(tmp_path):
+    toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:3])
+    home = Home(toy.home(UNLUCKY))
+    assert home.give_notice(True)
+    assert not home.give_notice(True)
+    assert home.give_notice(False)
+    assert not home.give_notice(False)
+    home.give_notice(True)
+    toy.coordinate()
+    with pytest.raises(InputError, match="until a round has heard it"):
+        home.give_notice(False)
+
+
+def test_a_home_is_its_owners_alone(tmp_path):
+    toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:2])
+    toy.coordinate()
+    assert toy.home("north").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"format": "commonweal.home/0"}', "no JSON"])
+def test_a_state_that_cannot_be_read_is_said_in_one_sentence(tmp_path, content):
+    (tmp_path / "state.json").write_text(content)
+    with pytest.raises(InputError, match="bring it back from a copy of the home"):
+        Home(tmp_path).load()
+
+
+def test_arrays_may_have_any_name_and_no_axis_but_must_be_numbers(tmp_path):
+    home = Home(tmp_path)
+    with home.alone():
+        arrays = {"file": np.zeros(2), "allow_pickle": np.array(0.5), "a/b": np.zeros((0, 3))}
+        kept = home.get(home.put(arrays))
+        assert {name: (array.shape, array.tolist()) for name, array in kept.items()} == {
+            name: (array.shape, array.tolist()) for name, array in arrays.items()
+        }
+        with pytest.raises(InputError, match="plain NumPy arrays"):
+            home.put({"x": np.array([{}], dtype=object)})
+        with pytest.raises(InputError, match="named by a hash"):
+            home.lacks(["../../secrets"])
+
+
+def test_models_may_hold_a_single_number(tmp_path, monkeypatch):
+    """Such as a learned temperature."""
+    from commonweal.flower import Trained
+    from tests.flower import toy as toys
+
+    def train_both(model, training, context):
+        return Trained(model={**train({"w": model["w"]}, training, context).model, "t": model["t"] + 1}, step_count=3)
+
+    toy = make_toy(tmp_path / "f", rounds=2, names=NAMES[:2], mechanism='mu = "inf"')
+    monkeypatch.setattr(toys, "INITIAL", {"w": np.zeros(2), "t": np.array(1.0)})
+    for name in NAMES[:2]:
+        toy.node(name).app = client_app(load=load, train=train_both, evaluate=evaluate)
+    chronicle, _ = toy.coordinate()
+    assert [held.record.absent for held in chronicle.rounds] == [(), ()]
+
+
+def test_counts_may_be_numpys():
+    from commonweal.flower import Trained
+
+    assert type(NewData(training=(), validation=(), sample_count=np.int64(4)).sample_count) is int
+    assert type(Trained(model={}, step_count=np.int32(3)).step_count) is int
+    for wrong in (1.5, -1, "3", None):
+        with pytest.raises(InputError, match="step_count must be a whole number"):
+            Trained(model={}, step_count=wrong)
+
+
+def test_averaging_leaves_the_users_threads_as_they_were():
+    import torch
+
+    from commonweal.flower.wire.models import average
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        average([{"w": np.zeros(2)}], [1.0])
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_statement_by_another_operator_is_doubted(desk):
     """The first operator is believed, and no other after it."""
     desk, toy = desk

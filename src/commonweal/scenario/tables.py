@@ -43,7 +43,9 @@ class Table:
         for key in self.given:
             if key not in known:
                 rule = f"a key of {self.title} must be one of {', '.join(known)}"
-                self.faults.add((*self.path, key), rule, f"{shown(key)}{self.whose}", _better_key(key, known))
+                self.faults.add(
+                    (*self.path, key), rule, f"{shown(key)}{self.whose}", _better_key(key, known, self.title)
+                )
 
 
 def present(table: Mapping[str, object]) -> dict[str, object]:
@@ -51,7 +53,7 @@ def present(table: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in table.items() if value is not None}
 
 
-def _better_key(key: str, known: tuple[str, ...]) -> str:
+def _better_key(key: str, known: tuple[str, ...], title: str) -> str:
     """The way out for an unknown key: the place that knows it, or a key that looks like it."""
     close = get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.8)
     if close:
@@ -59,7 +61,7 @@ def _better_key(key: str, known: tuple[str, ...]) -> str:
     if "kind" in known and key in CLIENT_KEYS:
         return "move it up to its client's keys, above the defect"
     for name, keys in TABLE_KEYS.items():
-        if key in keys:
+        if key in keys and title != f"[{name}]":
             return f"move it below [{name}]"
     if key in SCENARIO_KEYS:
         return "move it to the top of the file, above the first [table]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 import sys
@@ -16,6 +17,7 @@ from commonweal.cli.flower.results import check_place, remove_earlier
 from commonweal.cli.ledger.options import Keys, opened_store
 from commonweal.cli.run import INTERRUPTED
 from commonweal.data.optional_packages import needed_for
+from commonweal.errors import InputError
 
 if TYPE_CHECKING:
     from commonweal.flower.rehearsal.rehearsal import RunOutcome
@@ -52,6 +54,8 @@ def rehearse_command(
         from commonweal.flower.rehearsal.rehearsal import Rehearsal
         from commonweal.flower.rehearsal.rehearsed_folder import federation_name
 
+    if timeout is not None and not 0 < timeout < math.inf:
+        raise InputError(f"--timeout must be a number of seconds > 0, got {timeout:g}; leave it out for no limit")
     name = federation_name(directory)
     results = Path("out") / (re.sub(r"[^\w.-]+", "-", name).strip(".-") or "rehearsal") if out is None else out
     check_place(results, directory, overwrite=overwrite)

@@ -119,12 +119,13 @@ class Desk:
         trained = self._work.train(self._home.get(digest), held.training, context)
         under_way.memory = self._home.put(context.memory) if context.memory else None
         under_way.steps[str(iteration)] = trained.step_count
-        self._home.put(trained.model)
+        model = {name: np.asarray(array) for name, array in trained.model.items()}  # NumPy makes scalars of sums
+        self._home.put(model)
         self._home.save(standing)
         self._home.log(
             f"round {number}, iteration {iteration}: trained in {trained.step_count} steps, loss {trained.loss:.4g}"
         )
-        return Parcel(groups={"local": trained.model})
+        return Parcel(groups={"local": model})
 
     def _evaluate(self, fields: Mapping[str, Any], question: Parcel, standing: Standing) -> Parcel:
         """Score models: `whole` as they are, `rows` made here of local models and their weights."""

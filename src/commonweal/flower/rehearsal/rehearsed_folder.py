@@ -43,6 +43,9 @@ def copy_federation(folder: Path, copy: Path) -> tuple[RehearsedMember, ...]:
             f"a federation's folder must hold a Flower app, got no {APP}/pyproject.toml in {str(folder)!r}; "
             "`commonweal flower new` makes such a folder"
         )
+    read_tables(
+        folder / APP / "pyproject.toml", "a Flower app's pyproject.toml", "let `commonweal flower new` write one"
+    )
     shutil.copytree(folder / APP, copy / APP, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(folder / FEDERATION_FILE, copy / FEDERATION_FILE)
     clients = terms.get("clients")

@@ -62,8 +62,14 @@ def package_name(title: str) -> str:
     name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")[: _LONGEST_PACKAGE - len("_app")].strip("_")
     if not name or name[0].isdigit():
         name = f"app_{name}".rstrip("_")
-    is_taken = keyword.iskeyword(name) or name in sys.stdlib_module_names or find_spec(name) is not None
+    is_taken = keyword.iskeyword(name) or name in sys.stdlib_module_names or _is_installed(name)
     return f"{name}_app" if is_taken else name
+
+
+def _is_installed(name: str) -> bool:
+    """A folder without code, such as a federation's own in the current directory, is nobody's package."""
+    spec = find_spec(name)
+    return spec is not None and spec.origin is not None
 
 
 def _write(path: Path, text: str) -> None:

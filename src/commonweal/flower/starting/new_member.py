@@ -31,6 +31,7 @@ def make_member(directory: Path, name: str, worth: Worth, settings: Mapping[str,
     """A new folder with node-key, node-key.pub and member.toml."""
     text = _member_text(name, worth, settings or {})
     with new_folder(directory, "the member's folder") as folder:
+        folder.chmod(0o700)  # worth and costs are nobody else's affair
         NodeKey.new().write(folder / KEY_FILE)
         (folder / MEMBER_FILE).write_text(text, encoding="utf-8")
         read_member(folder / MEMBER_FILE)  # never leave what cannot be read
