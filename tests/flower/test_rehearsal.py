@@ -216,3 +216,13 @@ def test_what_warm_executors_load_is_there():
     """They pass over what is missing, so a module that moved would only make them slow."""
     for module in warm_executor._LOADED:
         assert importlib.util.find_spec(module) is not None
+
+
+@needs_proc
+def test_unmodified_supernodes_leave_nothing_running_either(folder, tmp_path):
+    """Flower starts their executors in groups of their own."""
+    with Rehearsal(folder, tmp_path / "out") as rehearsal:
+        assert rehearsal.run_app(timeout=LIMIT).is_completed
+        assert len(processes_of(rehearsal.work)) >= 6  # two SuperNodes and their executors among them
+        rehearsal.kill_node("north")  # which cannot end its executor then
+    assert not processes_of(rehearsal.work)
