@@ -130,3 +130,12 @@ def test_how_certain_a_profit_is_stays_private_and_is_not_called_certain(toy):
     assert all(
         row.accuracy.standard_error is not None for held in toy.chronicle.rounds for row in held.clients.values()
     )
+
+
+def test_what_holds_a_statement_has_a_name_that_nobody_can_guess(toy):
+    """Flower gives an object to whoever names its hash. So the record with a statement holds a random number too."""
+    closing = [sent.message.content["fields"] for sent in toy.grid.wire if sent.to_node and sent.kind == "query.close"]
+    fields = [json.loads(record["json"]) for record in closing]
+    assert all(question["statement"] for question in fields)
+    assert all(len(bytes.fromhex(question["number"])) == 16 for question in fields)
+    assert len({question["number"] for question in fields}) == len(closing) == len({r.object_id for r in closing})

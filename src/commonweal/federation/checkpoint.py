@@ -24,6 +24,7 @@ from commonweal.federation.held_round import HeldRound, Measured
 from commonweal.records import Estimate, Event, Figures, RoundRecord, Rules
 
 FORMAT = "commonweal.checkpoint/2"
+CHECKPOINT = "checkpoint.npz"  # among the results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

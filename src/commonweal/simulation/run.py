@@ -10,7 +10,7 @@ from pathlib import Path
 from commonweal.atomic_write import UNFINISHED, held_alone, make_results_folder
 from commonweal.data.holdings import Holdings
 from commonweal.errors import InputError
-from commonweal.federation.checkpoint import load_checkpoint, save_checkpoint
+from commonweal.federation.checkpoint import CHECKPOINT, load_checkpoint, save_checkpoint
 from commonweal.federation.chronicle import write_chronicle
 from commonweal.federation.conductor import Watch, conduct
 from commonweal.federation.held_round import HeldRound
@@ -19,8 +19,6 @@ from commonweal.scenario.description import describe
 from commonweal.scenario.document import digest
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
-
-CHECKPOINT = "checkpoint.npz"
 
 
 def run_scenario(

@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 
 from commonweal.atomic_write import held_alone, make_results_folder
 from commonweal.errors import InputError
-from commonweal.federation.checkpoint import Continued, load_checkpoint, save_checkpoint
+from commonweal.federation.checkpoint import CHECKPOINT, Continued, load_checkpoint, save_checkpoint
 from commonweal.federation.chronicle import write_chronicle
 from commonweal.federation.conductor import Progress, conduct
 from commonweal.federation.held_round import HeldRound
@@ -28,8 +28,6 @@ from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.money import LARGEST_AMOUNT
 from commonweal.records import Chronicle, RoundRecord
 from commonweal.report.write import write_all
-
-CHECKPOINT = "checkpoint.npz"
 
 _WHAT = Continued(
     what="a federation goes on by the terms it was started with",

@@ -63,9 +63,9 @@ class Desk:
             lacking = self._home.lacks(fields.get("models", []))
             if lacking:
                 return Parcel(fields={LACKS: lacking})
-            return self._answers()[kind](fields, question, standing)
+            return self._answers()[kind](question, standing)
 
-    def _answers(self) -> Mapping[str, Callable[[Mapping[str, Any], Parcel, Standing], Parcel]]:
+    def _answers(self) -> Mapping[str, Callable[[Parcel, Standing], Parcel]]:
         return {
             OPEN: self._open,
             TRAIN: self._train,
@@ -74,8 +74,9 @@ class Desk:
             CLOSE: self._close,
         }
 
-    def _open(self, fields: Mapping[str, Any], question: Parcel, standing: Standing) -> Parcel:
+    def _open(self, question: Parcel, standing: Standing) -> Parcel:
         """Data arrive; the model that starts the round is scored."""
+        fields = question.fields
         self._commit(standing, fields)
         number = fields["round"]
         held = gather(self._work, self._member, number)
@@ -110,7 +111,8 @@ class Desk:
             groups={"scores": {"scores": packed(scores[None])}},
         )
 
-    def _train(self, fields: Mapping[str, Any], question: Parcel, standing: Standing) -> Parcel:
+    def _train(self, question: Parcel, standing: Standing) -> Parcel:
+        fields = question.fields
         under_way = self._under_way(standing, fields)
         number, iteration = fields["round"], fields["iteration"]
         held = gather(self._work, self._member, number)
@@ -127,8 +129,9 @@ class Desk:
         )
         return Parcel(groups={"local": model})
 
-    def _evaluate(self, fields: Mapping[str, Any], question: Parcel, standing: Standing) -> Parcel:
+    def _evaluate(self, question: Parcel, standing: Standing) -> Parcel:
         """Score models: `whole` as they are, `rows` made here of local models and their weights."""
+        fields = question.fields
         under_way = self._under_way(standing, fields)
         held = gather(self._work, self._member, fields["round"])
         rows = []
@@ -143,8 +146,9 @@ class Desk:
         self._home.save(standing)
         return Parcel(groups={"scores": {"scores": packed(np.array(rows))}})
 
-    def _report(self, fields: Mapping[str, Any], question: Parcel, standing: Standing) -> Parcel:
+    def _report(self, question: Parcel, standing: Standing) -> Parcel:
         """profit = u (ε(n,t) − ε(n,t−1)) − cost: written to the member's log, signed, and alone sent."""
+        fields = question.fields
         under_way = self._under_way(standing, fields)
         member, number = self._member, fields["round"]
         accuracy, baseline = under_way.accuracies[fields["adopted"]], standing.baseline
@@ -173,7 +177,8 @@ class Desk:
         )
         return Parcel(fields={"profit": report.profit, "signature": report.signed(self._key)})
 
-    def _close(self, fields: Mapping[str, Any], question: Parcel, standing: Standing) -> Parcel:
+    def _close(self, question: Parcel, standing: Standing) -> Parcel:
+        fields = question.fields
         self._commit(standing, fields)
         self._home.save(standing)
         line = keep_statement(

@@ -31,6 +31,7 @@ from commonweal.errors import InputError
 from commonweal.flower.wire.models import Model, fingerprint
 
 FORMAT = "commonweal.home/1"
+LOG, STATEMENTS = "log.txt", "statements"
 _ARRAY = "array/"
 _WAY_OUT = "see that the disk of `home` in the member's file has room and can be written to"
 
@@ -74,7 +75,7 @@ class Home:
             self.path.mkdir(parents=True, exist_ok=True)
             self.path.chmod(0o700)  # its log and its state tell what it keeps to itself
             self._arrays.mkdir(exist_ok=True)
-            (self.path / "statements").mkdir(exist_ok=True)
+            (self.path / STATEMENTS).mkdir(exist_ok=True)
             descriptor = os.open(self.path, os.O_RDONLY)
         except OSError as error:
             raise InputError(
@@ -184,7 +185,7 @@ class Home:
         line = "".join(letter if letter.isprintable() else " " for letter in line)  # some of it is the operator's text
         print(line, flush=True)
         try:
-            with (self.path / "log.txt").open("a") as file:
+            with (self.path / LOG).open("a") as file:
                 file.write(f"{moment} {line}\n")
                 file.flush()
                 os.fsync(file.fileno())

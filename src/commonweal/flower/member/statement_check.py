@@ -6,6 +6,7 @@ from pathlib import Path
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
+from commonweal.flower.member.home import STATEMENTS
 from commonweal.flower.member.member_file import Member
 from commonweal.ledger.keys import public_pem, read_public_key
 from commonweal.ledger.statements import doubts, read_statement
@@ -15,7 +16,7 @@ OPERATOR_KEY = "operator.pub.pem"
 
 def keep_statement(home: Path, member: Member, content: str, *, book: str, round_number: int) -> str:
     """Write the statement to the member's disk; returns in one line what it says, or what is wrong with it."""
-    file = home / "statements" / f"round-{round_number:04d}.json"
+    file = home / STATEMENTS / f"round-{round_number:04d}.json"
     write_atomically(file, content.encode(), what="a statement")
     try:
         statement, signed = read_statement(file)

@@ -22,13 +22,13 @@ from typing import Self
 
 from commonweal.atomic_write import make_results_folder
 from commonweal.errors import InputError
+from commonweal.flower.member.home import LOG, STATEMENTS
 from commonweal.flower.rehearsal.flower_programs import COORDINATOR, RUN, SUPERLINK, FlowerPrograms
 from commonweal.flower.rehearsal.free_ports import LOOPBACK, FreePorts
 from commonweal.flower.rehearsal.processes import Processes
 from commonweal.flower.rehearsal.rehearsed_folder import APP, FEDERATION_FILE, copy_federation
 from commonweal.flower.rehearsal.superlink_api import SuperLinkApi, wait_until
 
-LOG, STATEMENTS = "log.txt", "statements"  # in a member's home
 _START_LIMIT = 90.0  # seconds; a busy machine takes 20 for what an idle one does in 3
 _END_LIMIT = 20.0  # between the end of a run's log and the end of the run
 
