@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from commonweal.data.holdings import Holdings
-from commonweal.experiments.shipped import load
 from commonweal.federation.conductor import conduct
 from commonweal.learning import models
+from commonweal.scenario.shipped import load
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
 

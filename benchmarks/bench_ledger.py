@@ -35,11 +35,11 @@ from tests.ledger.postgres_server import PostgresServer, missing_reason
 from commonweal.decision.decide import decide_figures
 from commonweal.federation.rule_versions import CURRENT, recompute
 from commonweal.ledger.audit.walk import Audit, audit
-from commonweal.ledger.book import Book
 from commonweal.ledger.canonical import canonical, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed
+from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.terms import Terms
@@ -97,7 +97,7 @@ def timed(action: Callable[..., object], *arguments: object) -> Seconds:
 
 
 def measure(store: SqlStore, keys: Path, rounds: Sequence[RoundRecord], plainly: Add) -> Times:
-    book = Book.start(store, Terms(name="benchmark"), KeyDirectory(keys))
+    book = Ledger.start(store, Terms(name="benchmark"), KeyDirectory(keys))
     book.admit({client: key.public for client, key in KEYS.items()})
     to_settle = [signed(record, book.identity) for record in rounds]
     for number in (1, 2):

@@ -27,13 +27,13 @@ from commonweal.data.catalogue import BUILT_IN
 from commonweal.data.holdings import Holdings
 from commonweal.data.sources import find_directory, load_source
 from commonweal.errors import InputError
-from commonweal.experiments.paper import MUS
-from commonweal.experiments.replication import Replication, Task, replicate
-from commonweal.experiments.shipped import load
 from commonweal.federation.conductor import conduct
+from commonweal.paper.experiments import MUS
+from commonweal.scenario.shipped import load
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.plain_loop import run_plainly
+from commonweal.study.replication import Replication, Task, replicate
 
 Result = TypeVar("Result")
 Histories = Mapping[float, list[tuple[str, ...]]]

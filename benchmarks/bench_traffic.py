@@ -29,11 +29,11 @@ from flwr.serverapp.strategy import FedAvg
 
 from commonweal.federation.conductor import conduct
 from commonweal.flower import NewData, Trained, client_app
-from commonweal.flower.coordinator.client_set import FlowerClients
-from commonweal.flower.coordinator.correspondence import Correspondence
-from commonweal.flower.coordinator.federation_file import read_federation
 from commonweal.flower.in_process import InProcessGrid, Node
+from commonweal.flower.transport import FlowerTransport
 from commonweal.ledger.node_keys import NodeKey
+from commonweal.remote.coordinator.client_set import FlowerClients
+from commonweal.remote.coordinator.federation_file import read_federation
 
 SIZE = 10_000  # floats of a model
 MODEL_BYTES = 4 * SIZE
@@ -112,7 +112,7 @@ def of_commonweal(client_count: int, mechanism: str) -> Traffic:
         file.write_text("".join(lines))
         federation = read_federation(file)
         grid = InProcessGrid(nodes)
-        letters = Correspondence(grid, federation.keys, answer_seconds=60)
+        letters = FlowerTransport(grid, federation.keys, answer_seconds=60)
         (held,) = conduct(FlowerClients(letters, federation, "0" * 64, INITIAL), federation)
         assert not held.record.absent
         return measured(grid)

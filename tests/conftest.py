@@ -22,7 +22,7 @@ def _keys_of_nobody(tmp_path_factory):
     os.environ["COMMONWEAL_KEYS"] = str(tmp_path_factory.mktemp("keys"))
 
 
-LONGEST = ["experiments/test_ray.py", "cli/test_run.py", "cli/test_reproduce.py", "report/test_study_page.py"]
+LONGEST = ["study/test_ray.py", "cli/test_run.py", "cli/test_reproduce.py", "report/test_study_page.py"]
 
 
 def pytest_collection_modifyitems(items):

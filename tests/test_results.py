@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commonweal.experiments.paper import EXPERIMENTS
+from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.report.study.markdown import tables
 
 FOLDER = Path(__file__).parent.parent / "docs" / "results"

@@ -15,7 +15,15 @@ from commonweal import metrics, valuation
 from commonweal.decision.decide import decide, mu_path, select
 from commonweal.decision.explain import Fate, explain
 from commonweal.decision.mu_path import MuPath
-from commonweal.errors import CommonwealError, IncompletePathError, InputError
+from commonweal.errors import (
+    CommonwealError,
+    FederationError,
+    IncompletePathError,
+    InputError,
+    LedgerError,
+    ScenarioError,
+    StorageError,
+)
 from commonweal.federation.replay import Replay, replay
 from commonweal.records import Decision, Figures, History, MuRange, RoundRecord, Rules
 
@@ -23,15 +31,19 @@ __all__ = [
     "CommonwealError",
     "Decision",
     "Fate",
+    "FederationError",
     "Figures",
     "History",
     "IncompletePathError",
     "InputError",
+    "LedgerError",
     "MuPath",
     "MuRange",
     "Replay",
     "RoundRecord",
     "Rules",
+    "ScenarioError",
+    "StorageError",
     "decide",
     "explain",
     "metrics",

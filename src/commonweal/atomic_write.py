@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from commonweal.errors import InputError
+from commonweal.errors import StorageError
 
 try:
     import fcntl
@@ -29,7 +29,7 @@ def write_atomically(path: Path, content: bytes, *, what: str, way_out: str = "c
             os.fsync(file.fileno())
         unfinished.replace(target)
     except OSError as error:
-        raise InputError(f"{what} must be writable, got {error.strerror} for {str(path)!r}; {way_out}") from None
+        raise StorageError(f"{what} must be writable, got {error.strerror} for {str(path)!r}; {way_out}") from None
     finally:
         with suppress(OSError):  # where it could not be made, such as on a read-only disk, there is nothing to remove
             unfinished.unlink(missing_ok=True)
@@ -42,7 +42,7 @@ def make_results_folder(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
-        raise InputError(
+        raise StorageError(
             f"the folder of the results must be writable, got {error.strerror} for {str(directory)!r}; "
             "give another --out"
         ) from None
@@ -59,7 +59,7 @@ def held_alone(directory: Path, what: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(
+            raise StorageError(
                 f"{what} needs its directory for itself, got another process at work in {directory}; wait for it to "
                 "end, or name another"
             ) from None

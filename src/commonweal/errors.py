@@ -1,22 +1,43 @@
-"""What can go wrong, and whose mistake it is.
+"""Every exception that commonweal raises on purpose.
 
     CommonwealError
-    ├── InputError          what was given breaks a rule; the text says which, where, and the way out
-    └── IncompletePathError a question that only a complete μ path can answer was put to a cut one
+    ├── InputError           a value, file or option breaks a rule
+    │   └── ScenarioError    a scenario or federation file breaks a rule
+    ├── LedgerError          a ledger, its keys or its entries do not allow this
+    ├── FederationError      a federation cannot start or continue
+    ├── StorageError         a file or database cannot be read or written
+    └── IncompletePathError  only a complete mu path could answer this
 
-`assert` is for our own mistakes; these are for everybody else's.
+`assert` is for our own mistakes; these are for everybody else's. A message says what is wrong with which value, and
+what to do about it.
 """
 
 from __future__ import annotations
 
 
 class CommonwealError(Exception):
-    """Root of everything that commonweal raises on purpose."""
+    """Base class of all exceptions that commonweal raises on purpose."""
 
 
 class InputError(CommonwealError, ValueError):
-    """Input breaks a rule: "<rule>, got <evidence>; <way out>"."""
+    """A value, file or option breaks a rule."""
+
+
+class ScenarioError(InputError):
+    """A scenario or federation file breaks a rule."""
+
+
+class LedgerError(CommonwealError):
+    """A ledger, its keys or its entries do not allow this."""
+
+
+class FederationError(CommonwealError):
+    """A federation cannot start or continue."""
+
+
+class StorageError(CommonwealError):
+    """A file or database cannot be read or written."""
 
 
 class IncompletePathError(CommonwealError):
-    """The μ path was cut at its limit, so ranges of μ would be a guess."""
+    """The mu path was cut at its limit, so ranges of mu would be a guess."""

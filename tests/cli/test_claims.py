@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from commonweal.experiments.claims import comparisons, findings
-from commonweal.experiments.outcomes import Outcomes, gather
-from commonweal.experiments.paper import MUS
-from commonweal.experiments.replication import Replication, Task
-from commonweal.experiments.result_set import RESULTS, read_results, write_replication, write_results
-from commonweal.experiments.row_schema import SCHEMA
-from commonweal.experiments.shipped import load
-from tests.experiments.invented_outcomes import Script
+from commonweal.paper.claims import comparisons, findings
+from commonweal.paper.experiments import MUS
+from commonweal.scenario.shipped import load
+from commonweal.study.outcomes import Outcomes, gather
+from commonweal.study.replication import Replication, Task
+from commonweal.study.result_set import RESULTS, read_results, write_replication, write_results
+from commonweal.study.row_schema import SCHEMA
+from tests.paper.invented_outcomes import Script
 
 # Of everybody but client 0 each stays longer with μ; client 0 contributes most, and round 2 brings a loss.
 SCRIPT = Script(

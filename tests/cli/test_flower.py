@@ -9,10 +9,10 @@ import tomllib
 
 import pytest
 
-from commonweal.flower.coordinator.federation_file import read_federation
-from commonweal.flower.member.member_file import read_member
 from commonweal.flower.starting.new_federation import make_federation, package_name
 from commonweal.ledger.node_keys import NodeKey, read_node_public_key
+from commonweal.remote.coordinator.federation_file import read_federation
+from commonweal.remote.member.member_file import read_member
 
 
 def lines(done):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from commonweal.cli.init import init_command
-from commonweal.experiments.shipped import load, shipped_names, shipped_text
+from commonweal.scenario.shipped import load, shipped_names, shipped_text
 from commonweal.scenario.toml_file import read_scenario
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commonweal.experiments.shipped import shipped_text
+from commonweal.scenario.shipped import shipped_text
 from tests import one_thread
 
 from .conftest import COMMAND

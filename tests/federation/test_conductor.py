@@ -6,7 +6,7 @@ import pytest
 
 from commonweal import metrics
 from commonweal.data.holdings import Holdings
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.federation.conductor import conduct
 from commonweal.records import History
 from commonweal.scenario.toml_file import parse_scenario
@@ -121,7 +121,7 @@ def test_two_may_be_lost_one_after_the_other():
 
 
 def test_a_round_that_nobody_answers_is_refused():
-    with pytest.raises(InputError, match="at least one client that answers, got none in round 2"):
+    with pytest.raises(CommonwealError, match="at least one client that answers, got none in round 2"):
         held_rounds(scenario_of(), {("train", 2, 0): ("paper", "screen", "tablet")})
 
 

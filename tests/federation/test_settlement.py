@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from commonweal.cli.main import app
 from commonweal.decision.decide import decide_figures
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.federation.rule_versions import CURRENT, recompute
-from commonweal.federation.settlement import Treasury
+from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.audit.walk import audit
-from commonweal.ledger.book import Book, Receipt
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.ledger import Ledger, Receipt
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.notices import WithdrawalNotice
 from commonweal.ledger.rounds import RoundToSettle
@@ -40,7 +40,7 @@ def new_treasury(tmp_path):
 
     def new(members=MEMBERS, **options):
         given = {"name": "three", "members": members, "clock": lambda: AT} | options
-        made.append(Treasury(str(tmp_path / "book.db"), KeyDirectory(tmp_path / "keys"), **given))
+        made.append(FederationLedger(str(tmp_path / "book.db"), KeyDirectory(tmp_path / "keys"), **given))
         return made[-1]
 
     yield new
@@ -76,7 +76,7 @@ def notice(treasury, client, last):
 
 def bodies(tmp_path):
     with closing(open_store(str(tmp_path / "book.db"))) as store:
-        book = Book(store, None)
+        book = Ledger(store, None)
         return [book.document(entry) for entry in range(1, book.state.number + 1)]
 
 
@@ -91,8 +91,8 @@ def test_opening_makes_the_book_with_its_members(new_treasury, tmp_path):
     assert treasury.has_opened
     assert [document["kind"] for document in bodies(tmp_path)] == ["opening", "admission"]
     with closing(open_store(str(tmp_path / "book.db"))) as store:
-        assert identity == Book(store, None).identity
-        assert Book(store, None).state.members == MEMBERS
+        assert identity == Ledger(store, None).identity
+        assert Ledger(store, None).state.members == MEMBERS
 
 
 def test_opening_again_changes_nothing(new_treasury, tmp_path):
@@ -106,9 +106,9 @@ def test_a_member_with_another_key_is_refused_each_time(new_treasury):
     new_treasury().open()
     other = new_treasury(MEMBERS | {"bob": NodeKey.new().public})
     for _ in range(2):
-        with pytest.raises(InputError, match="key it was admitted with, got another for 'bob'"):
+        with pytest.raises(CommonwealError, match="key it was admitted with, got another for 'bob'"):
             other.open()
-    with pytest.raises(InputError, match="got another for 'bob'"):
+    with pytest.raises(CommonwealError, match="got another for 'bob'"):
         other.check()
 
 
@@ -138,7 +138,7 @@ def test_without_them_the_treasury_signs(new_treasury, tmp_path):
 def test_other_signatures_are_refused(new_treasury, given):
     """Also none at all: an empty mapping is what the clients gave, and the treasury does not sign in their place."""
     treasury = new_treasury(sign=lambda report: pytest.fail("nobody signs here"))
-    with pytest.raises(InputError, match="a client's report must be signed"):
+    with pytest.raises(CommonwealError, match="a client's report must be signed"):
         treasury.settle(decided(1, *PROFITS), None, given)
     assert treasury.settled_rounds == frozenset()
 
@@ -157,7 +157,7 @@ def test_who_withdrew_is_not_missed(new_treasury, tmp_path):
     settle(treasury, 4, "ann")
     rounds = [document["body"] for document in bodies(tmp_path) if document["kind"] == "round"]
     assert [held["absent"] for held in rounds] == [[], ["bob"], [], []]
-    with pytest.raises(InputError, match="'bob' in round 5 after it left with round 2"):
+    with pytest.raises(CommonwealError, match="'bob' in round 5 after it left with round 2"):
         settle(treasury, 5, "ann", "bob")
 
 
@@ -168,7 +168,7 @@ def test_a_settled_round_stays_as_it_is_whoever_leaves_since(new_treasury):
     second = settle(treasury, 2, "ann", "cyd")
     treasury.withdraw("bob", 1, notice(treasury, "bob", 1))
     assert settle(new_treasury(), 2, "ann", "cyd") == replace(second, fresh=False)
-    with pytest.raises(InputError, match="round 2 is settled already as entry 4, got other content"):
+    with pytest.raises(CommonwealError, match="round 2 is settled already as entry 4, got other content"):
         settle(treasury, 2, "ann", "bob", "cyd")
 
 
@@ -191,7 +191,7 @@ def test_settled_rounds_are_those_of_the_book_now(new_treasury, tmp_path):
     settle(other, 2, *PROFITS)
     assert treasury.settled_rounds == {1, 2}
     with closing(open_store(str(tmp_path / "book.db"))) as store:
-        Book(store, KeyDirectory(tmp_path / "keys")).reverse_round(1, "figures came late")
+        Ledger(store, KeyDirectory(tmp_path / "keys")).reverse_round(1, "figures came late")
     assert treasury.settled_rounds == {2}
 
 
@@ -200,7 +200,7 @@ def test_the_statement_is_the_one_that_the_command_writes(new_treasury, tmp_path
     settle(treasury, 1, *PROFITS)
     treasury.withdraw("bob", 1, notice(treasury, "bob", 1))
     content = treasury.statement("bob")
-    monkeypatch.setattr("commonweal.ledger.book.system_clock", lambda: AT)
+    monkeypatch.setattr("commonweal.ledger.ledger.system_clock", lambda: AT)
     arguments = ["ledger", "statement", str(tmp_path / "book.db"), "bob", "--format", "json"]
     options = ["--keys", str(tmp_path / "keys"), "--out", str(tmp_path / "bob.json")]
     assert CliRunner().invoke(app, [*arguments, *options]).exit_code == 0
@@ -209,7 +209,7 @@ def test_the_statement_is_the_one_that_the_command_writes(new_treasury, tmp_path
     assert doubts(statement, signed, treasury.operator_key) == []
     assert statement.client_key == KEYS["bob"].public
     assert [line.text for line in statement.lines] == ["admitted", "round 1: stays", "withdrew after round 1"]
-    with pytest.raises(InputError, match="of a member, got the unknown client 'eve'"):
+    with pytest.raises(CommonwealError, match="of a member, got the unknown client 'eve'"):
         treasury.statement("eve")
 
 
@@ -218,7 +218,7 @@ def test_the_key_that_signs_is_that_of_the_book_now(new_treasury, tmp_path):
     first = treasury.operator_key
     assert first == keys.current().public
     with closing(open_store(str(tmp_path / "book.db"))) as store:
-        Book(store, keys).rotate_key()
+        Ledger(store, keys).rotate_key()
     later = treasury.operator_key
     assert later == keys.current().public != first
     assert json.loads(treasury.statement("ann"))["signer"] == later
@@ -264,4 +264,4 @@ def test_a_book_is_opened_with_the_key_of_a_node(tmp_path):
     done = CliRunner().invoke(app, ["ledger", "init", location, "--member", member, "--keys", keys])
     assert done.exit_code == 0, done.output
     with closing(open_store(location)) as store:
-        assert Book(store, None).state.members == {"bob": KEYS["bob"].public}
+        assert Ledger(store, None).state.members == {"bob": KEYS["bob"].public}

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import verification
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.flower.starting.certificates import make_certificates
 
 HOSTS = ["federation.example.org", "localhost", "127.0.0.1", "::1"]
@@ -118,35 +118,35 @@ def test_how_long_they_hold(tmp_path):
      "[::1]", "*.example.org", "x.org\n", ".".join(["a" * 60] * 5)],
 )  # fmt: skip
 def test_what_is_no_host(tmp_path, host):
-    with pytest.raises(InputError, match=r"a host must be a name or an IP address, got .*; write it without"):
+    with pytest.raises(CommonwealError, match=r"a host must be a name or an IP address, got .*; write it without"):
         make_certificates(tmp_path / "c", ["localhost", host])
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("days", [0, -1, 3651, 10**9])
 def test_what_is_no_time(tmp_path, days):
-    with pytest.raises(InputError, match="certificates hold for 1 to 3650 days"):
+    with pytest.raises(CommonwealError, match="certificates hold for 1 to 3650 days"):
         make_certificates(tmp_path / "c", ["localhost"], days)
     assert not list(tmp_path.iterdir())
 
 
 def test_no_host_at_all(tmp_path):
-    with pytest.raises(InputError, match="names the hosts it is for, got none"):
+    with pytest.raises(CommonwealError, match="names the hosts it is for, got none"):
         make_certificates(tmp_path / "c", [])
 
 
 def test_certificates_are_never_overwritten(folder, tmp_path):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(InputError, match=r"must be a new one, got .*, which exists"):
+    with pytest.raises(CommonwealError, match=r"must be a new one, got .*, which exists"):
         make_certificates(folder, HOSTS)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="must be a new one"):
+    with pytest.raises(CommonwealError, match="must be a new one"):
         make_certificates(tmp_path / "link", HOSTS)
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="must be writable, got Not a directory"):
+    with pytest.raises(CommonwealError, match="must be writable, got Not a directory"):
         make_certificates(tmp_path / "file" / "c", HOSTS)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from commonweal.flower.coordinator.coalition_models import are_local_models_known
-from commonweal.flower.wire.models import average
-from commonweal.flower.wire.parcel import from_content
+from commonweal.remote.coordinator.coalition_models import are_local_models_known
+from commonweal.remote.messages.message import from_content
+from commonweal.remote.messages.models import average
 from tests.flower.toy import NAMES, make_toy
 
 CLIENTS = ("a", "b", "c", "d")
@@ -67,7 +67,7 @@ def models_received(toy, client):
     ],
 )
 def test_each_model_is_sent_once(tmp_path, monkeypatch, mechanism, evaluations):
-    monkeypatch.setattr("commonweal.flower.coordinator.coordinate.write_all", lambda *_: None)
+    monkeypatch.setattr("commonweal.remote.coordinator.coordinate.write_all", lambda *_: None)
     toy = make_toy(
         tmp_path / "f", rounds=1, mechanism=f'mu = "inf"\n{mechanism}', learning="stop_below = 0.0\niteration_limit = 2"
     )

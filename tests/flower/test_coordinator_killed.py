@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from commonweal.federation.rule_versions import recompute
-from commonweal.flower.coordinator import coordinate as coordinator
-from commonweal.flower.wire.parcel import from_content
 from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.sql.store import open_store
+from commonweal.remote.coordinator import coordinate as coordinator
+from commonweal.remote.messages.message import from_content
 from tests.flower.toy import NAMES, make_toy, open_toy
 
 ROUND, ROUNDS = 2, 3
@@ -103,11 +103,11 @@ def run_and_die(toy, stage):
 def arm(toy, stage):
     """Let the process die at a stage of the round."""
     if stage == ("book",):
-        from commonweal.ledger.book import Book
+        from commonweal.ledger.ledger import Ledger
 
-        Book.admit = die
+        Ledger.admit = die
     elif stage == ("between settling and the notice",):
-        coordinator.Treasury.withdraw = die
+        coordinator.FederationLedger.withdraw = die
     elif len(stage) == 2:
         name, when = stage
         original, calls = getattr(coordinator, name), []
@@ -194,33 +194,33 @@ def die_after(toy, count):
 
 def test_two_coordinators_do_not_hold_one_federation(tmp_path):
     from commonweal.atomic_write import held_alone
-    from commonweal.errors import InputError
+    from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1)
     toy.out.mkdir()
-    with held_alone(toy.out, "a federation"), pytest.raises(InputError, match="another process at work"):
+    with held_alone(toy.out, "a federation"), pytest.raises(CommonwealError, match="another process at work"):
         toy.coordinate()
 
 
 def test_a_federation_is_resumed_by_its_own_terms(tmp_path):
-    from commonweal.errors import InputError
+    from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1)
     toy.coordinate()
     file = toy.folder / "federation.toml"
     file.write_text(file.read_text().replace("mu = 0.01", "mu = 0.02"))
-    with pytest.raises(InputError, match="goes on by the terms it was started with"):
+    with pytest.raises(CommonwealError, match="goes on by the terms it was started with"):
         toy.coordinate()
 
 
 def test_a_book_with_rounds_that_the_checkpoint_does_not_know_is_refused_before_anybody_trains(tmp_path):
-    from commonweal.errors import InputError
+    from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1)
     toy.coordinate()
     asked = len(toy.grid.wire)
     (toy.out / "checkpoint.npz").unlink()
-    with pytest.raises(InputError, match="from the rounds of its own checkpoint, got round 1"):
+    with pytest.raises(CommonwealError, match="from the rounds of its own checkpoint, got round 1"):
         toy.coordinate()
     assert len(toy.grid.wire) == asked
 
@@ -233,10 +233,10 @@ def test_a_book_with_rounds_that_the_checkpoint_does_not_know_is_refused_before_
     ],
 )
 def test_terms_that_no_book_could_settle_are_refused_before_anybody_trains(tmp_path, options, message):
-    from commonweal.errors import InputError
+    from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1, **options)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(CommonwealError, match=message):
         toy.coordinate()
     assert not toy.grid.wire
 
@@ -252,11 +252,11 @@ def test_terms_that_no_book_could_settle_are_refused_before_anybody_trains(tmp_p
     ],
 )
 def test_a_model_that_cannot_travel_is_refused_before_anybody_trains(tmp_path, monkeypatch, initial, message):
-    from commonweal.errors import InputError
+    from commonweal.errors import CommonwealError
     from tests.flower import toy as toys
 
     toy = make_toy(tmp_path / "f", rounds=1)
     monkeypatch.setattr(toys, "INITIAL", initial)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(CommonwealError, match=message):
         toy.coordinate()
     assert not toy.grid.wire

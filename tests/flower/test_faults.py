@@ -10,12 +10,12 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from commonweal.federation.rule_versions import recompute
-from commonweal.flower.wire.parcel import Parcel, from_content, to_content
-from commonweal.flower.wire.seal import sealed
 from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import ClientReport
 from commonweal.ledger.sql.store import open_store
+from commonweal.remote.messages.message import Parcel, from_content, to_content
+from commonweal.remote.messages.signature import sealed
 from tests.flower.toy import NAMES, make_toy
 
 LIAR, ROUND = "east", 2
@@ -211,12 +211,12 @@ def without_it(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _no_report(monkeypatch, request):
     if "shown" not in request.node.name:
-        monkeypatch.setattr("commonweal.flower.coordinator.coordinate.write_all", lambda *_: None)
+        monkeypatch.setattr("commonweal.remote.coordinator.coordinate.write_all", lambda *_: None)
 
 
 def _quietly(toy):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("commonweal.flower.coordinator.coordinate.write_all", lambda *_: None)
+        patch.setattr("commonweal.remote.coordinator.coordinate.write_all", lambda *_: None)
         return toy.coordinate()
 
 
@@ -366,12 +366,12 @@ def test_an_error_tells_the_coordinator_nothing_private(tmp_path):
 
 
 def test_a_federation_whose_last_client_leaves_says_so(tmp_path):
-    from commonweal.errors import InputError
+    from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", names=NAMES[:2], mechanism='mu = "inf"')
     for name in NAMES[:2]:
         toy.node(name).is_connected = False
-    with pytest.raises(InputError, match="at least one client that answers"):
+    with pytest.raises(CommonwealError, match="at least one client that answers"):
         _quietly(toy)
     for name in NAMES[:2]:
         toy.node(name).is_connected = True

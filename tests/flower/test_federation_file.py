@@ -8,9 +8,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from commonweal.errors import InputError
-from commonweal.flower.coordinator.federation_file import DECLARED, read_federation
+from commonweal.errors import CommonwealError
 from commonweal.ledger.node_keys import NodeKey
+from commonweal.remote.coordinator.federation_file import DECLARED, read_federation
 
 GOOD = """
 name = "three"
@@ -94,5 +94,5 @@ def test_a_checkpoint_belongs_to_terms_and_keys_but_not_to_patience(folder):
 )
 def test_what_is_refused(folder, old, new, message):
     assert old in GOOD
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(CommonwealError, match=message):
         read(folder, GOOD.replace(old, new))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from commonweal.flower.coordinator.federation_file import read_federation
+from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.simulation.run import run_scenario
 from tests.flower.test_twin import EXAMPLE, TOLERANCE, import_app, scenario_with_private_figures
 

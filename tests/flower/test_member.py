@@ -9,15 +9,15 @@ import signal
 import numpy as np
 import pytest
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.flower import NewData, client_app
-from commonweal.flower.coordinator import coordinate as coordinator_module
-from commonweal.flower.member.desk import Desk, QuestionError, packed
-from commonweal.flower.member.home import Home
-from commonweal.flower.member.member_file import read_member
-from commonweal.flower.member.work import Work
-from commonweal.flower.wire.parcel import Parcel, from_content
 from commonweal.ledger.node_keys import NodeKey
+from commonweal.remote.coordinator import coordinate as coordinator_module
+from commonweal.remote.member.agent import MemberAgent, QuestionError, packed
+from commonweal.remote.member.member_file import read_member
+from commonweal.remote.member.store import MemberStore
+from commonweal.remote.member.work import Work
+from commonweal.remote.messages.message import Parcel, from_content
 from tests.flower.test_faults import settled
 from tests.flower.toy import APP, NAMES, evaluate, load, make_toy, train
 
@@ -78,7 +78,7 @@ def dying(kind, write):
                     return wrapped
 
                 for name in ("save", "put", "log"):
-                    setattr(Home, name, die_at_last(getattr(Home, name)))
+                    setattr(MemberStore, name, die_at_last(getattr(MemberStore, name)))
                 APP(message, context)
             finally:
                 os._exit(0)
@@ -145,7 +145,7 @@ def test_a_new_process_for_every_message_is_enough(tmp_path, books):
         os.waitpid(child, 0)
         from flwr.app import Message
 
-        from commonweal.flower.wire.parcel import to_content
+        from commonweal.remote.messages.message import to_content
 
         groups = {n: {k: np.array(v, d) for k, (d, v) in g.items()} for n, g in content["groups"].items()}
         parcel = Parcel(fields=content["fields"], groups=groups, seal=content["seal"])
@@ -206,7 +206,7 @@ def desk(tmp_path):
     toy.coordinate()
     member = read_member(toy.folder / "members" / "north" / "member.toml")
     work = Work(load=load, train=train, evaluate=evaluate)
-    return Desk(member, work, NodeKey.read(member.key_file)), toy
+    return MemberAgent(member, work, NodeKey.read(member.key_file)), toy
 
 
 def asked(toy, kind, **fields):
@@ -240,14 +240,14 @@ def test_a_question_for_somebody_else_is_not_answered(desk, fields, message):
 
 def test_a_notice_that_was_heard_cannot_be_taken_back(tmp_path):
     toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:3])
-    home = Home(toy.home(UNLUCKY))
+    home = MemberStore(toy.home(UNLUCKY))
     assert home.give_notice(True)
     assert not home.give_notice(True)
     assert home.give_notice(False)
     assert not home.give_notice(False)
     home.give_notice(True)
     toy.coordinate()
-    with pytest.raises(InputError, match="until a round has heard it"):
+    with pytest.raises(CommonwealError, match="until a round has heard it"):
         home.give_notice(False)
 
 
@@ -260,21 +260,21 @@ def test_a_home_is_its_owners_alone(tmp_path):
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"format": "commonweal.home/0"}', "no JSON"])
 def test_a_state_that_cannot_be_read_is_said_in_one_sentence(tmp_path, content):
     (tmp_path / "state.json").write_text(content)
-    with pytest.raises(InputError, match="bring it back from a copy of the home"):
-        Home(tmp_path).load()
+    with pytest.raises(CommonwealError, match="bring it back from a copy of the home"):
+        MemberStore(tmp_path).load()
 
 
 def test_arrays_may_have_any_name_and_no_axis_but_must_be_numbers(tmp_path):
-    home = Home(tmp_path)
+    home = MemberStore(tmp_path)
     with home.alone():
         arrays = {"file": np.zeros(2), "allow_pickle": np.array(0.5), "a/b": np.zeros((0, 3))}
         kept = home.get(home.put(arrays))
         assert {name: (array.shape, array.tolist()) for name, array in kept.items()} == {
             name: (array.shape, array.tolist()) for name, array in arrays.items()
         }
-        with pytest.raises(InputError, match="plain NumPy arrays"):
+        with pytest.raises(CommonwealError, match="plain NumPy arrays"):
             home.put({"x": np.array([{}], dtype=object)})
-        with pytest.raises(InputError, match="named by a hash"):
+        with pytest.raises(CommonwealError, match="named by a hash"):
             home.lacks(["../../secrets"])
 
 
@@ -300,14 +300,14 @@ def test_counts_may_be_numpys():
     assert type(NewData(training=(), validation=(), sample_count=np.int64(4)).sample_count) is int
     assert type(Trained(model={}, step_count=np.int32(3)).step_count) is int
     for wrong in (1.5, -1, "3", None):
-        with pytest.raises(InputError, match="step_count must be a whole number"):
+        with pytest.raises(CommonwealError, match="step_count must be a whole number"):
             Trained(model={}, step_count=wrong)
 
 
 def test_averaging_leaves_the_users_threads_as_they_were():
     import torch
 
-    from commonweal.flower.wire.models import average
+    from commonweal.remote.messages.models import average
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -371,5 +371,5 @@ def test_hits_travel_in_a_byte_each(given):
 def test_a_bad_member_file_is_refused(tmp_path, text, message):
     path = tmp_path / "member.toml"
     path.write_text(text)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(CommonwealError, match=message):
         read_member(path)

@@ -77,7 +77,7 @@ def test_answers_hold_what_was_promised_and_nothing_else(toy):
 
 def test_models_and_scores_are_not_the_data(toy):
     """No row of a member's samples is in any message."""
-    from commonweal.flower.member.member_file import read_member
+    from commonweal.remote.member.member_file import read_member
     from tests.flower.toy import load
 
     for name in NAMES:

@@ -103,8 +103,8 @@ def test_the_money_is_that_of_a_federation_in_which_it_was_away(disturbed, tmp_p
     """The same federation in one process, with the same absences and no accident: the same book."""
     from flwr.app import Message
 
-    from commonweal.flower.coordinator import coordinate as coordinator
-    from commonweal.flower.wire.parcel import from_content
+    from commonweal.remote.coordinator import coordinate as coordinator
+    from commonweal.remote.messages.message import from_content
     from tests.flower.toy import APP, make_toy
 
     rehearsal, _, _ = disturbed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from commonweal.errors import InputError
-from commonweal.flower.coordinator.federation_file import read_federation
-from commonweal.flower.member.member_file import read_member
+from commonweal.errors import CommonwealError
 from commonweal.flower.rehearsal.rehearsed_folder import copy_federation, federation_name
 from commonweal.ledger.node_keys import NodeKey, node_public_pem
+from commonweal.remote.coordinator.federation_file import read_federation
+from commonweal.remote.member.member_file import read_member
 from tests.flower.tiny_federation import write_tiny_federation
 
 
@@ -76,7 +76,7 @@ def test_the_operator_rehearses_with_public_keys_alone(folder, copy):
 def test_keys_that_do_not_belong_together(folder, copy):
     NodeKey.new().write(folder / "members" / "north" / "node-key")
     (folder / "members" / "north" / "node-key.pub").write_bytes(node_public_pem(NodeKey.new().public))
-    with pytest.raises(InputError, match=r"keys must belong together, got another public key .* for 'north'"):
+    with pytest.raises(CommonwealError, match=r"keys must belong together, got another public key .* for 'north'"):
         copy_federation(folder, copy)
 
 
@@ -113,12 +113,12 @@ def test_the_name(folder):
 )  # fmt: skip
 def test_refusals(folder, copy, file, old, new, match):
     change(folder / file, old, new)
-    with pytest.raises(InputError, match=match) as refusal:
+    with pytest.raises(CommonwealError, match=match) as refusal:
         copy_federation(folder, copy)
     assert str(copy) not in str(refusal.value), "the user knows the folder, not the copy"
 
 
 def test_no_app(folder, copy):
     (folder / "app" / "pyproject.toml").unlink()
-    with pytest.raises(InputError, match=r"must hold a Flower app, got no app/pyproject.toml in"):
+    with pytest.raises(CommonwealError, match=r"must hold a Flower app, got no app/pyproject.toml in"):
         copy_federation(folder, copy)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from commonweal.flower.torch_module import load_model, model_of
+from commonweal.remote.torch_module import load_model, model_of
 
 
 def make():

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from commonweal.flower.coordinator.coordinate import coordinate
-from commonweal.flower.coordinator.federation_file import read_federation
-from commonweal.flower.member.member_file import read_member
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
+from commonweal.remote.coordinator.coordinate import coordinate
+from commonweal.remote.coordinator.federation_file import read_federation
+from commonweal.remote.member.member_file import read_member
 from commonweal.simulation.run import run_scenario
 from tests.flower.memory_grid import MemoryGrid, MemoryNode
 
@@ -67,7 +67,7 @@ def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, al
         )
     federation = read_federation(folder / "federation.toml")
     monkeypatch.setattr(
-        "commonweal.flower.coordinator.coordinate.write_all", lambda *_: None
+        "commonweal.remote.coordinator.coordinate.write_all", lambda *_: None
     )  # the report is not the point
     on_flower = coordinate(
         MemoryGrid(nodes),

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from commonweal.flower import NewData, Trained, client_app
-from commonweal.flower.coordinator.coordinate import coordinate
-from commonweal.flower.coordinator.federation_file import read_federation
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
+from commonweal.remote.coordinator.coordinate import coordinate
+from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.seeds import stream
 from tests.flower.memory_grid import MemoryGrid, MemoryNode
 

@@ -18,11 +18,11 @@ from sqlalchemy.types import TypeEngine
 from commonweal.decision.decide import decide_figures
 from commonweal.federation.rule_versions import CURRENT, recompute
 from commonweal.ledger.audit.walk import Audit, audit
-from commonweal.ledger.book import Book
 from commonweal.ledger.canonical import canonical, hash_of, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of, signed_message
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import Signer, SigningKey
+from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.notices import WithdrawalNotice
 from commonweal.ledger.rounds import RoundToSettle
@@ -91,7 +91,7 @@ class SampleBook:
 
     location: str
     store: SqlStore
-    book: Book
+    book: Ledger
     keys: KeyDirectory
 
     @property
@@ -111,7 +111,7 @@ def open_book(location: str, folder: Path, settlement: SettlementKind = "transfe
     keys.make_current(SigningKey.from_seed(b"the operator's first signing key").public)
     store = open_store(location, create=True)
     terms = Terms(name="five banks", currency="EUR", settlement=settlement)
-    return SampleBook(location, store, Book.start(store, terms, keys, clock=steady_clock()), keys)
+    return SampleBook(location, store, Ledger.start(store, terms, keys, clock=steady_clock()), keys)
 
 
 def make_sample(location: str, folder: Path, settlement: SettlementKind) -> SampleBook:

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from commonweal.errors import InputError
-from commonweal.ledger.book import Book
+from commonweal.errors import CommonwealError
 from commonweal.ledger.export.exports import copy_book
+from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.sql.store import open_store
 from tests.ledger.sample_book import (
     ENTRIES,
@@ -100,8 +100,8 @@ def test_a_committed_change_is_found_by_whoever_opens_the_file(tmp_path):
         connection.execute(f"UPDATE {ENTRIES} SET content = replace(content, '0.31', '0.32') WHERE number = 3")
     with closing(open_store(str(tmp_path / "book.db"))) as store:
         assert {finding.entry for finding in audited(store).findings} == {3}
-        with pytest.raises(InputError, match=r"sound chain, got entry 3.*ledger verify"):
-            Book(store, sample.keys)
+        with pytest.raises(CommonwealError, match=r"sound chain, got entry 3.*ledger verify"):
+            Ledger(store, sample.keys)
 
 
 @pytest.mark.parametrize("value", ["CAST(x'80' AS TEXT)", "CAST(content AS BLOB)", "7"])
@@ -112,8 +112,8 @@ def test_content_that_is_no_text_is_found_and_nobody_goes_on_from_it(tmp_path, v
         connection.execute(f"UPDATE {ENTRIES} SET content = {value} WHERE number = 3")
     with closing(open_store(str(tmp_path / "book.db"))) as store:
         assert 3 in {finding.entry for finding in audited(store).findings}
-        with pytest.raises(InputError, match="sound chain, got entry 3"):
-            Book(store, sample.keys)
+        with pytest.raises(CommonwealError, match="sound chain, got entry 3"):
+            Ledger(store, sample.keys)
 
 
 def test_a_book_without_entries_is_none(tmp_path):

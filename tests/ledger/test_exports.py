@@ -25,10 +25,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commonweal.decision.decide import decide_figures
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.federation.rule_versions import recompute
 from commonweal.ledger.audit.walk import audit
-from commonweal.ledger.book import Book
 from commonweal.ledger.entries import Draft, Posting, client_account, seal
 from commonweal.ledger.export.account_names import account_names
 from commonweal.ledger.export.beancount_ledger import BEANCOUNT_ACCOUNTS
@@ -36,12 +35,13 @@ from commonweal.ledger.export.exports import beancount_content, copy_book, csv_c
 from commonweal.ledger.export.hledger_journal import HLEDGER_ACCOUNTS
 from commonweal.ledger.export.journal import Journal
 from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import make_statement
 from commonweal.ledger.terms import Terms
 from commonweal.records import Figures, RoundRecord, Rules
-from commonweal.statement import amount_text
+from commonweal.records.statement import amount_text
 
 HLEDGER = shutil.which("hledger")
 needs_hledger = pytest.mark.skipif(not HLEDGER, reason="needs hledger on the path, as packaged by Debian")
@@ -75,7 +75,7 @@ def fill(location, folder, *, clients=HOSTILE_NAMES, settlement="transfers", dig
     moments = days()
     store = open_store(str(location), create=True)
     terms = Terms(name='"five"; banks', settlement=settlement, minor_digits=digits, worth=123_456)
-    book = Book.start(store, terms, KeyDirectory(folder / "keys"), clock=lambda: next(moments))
+    book = Ledger.start(store, terms, KeyDirectory(folder / "keys"), clock=lambda: next(moments))
     book.admit(dict.fromkeys(clients[:-2]))
     book.admit(dict.fromkeys(clients[-2:]))
     book.settle(settled(1, clients))
@@ -404,7 +404,9 @@ def test_ordinary_names_are_hardly_changed():
 def test_a_changed_book_is_not_exported(small, make, statement, fault):
     store, file = small
     spoil(file, statement)
-    with pytest.raises(InputError, match=rf"is made from a sound book, got entry {fault}.*commonweal ledger verify$"):
+    with pytest.raises(
+        CommonwealError, match=rf"is made from a sound book, got entry {fault}.*commonweal ledger verify$"
+    ):
         make(store)
 
 
@@ -425,21 +427,23 @@ def test_entries_of_another_version_are_not_guessed_at(small, small_file, make, 
     number, last = len(entry_documents(store)) + 1, entry_documents(store)[-1][1]
     with store.writing() as writing:
         writing.add(seal(draft, number=number, previous=last.hash, at="2026-03-01T", key=key), ())
-    with pytest.raises(InputError, match=f"entries that this version can read, got entry {number}; type commonweal"):
+    with pytest.raises(
+        CommonwealError, match=f"entries that this version can read, got entry {number}; type commonweal"
+    ):
         make(store)
 
 
 @pytest.mark.parametrize("make", CONTENTS)
 def test_an_empty_store_is_no_book(make, tmp_path):
     store = open_store(str(tmp_path / "empty.db"), create=True)
-    with pytest.raises(InputError, match="made from a book, got an empty store; type commonweal ledger init"):
+    with pytest.raises(CommonwealError, match="made from a book, got an empty store; type commonweal ledger init"):
         make(store)
     store.close()
 
 
 def test_a_book_that_was_just_opened_can_be_exported(tmp_path):
     store = open_store(str(tmp_path / "book.db"), create=True)
-    Book.start(store, Terms(name="new", minor_digits=0), KeyDirectory(tmp_path / "keys"))
+    Ledger.start(store, Terms(name="new", minor_digits=0), KeyDirectory(tmp_path / "keys"))
     assert rows_of(csv_content(store)) == []
     assert read_beancount(beancount_content(store)).transactions == []
     if HLEDGER:
@@ -496,16 +500,18 @@ def test_a_copy_of_a_spoilt_book_is_spoilt_alike(small, tmp_path, statement):
 def test_a_copy_overwrites_nothing(small, tmp_path):
     store, file = small
     before = file.read_bytes()
-    with pytest.raises(InputError, match=r"a copy of a book is a new file, got .*, which exists; name another"):
+    with pytest.raises(CommonwealError, match=r"a copy of a book is a new file, got .*, which exists; name another"):
         copy_book(store, file)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="a new file"):
+    with pytest.raises(CommonwealError, match="a new file"):
         copy_book(store, tmp_path / "link")
     assert file.read_bytes() == before
 
 
 def test_a_copy_needs_its_folder(small, tmp_path):
-    with pytest.raises(InputError, match=r"the copy must be writable, got No such file or directory for .*nowhere"):
+    with pytest.raises(
+        CommonwealError, match=r"the copy must be writable, got No such file or directory for .*nowhere"
+    ):
         copy_book(small[0], tmp_path / "nowhere" / "copy.db")
 
 
@@ -530,9 +536,9 @@ class BreakingReading:
         raise self._error
 
 
-@pytest.mark.parametrize("error", [InputError("the server has gone"), KeyboardInterrupt(), OSError(28, "No room")])
+@pytest.mark.parametrize("error", [CommonwealError("the server has gone"), KeyboardInterrupt(), OSError(28, "No room")])
 def test_a_copy_that_fails_leaves_nothing(small, tmp_path, error):
     before = sorted(tmp_path.iterdir())
-    with pytest.raises((InputError, KeyboardInterrupt)):
+    with pytest.raises((CommonwealError, KeyboardInterrupt)):
         copy_book(BreakingStore(small[0], error), tmp_path / "copy.db")
     assert sorted(tmp_path.iterdir()) == before

@@ -35,13 +35,13 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.engine.default import DefaultDialect
 
 from commonweal.decision.decide import decide_figures
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.federation.rule_versions import CURRENT, recompute
 from commonweal.ledger.audit.walk import audit
-from commonweal.ledger.book import Book
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.store import StoredPosting
@@ -179,27 +179,27 @@ def die_at(number: int) -> OnPoint:
 class EntryClock:
     """A minute an entry: the same work has the same times, however often it is begun."""
 
-    book: Book | None = None
+    book: Ledger | None = None
 
     def __call__(self) -> datetime:
         number = self.book.state.number if self.book is not None else 0
         return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
 
 
-def opened_book(store: SqlStore, keys: KeyDirectory) -> Book:
+def opened_book(store: SqlStore, keys: KeyDirectory) -> Ledger:
     """The book there, with its members; opened anew if there is none."""
     clock = EntryClock()
     with store.reading() as reading:
         is_empty = next(reading.entries(), None) is None
     if is_empty:
-        clock.book = Book.start(store, TERMS, keys, clock=clock)
+        clock.book = Ledger.start(store, TERMS, keys, clock=clock)
     else:
-        clock.book = Book(store, keys, clock=clock)
+        clock.book = Ledger(store, keys, clock=clock)
     clock.book.admit(MEMBERS)
     return clock.book
 
 
-def settle_all(book: Book, rounds: list[RoundToSettle]) -> list[bool]:
+def settle_all(book: Ledger, rounds: list[RoundToSettle]) -> list[bool]:
     return [book.settle(settled).fresh for settled in rounds]
 
 
@@ -492,7 +492,7 @@ def _act_until_killed(
     return True
 
 
-ACTIONS: dict[str, Callable[[Book, list[RoundToSettle]], Any]] = {
+ACTIONS: dict[str, Callable[[Ledger, list[RoundToSettle]], Any]] = {
     "settle": lambda book, rounds: book.settle(rounds[2]),
     "realise": lambda book, rounds: book.realise(100_001, "invoice 1"),
     "reverse": lambda book, rounds: book.reverse(4, "an error"),
@@ -527,7 +527,7 @@ def check_action(action: str, watch: Watch, shelf: Shelf, keys: KeyDirectory, op
         settle_all(opened_book(store, keys), rounds[:2])
     copy = shelf.copy()
 
-    def act(book: Book) -> None:
+    def act(book: Ledger) -> None:
         ACTIONS[action](book, rounds)
 
     def restore() -> None:
@@ -558,7 +558,7 @@ def check_action(action: str, watch: Watch, shelf: Shelf, keys: KeyDirectory, op
     assert point_count >= 8
 
 
-def _open_book(location: str, keys: KeyDirectory) -> Book:
+def _open_book(location: str, keys: KeyDirectory) -> Ledger:
     return opened_book(open_store(location, create=True), keys)
 
 
@@ -599,10 +599,10 @@ def test_killed_at_every_line_of_making_a_key(tmp_path):
     assert len(made) == point_count + 1
 
 
-def at_once(shelf: Shelf, keys: KeyDirectory, tasks: list[Callable[[Book], Any]]) -> list[Any]:
+def at_once(shelf: Shelf, keys: KeyDirectory, tasks: list[Callable[[Ledger], Any]]) -> list[Any]:
     """What becomes of tasks that are done by a process each, all let go together."""
 
-    def work(task: Callable[[Book], Any], wait_for_start: Callable[[], None]) -> Any:
+    def work(task: Callable[[Ledger], Any], wait_for_start: Callable[[], None]) -> Any:
         book = _open_book(shelf.location, keys)
         wait_for_start()
         return time.monotonic(), task(book), time.monotonic()
@@ -626,14 +626,14 @@ def test_eight_processes_settle_the_same_hundred_rounds(shelf, keys, opening):
     honest = rounds[51]
     altered = signed(replace(honest, sample_counts={**honest.sample_counts, "ann": 1000}), identity)
 
-    def settle_otherwise(book: Book) -> list[bool | str]:
+    def settle_otherwise(book: Ledger) -> list[bool | str]:
         while 52 not in book.state.rounds:
             book.refresh()
         told: list[bool | str] = []
         for settled in [*rounds[:51], altered, *rounds[52:]]:
             try:
                 told.append(book.settle(settled).fresh)
-            except InputError as error:
+            except CommonwealError as error:
                 told.append(str(error))
         return told
 

@@ -34,13 +34,13 @@ from hypothesis.stateful import (
 )
 
 from commonweal.decision.decide import decide_figures
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.federation.rule_versions import CURRENT, recompute
 from commonweal.ledger.audit.walk import audit
-from commonweal.ledger.book import Book, Receipt
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import Signer, SigningKey
+from commonweal.ledger.ledger import Ledger, Receipt
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.notices import WithdrawalNotice
 from commonweal.ledger.rounds import RoundToSettle
@@ -60,7 +60,7 @@ Amounts = dict[str, int]  # in minor units, by the book's name of an account; no
 
 
 @dataclass(frozen=True)
-class HeldRound:
+class RoundResult:
     """A settled round, for the account."""
 
     entry: int
@@ -75,7 +75,7 @@ class PlainAccount:
 
     terms: Terms
     members: dict[str, None] = field(default_factory=dict)  # in the order of their admission
-    rounds: dict[int, HeldRound] = field(default_factory=dict)
+    rounds: dict[int, RoundResult] = field(default_factory=dict)
     incomes: dict[str, tuple[int, int]] = field(default_factory=dict)  # by reference: entry, amount
     reversals: dict[int, int] = field(default_factory=dict)
     withdrawals: dict[str, tuple[int, int]] = field(default_factory=dict)  # by client: entry, last round
@@ -112,7 +112,7 @@ class PlainAccount:
             if other_number > number and other.took_part & set(decision.eliminated):
                 return None
         entry = self._enter("round", amounts_of(decision, self.terms))
-        self.rounds[number] = HeldRound(entry, content, took_part, frozenset(decision.eliminated))
+        self.rounds[number] = RoundResult(entry, content, took_part, frozenset(decision.eliminated))
         return entry
 
     def realise(self, amount: int, reference: str) -> int | None:
@@ -222,7 +222,7 @@ def check_book(store: SqlStore, account: PlainAccount, known: list[StoredEntry])
         assert without_zeros(dict(posted)) == amounts
         assert len(dict(posted)) == len(posted), "an account is posted to once in an entry"
         previous, operator = entry.hash, document["body"].get("operator", operator)
-    book = Book(store, None)
+    book = Ledger(store, None)
     assert without_zeros(book.state.balances) == account.balances
     assert sum(book.state.balances.values()) == 0
     assert book.state.head == previous
@@ -298,8 +298,8 @@ class BookMachine(RuleBasedStateMachine):
             connection.execute(postings.delete())
             connection.execute(entries.delete())
         terms = Terms(name="five banks", settlement=settlement, worth=worth, largest_share=largest_share)
-        first = Book.start(self.stores[0], terms, self.keys, clock=clock)
-        self.books = [first, Book(self.stores[1], self.keys, clock=clock)]
+        first = Ledger.start(self.stores[0], terms, self.keys, clock=clock)
+        self.books = [first, Ledger(self.stores[1], self.keys, clock=clock)]
         self.account, self.settled = PlainAccount(terms), {}
         self.known = check_book(self.stores[1], self.account, [])
         self.admit(0, list(CLIENTS[:4]))
@@ -457,7 +457,7 @@ class BookMachine(RuleBasedStateMachine):
         entry = foresee()
         fresh = len(self.account.entries) > before
         if entry is None:
-            with pytest.raises(InputError):
+            with pytest.raises(CommonwealError):
                 act()
         else:
             assert act() == Receipt(entry=entry, fresh=fresh)
@@ -492,9 +492,12 @@ def new_book(new_location, tmp_path):
     """Opens a book with these members; the store is closed afterwards."""
     with ExitStack() as stores:
 
-        def start(terms: Terms, members: Sequence[str]) -> tuple[SqlStore, Book, PlainAccount]:
+        def start(terms: Terms, members: Sequence[str]) -> tuple[SqlStore, Ledger, PlainAccount]:
             store = stores.enter_context(closing(open_store(new_location(), create=True)))
-            book, account = Book.start(store, terms, KeyDirectory(tmp_path / "keys"), clock=clock), PlainAccount(terms)
+            book, account = (
+                Ledger.start(store, terms, KeyDirectory(tmp_path / "keys"), clock=clock),
+                PlainAccount(terms),
+            )
             book.admit(dict.fromkeys(members))
             account.admit(list(members))
             return store, book, account
@@ -502,7 +505,7 @@ def new_book(new_location, tmp_path):
         yield start
 
 
-def settle_in_both(book: Book, account: PlainAccount, number: int, decision: Decision) -> None:
+def settle_in_both(book: Ledger, account: PlainAccount, number: int, decision: Decision) -> None:
     record = RoundRecord(round_number=number, decision=decision)
     settled = RoundToSettle(record=record, rules_version=CURRENT)
     entry = account.settle(settled, signed=True)
@@ -534,7 +537,7 @@ def test_amounts_of_a_million_billions(new_book, settlement):
         Figures(profits={"ann": 1.01, "dan": -1.01}, contributions={"ann": 0.0, "dan": 1.0}), Rules(mu=math.inf)
     )
     too_much = replace(too_much, payoffs={"ann": 1.01, "dan": 0.0})
-    with pytest.raises(InputError, match=r"at most 10\^15 minor units"):
+    with pytest.raises(CommonwealError, match=r"at most 10\^15 minor units"):
         book.settle(RoundToSettle(record=RoundRecord(round_number=30, decision=too_much), rules_version=CURRENT))
     check_book(store, account, [])
 

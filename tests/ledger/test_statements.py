@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.signed_file import signed_content
 from commonweal.ledger.statements import doubts, make_statement, read_statement, statement_document
@@ -126,14 +126,14 @@ def test_whoever_was_let_go_is_told_that_the_round_was_reversed(tmp_path):
 
 
 def test_a_statement_is_of_a_member(sample):
-    with pytest.raises(InputError, match="of a member, got the unknown client 'eve'"):
+    with pytest.raises(CommonwealError, match="of a member, got the unknown client 'eve'"):
         make_statement(sample.store, "eve", at=AT)
 
 
 def test_none_is_made_from_a_book_that_was_changed(sample):
     with burgled(sample.store) as burglar:
         burglar.run(f"UPDATE {ENTRIES} SET content = replace(content, '0.31', '0.32') WHERE number = 3")
-        with pytest.raises(InputError, match="made from a sound book, got entry 3"):
+        with pytest.raises(CommonwealError, match="made from a sound book, got entry 3"):
             make_statement(burglar, "ann", at=AT)
 
 
@@ -224,7 +224,7 @@ def test_every_changed_byte_is_found(sample, signed_file, tmp_path_factory, data
     changed = signed_file[:place] + byte + signed_file[place + 1 :]
     assume(changed != signed_file)
     folder = tmp_path_factory.getbasetemp()
-    with suppress(InputError):  # no statement any more
+    with suppress(CommonwealError):  # no statement any more
         if doubts_about(changed, sample.operator.public, folder) == []:
             assert parse(changed.decode()) == parse(signed_file.decode())
             assert signed_file[place : place + 1].isspace() or byte in b"eE"
@@ -238,7 +238,7 @@ def test_every_changed_field_is_found(sample, signed_file, tmp_path, name):
     file["document"][name] = (
         "1" if isinstance(value, str) else value[:-1] if isinstance(value, list) else other["client"]
     )
-    with suppress(InputError):
+    with suppress(CommonwealError):
         assert doubts_about(json.dumps(file).encode(), sample.operator.public, tmp_path) != []
 
 

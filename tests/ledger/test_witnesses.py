@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from commonweal.ledger.book import rotation_message
 from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.ledger import rotation_message
 from commonweal.ledger.signed_file import signed_content
 from commonweal.ledger.statements import make_statement, statement_document
 from commonweal.ledger.succession import key_rotations

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from commonweal.records import MuRange
-from commonweal.study import (
+from commonweal.records.study import (
     ExperimentStudy,
     Finding,
     Interval,

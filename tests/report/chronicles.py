@@ -10,15 +10,15 @@ import commonweal as cw
 from commonweal import metrics
 from commonweal.decision.explain import explain
 from commonweal.records import (
-    Chronicle,
-    ChronicleRound,
     ClientRound,
     DecisionMap,
     Estimate,
     Event,
     History,
     RoundRecord,
+    RoundReport,
     Rules,
+    RunReport,
 )
 
 
@@ -46,7 +46,7 @@ def make_chronicle(
     accuracy = dict.fromkeys(clients, 0.1)
     active = list(clients)
     rules = Rules(mu=mu)
-    held: list[ChronicleRound] = []
+    held: list[RoundReport] = []
     for number in range(1, round_count + 1):
         if len(active) < min(2, len(clients)):
             break
@@ -84,7 +84,7 @@ def make_chronicle(
             )
 
         held.append(
-            ChronicleRound(
+            RoundReport(
                 record=RoundRecord(
                     round_number=number, decision=decision, absent=tuple(c for c in active if c not in present)
                 ),
@@ -124,7 +124,7 @@ def _summed_up(clients, held, round_count, rules, name, known_errors):
         for client, amount in each.record.decision.transfers.items():
             transfers[client] += amount
     stayed = [client for client in clients if client not in left]
-    return Chronicle(
+    return RunReport(
         name=name,
         description="Five hospitals learn to read digits; two data sets are hard.",
         sentence=(

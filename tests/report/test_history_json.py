@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from commonweal import InputError
-from commonweal.records import Chronicle, ChronicleRound, ClientRound
+from commonweal.records import ClientRound, RoundReport, RunReport
 from commonweal.report.history_json import to_document, write_history
 from tests.report import chronicles
 
@@ -54,11 +54,11 @@ def test_nothing_of_the_records_is_left_out(hospitals):
     """Every field of the chronicle's nouns has a field of its own, under its own name or the one given here."""
     document = to_document(hospitals)
     in_totals = {"total_payoffs": "payoffs", "total_transfers": "transfers"}
-    for field in fields(Chronicle):
+    for field in fields(RunReport):
         assert field.name in document or in_totals.get(field.name, field.name) in document["totals"], field.name
     for field in fields(ClientRound):
         assert field.name in document["rounds"][0]["clients"][0], field.name
-    for name in {field.name for field in fields(ChronicleRound)} - {"record", "decision_map"}:
+    for name in {field.name for field in fields(RoundReport)} - {"record", "decision_map"}:
         assert name in document["rounds"][0], name
 
 

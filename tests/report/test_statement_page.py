@@ -11,10 +11,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from commonweal.records.statement import Statement, StatementLine
 from commonweal.report.balance_chart import ticks
 from commonweal.report.statement_csv import to_csv
 from commonweal.report.statement_page import to_html
-from commonweal.statement import Statement, StatementLine
 from tests.report.chronicles import RUDE_NAMES
 
 LINES = (  # entry, text, amount, accrued, and of a round: profit, contribution, share, payoff, transfer

@@ -13,6 +13,7 @@ import pytest
 
 from commonweal import InputError
 from commonweal.records import MuRange
+from commonweal.records.study import Interval
 from commonweal.report.study import page as study_page
 from commonweal.report.study.figures import pictures
 from commonweal.report.study.interval_text import interval_text, threshold_text
@@ -21,7 +22,6 @@ from commonweal.report.study.mu_text import NO_RECOMMENDATION, range_text
 from commonweal.report.study.summary_json import FIELDS, SCHEMA, to_document
 from commonweal.report.study.tables import changed_verdicts, tables_of
 from commonweal.report.study.terms import STUDY_TERMS
-from commonweal.study import Interval
 from tests.report import artificial_study
 from tests.report.test_html import Outline
 
@@ -180,7 +180,7 @@ def test_the_summary_is_the_document_with_keys_in_order(study_folders, document)
 
     read = json.loads(text, parse_constant=refuse, object_pairs_hook=in_order)
     assert read == document
-    assert read["schema"] == SCHEMA == "commonweal.study/1"
+    assert read["schema"] == SCHEMA == "commonweal.records.study/1"
     assert read["experiments"][0]["outcomes"][-1]["mu"] == "inf"
     assert read["experiments"][0]["steps"][-1]["mus"]["lower"] == "inf"
 

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from commonweal.decision import raw, validation
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.records import Rules
 from commonweal.scenario import keys, kinds
 from commonweal.scenario.assembly import NEEDED_OF_CLIENT
@@ -36,7 +36,7 @@ def test_the_fewest_evaluations_are_just_enough(measure, client_count):
     clients = [f"c{number}" for number in range(client_count)]
     fewest = keys.fewest_evaluations(measure, client_count)
     estimate_shapley(clients, len, evaluation_limit=fewest, seed=1, method=measure)
-    with pytest.raises(InputError):
+    with pytest.raises(CommonwealError):
         estimate_shapley(clients, len, evaluation_limit=fewest - 1, seed=1, method=measure)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.records import Rules
 from commonweal.scenario.document import digest, from_document, to_document
 from commonweal.scenario.spec import (
@@ -159,7 +159,7 @@ def test_a_document_is_refused_with_its_places():
     document = to_document(parse_scenario(SMALL, "a.toml"))
     document["clients"][1]["defect"] = {"kind": "scaled", "factor": True}
     document["rounds"] = None
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(CommonwealError) as caught:
         from_document(document, "history.json")
     message = str(caught.value)
     assert "a scenario must have rounds, got none (history.json); add e.g. rounds = 8" in message

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.scenario.override import override
 from commonweal.scenario.toml_file import parse_scenario
 from tests.scenario.small import SMALL
@@ -52,6 +52,6 @@ def test_mu_as_typed():
     ],
 )
 def test_refusals(given, sentence):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(CommonwealError) as caught:
         override(SCENARIO, **given)
     assert sentence in str(caught.value)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from commonweal.experiments.shipped import shipped_names
 from commonweal.records import Rules
 from commonweal.scenario import keys
 from commonweal.scenario.assembly import DEFAULT_SEED, NEEDED_OF_CLIENT, NEEDED_OF_MECHANISM, NEEDED_OF_SCENARIO
+from commonweal.scenario.shipped import shipped_names
 from commonweal.scenario.spec import ClientSpec, DataSpec, LearningSpec, MechanismSpec
 from commonweal.scenario.toml_file import parse_scenario
 from tests.scenario.small import SMALL, client

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commonweal.errors import InputError
-from commonweal.experiments.shipped import shipped_names, shipped_text
+from commonweal.errors import CommonwealError
+from commonweal.scenario.shipped import shipped_names, shipped_text
 from commonweal.scenario.toml_file import parse_scenario, read_scenario
 from commonweal.scenario.toml_text import SIZE_LIMIT
 from tests.scenario.small import DEFAULTS, MECHANISM, SMALL, TOP, client, clients, in_table, top
 
 
 def refusal(text):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(CommonwealError) as caught:
         parse_scenario(text, "my.toml")
     return str(caught.value)
 
@@ -337,7 +337,7 @@ FILES = {
 def test_bad_files_are_refused(tmp_path, content, parts):
     path = tmp_path / "my.toml"
     path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(CommonwealError) as caught:
         read_scenario(path)
     for part in [*parts, str(path)]:
         assert part in str(caught.value)
@@ -352,7 +352,7 @@ def test_what_is_no_file_is_refused(tmp_path):
         (tmp_path / "a\0b.toml", "must be a readable file"),
         (tmp_path / ("x" * 300), "must be a readable file"),
     ]:
-        with pytest.raises(InputError, match=part) as caught:
+        with pytest.raises(CommonwealError, match=part) as caught:
             read_scenario(path)
         assert "; " in str(caught.value)
 
@@ -387,5 +387,5 @@ def test_a_spoilt_file_is_read_or_refused_and_never_crashes(text, cuts):
     for where, length, inserted in cuts:
         start = int(where * len(text))
         text = text[:start] + inserted + text[start + length :]
-    with suppress(InputError):
+    with suppress(CommonwealError):
         parse_scenario(text, "my.toml")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from commonweal.data.holdings import Holdings
-from commonweal.experiments.shipped import load
 from commonweal.federation.conductor import conduct
 from commonweal.scenario.override import override
+from commonweal.scenario.shipped import load
 from commonweal.simulation.client_set import InProcessClients
 
 DATA = os.environ.get("COMMONWEAL_DATA")

@@ -16,10 +16,10 @@ from rich.text import Text
 
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
-from commonweal.study import Finding, Verdict
+from commonweal.records.study import Finding, Verdict
 
 if TYPE_CHECKING:
-    from commonweal.experiments.claims import Comparison
+    from commonweal.paper.claims import Comparison
 
 FORMAT = "commonweal.claims/1"
 _STYLES: dict[Verdict, str] = {"held": "green", "not held": "red", "undecided": "yellow"}
@@ -34,10 +34,10 @@ def claims_command(
     Example: commonweal claims out/reproduction
     """
     with needed_for("testing claims"):
-        from commonweal.experiments.bootstrap_interval import LEVEL
-        from commonweal.experiments.claims import comparisons, findings
-        from commonweal.experiments.outcomes import gather
-        from commonweal.experiments.result_set import read_results
+        from commonweal.paper.claims import comparisons, findings
+        from commonweal.study.intervals import LEVEL
+        from commonweal.study.outcomes import gather
+        from commonweal.study.result_set import read_results
 
     outcomes = gather(*read_results(directory))
     found = findings(outcomes)

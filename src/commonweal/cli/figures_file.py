@@ -23,7 +23,7 @@ import numpy as np
 
 from commonweal.decision.exact import FloatArray
 from commonweal.decision.validation import LARGEST, SMALLEST, admissible
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError, InputError
 from commonweal.records import Figures
 from commonweal.valuation.profit import profit as profit_of
 
@@ -158,7 +158,7 @@ def _csv_reader(text: str) -> _csv.Reader:
 def _json_table(text: str, name: str) -> _Table:
     try:
         rows = json.loads(text, object_pairs_hook=_without_repeats)
-    except InputError:  # a ValueError too, but of our own making
+    except CommonwealError:  # a ValueError too, but of our own making
         raise
     except RecursionError:
         raise InputError(f"the file must be an array of flat objects, got deep nesting in {name}; flatten it") from None

@@ -11,8 +11,8 @@ import typer
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
-from commonweal.experiments.shipped import FIRST, load, shipped_names, shipped_text
 from commonweal.scenario.lines import key_places
+from commonweal.scenario.shipped import FIRST, load, shipped_names, shipped_text
 from commonweal.scenario.toml_file import parse_scenario
 
 DEFAULT_FILE = "scenario.toml"

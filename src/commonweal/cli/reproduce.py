@@ -16,13 +16,13 @@ from commonweal.cli.mu_list import parse_mus
 from commonweal.cli.run import INTERRUPTED
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
-from commonweal.experiments.machine import core_count, cpu_kind
-from commonweal.experiments.paper import REPLICATION_COUNT, chosen_experiments
-from commonweal.experiments.shipped import load
+from commonweal.paper.experiments import REPLICATION_COUNT, chosen_experiments
+from commonweal.scenario.shipped import load
+from commonweal.study.machine import core_count, cpu_kind
 
 if TYPE_CHECKING:
-    from commonweal.experiments.reproduce import Workers
     from commonweal.records import ContributionRule
+    from commonweal.study.runner import Workers
 
 _REPLICATION_LIMIT = 99_999  # files of replications are numbered with five digits
 
@@ -100,9 +100,9 @@ def reproduce_command(
     with needed_for("a reproduction"):
         from commonweal.cli.reproduce_view import ReproductionView, verdict_line
         from commonweal.data.sources import find_directory
-        from commonweal.experiments.make_study import make_study
-        from commonweal.experiments.reproduce import Request, carry_out, plan, result_directory
+        from commonweal.paper.make_study import make_study
         from commonweal.report.study.page import write_study
+        from commonweal.study.runner import Request, carry_out, plan, result_directory
 
     rules: tuple[ContributionRule, ...] = ("clip", "raw")
     if contributions is not ContributionRules.BOTH:
@@ -151,7 +151,7 @@ def _workers(backend: Backend, count: int | None, ray_address: str) -> AbstractC
     if backend is Backend.LOCAL:
         return _local(count)
     try:
-        from commonweal.experiments.ray_workers import ray_cluster
+        from commonweal.study.ray_workers import ray_cluster
     except ImportError as error:
         raise InputError(
             f"--backend ray needs a package of an extra, got no {error.name or error}; pip install 'commonweal[ray]'"
@@ -161,6 +161,6 @@ def _workers(backend: Backend, count: int | None, ray_address: str) -> AbstractC
 
 def _local(count: int | None) -> AbstractContextManager[Workers]:
     with needed_for("a reproduction"):
-        from commonweal.experiments.local_workers import replicate_locally
+        from commonweal.study.local_workers import replicate_locally
 
     return nullcontext(partial(replicate_locally, worker_count=count or core_count()))

@@ -11,9 +11,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from commonweal.experiments.reproduce import Plan, Request
-from commonweal.experiments.result_set import StoredReplication
-from commonweal.study import VERDICTS, Finding
+from commonweal.records.study import VERDICTS, Finding
+from commonweal.study.result_set import StoredReplication
+from commonweal.study.runner import Plan, Request
 
 
 class ReproductionView:

@@ -16,8 +16,8 @@ from commonweal.cli import text_view
 from commonweal.cli.ledger.options import Keys, key_directory
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
-from commonweal.experiments.shipped import FIRST, load
 from commonweal.scenario.override import override
+from commonweal.scenario.shipped import FIRST, load
 
 INTERRUPTED = 130  # the shell's exit code for Ctrl-C
 
@@ -82,8 +82,8 @@ def run_command(
     with needed_for("a run"):
         from commonweal.cli.run_view import RunView, show_summary
         from commonweal.data.sources import find_directory
-        from commonweal.federation.held_round import HeldRound
-        from commonweal.federation.settlement import Treasury, default_ledger
+        from commonweal.federation.round_result import RoundResult
+        from commonweal.federation.settlement import FederationLedger, default_ledger
         from commonweal.ledger.sql.location import shown
         from commonweal.report.write import write_all
         from commonweal.simulation.client_keys import SimulatedSigners
@@ -93,7 +93,7 @@ def run_command(
     own_ledger = default_ledger(directory)
     signers = SimulatedSigners(described)
     operator_keys = key_directory(keys)
-    treasury = Treasury(
+    treasury = FederationLedger(
         str(own_ledger) if ledger is None else ledger,
         operator_keys,
         name=described.name,
@@ -101,7 +101,7 @@ def run_command(
         sign=signers.sign,
     )
 
-    def on_round(held: HeldRound) -> None:
+    def on_round(held: RoundResult) -> None:
         counts = {client: measured.sample_count for client, measured in held.measured.items()}
         treasury.settle(held.record, counts)
         view.on_round(held)

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from commonweal.federation.conductor import Progress as RoundProgress
-from commonweal.federation.held_round import HeldRound
-from commonweal.records import Chronicle, Estimate
+from commonweal.federation.round_result import RoundResult
+from commonweal.records import Estimate, RunReport
 from commonweal.scenario.spec import Scenario
 
 _CLIENTS_SHOWN = 25
@@ -59,7 +59,7 @@ class RunView:
         )
         self._refresh()
 
-    def on_round(self, held: HeldRound) -> None:
+    def on_round(self, held: RoundResult) -> None:
         """A round is decided and safe."""
         decision, number = held.record.decision, held.record.round_number
         self.held_count = number
@@ -107,14 +107,14 @@ class RunView:
         return Group(self._bar, table)
 
 
-def _fate(chronicle: Chronicle, client: str) -> str:
+def _fate(chronicle: RunReport, client: str) -> str:
     if client in chronicle.withdrawn_after:
         return f"[yellow]withdrew after round {chronicle.withdrawn_after[client]}[/]"
     left = chronicle.eliminated_after[client]
     return "[green]stayed[/]" if left is None else f"[red]let go after round {left}[/]"
 
 
-def show_summary(chronicle: Chronicle, written: list[Path], console: Console) -> None:
+def show_summary(chronicle: RunReport, written: list[Path], console: Console) -> None:
     """The outcome on standard output, the report's place last."""
     console.print(Text(chronicle.sentence, style="bold"), soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.data.samples import CLASS_COUNT, Images, Labels
-from commonweal.errors import InputError
+from commonweal.errors import StorageError
 
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest a zip file can say
 
@@ -23,11 +23,11 @@ def from_npz(content: bytes, where: str) -> tuple[Images, Labels]:
             missing = sorted({"images", "labels"} - set(archive.files))
             arrays = None if missing else (np.asarray(archive["images"]), np.asarray(archive["labels"]))
     except Exception as error:  # on damaged bytes numpy, zipfile and zlib raise a dozen kinds
-        raise InputError(
+        raise StorageError(
             f"a source must be a whole NumPy .npz file, got {_first_line(error)} in {where}; get or make it again"
         ) from None
     if arrays is None:
-        raise InputError(
+        raise StorageError(
             f"a source must hold the arrays images and labels, got no {' and no '.join(missing)} in {where}; save it "
             "with numpy.savez(file, images=..., labels=...)"
         )
@@ -51,7 +51,7 @@ def to_npz(images: Images, labels: Labels) -> bytes:
 def _as_images(array: NDArray[np.generic], where: str) -> Images:
     grey, coloured = array.ndim == 3, array.ndim == 4 and array.shape[3] in (1, 3)
     if array.dtype != np.uint8 or not (grey or coloured) or array.size == 0:
-        raise InputError(
+        raise StorageError(
             f"images must be bytes (uint8) of shape N×H×W or N×H×W×3 with at least one sample, got {array.dtype} "
             f"{'×'.join(map(str, array.shape))} in {where}; convert them"
         )
@@ -61,13 +61,13 @@ def _as_images(array: NDArray[np.generic], where: str) -> Images:
 
 def _as_labels(array: NDArray[np.generic], image_count: int, where: str) -> Labels:
     if array.dtype.kind not in "iu" or array.shape != (image_count,):
-        raise InputError(
+        raise StorageError(
             f"labels must be whole numbers, one for each of the {image_count} images, got {array.dtype} "
             f"{'×'.join(map(str, array.shape))} in {where}; convert them"
         )
     least, most = int(array.min()), int(array.max())
     if least < 0 or most >= CLASS_COUNT:
-        raise InputError(
+        raise StorageError(
             f"labels must be 0 to {CLASS_COUNT - 1}, got {least} to {most} in {where}; number the classes anew"
         )
     return array.astype(np.int64)

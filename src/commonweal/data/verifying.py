@@ -7,7 +7,7 @@ from pathlib import Path
 
 from commonweal.data.manifest import read_manifest
 from commonweal.data.sources import list_sources, load_source
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ def verify(directory: Path) -> Verification:
             continue
         try:
             samples = load_source(status.name, directory)
-        except InputError as error:
+        except CommonwealError as error:
             findings.append(f"{status.name}: {error}")
             continue
         if (len(samples.labels), samples.image_shape) != (status.sample_count, status.image_shape):

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from commonweal.atomic_write import held_alone
-from commonweal.errors import InputError
+from commonweal.errors import StorageError
 
 _LEFTOVERS = ".commonweal-partial"
 
@@ -35,7 +35,7 @@ def sole_writer(directory: Path) -> Iterator[Path]:
             for folder in made:
                 folder.rmdir()
         if isinstance(error, OSError):
-            raise InputError(
+            raise StorageError(
                 f"the directory must be writable, got {error.strerror or error} for {directory}; name another"
             ) from None
         raise

@@ -18,9 +18,9 @@ import numpy as np
 
 from commonweal.atomic_write import write_atomically
 from commonweal.decision.decide import decide_figures
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError, StorageError
 from commonweal.federation.client_set import State
-from commonweal.federation.held_round import HeldRound, Measured
+from commonweal.federation.round_result import Measured, RoundResult
 from commonweal.records import Estimate, Event, Figures, RoundRecord, Rules
 
 FORMAT = "commonweal.checkpoint/2"
@@ -38,7 +38,7 @@ class Continued:
 A_RUN = Continued()
 
 
-def save_checkpoint(path: Path, *, identity: str, held: Sequence[HeldRound], state: State) -> None:
+def save_checkpoint(path: Path, *, identity: str, held: Sequence[RoundResult], state: State) -> None:
     """Replace the checkpoint. `identity` names scenario and data: others cannot continue from it."""
     document = {"format": FORMAT, "identity": identity, "rounds": [_to_document(held_round) for held_round in held]}
     arrays: dict[str, Any] = {f"state/{name}": array for name, array in state.items()}
@@ -58,19 +58,19 @@ def save_checkpoint(path: Path, *, identity: str, held: Sequence[HeldRound], sta
 
 def load_checkpoint(
     path: Path, *, identity: str, rules: Rules, what: Continued = A_RUN
-) -> tuple[list[HeldRound], State]:
+) -> tuple[list[RoundResult], State]:
     """What was held, and the client set's state."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         document = json.loads(arrays.pop("document").tobytes())
         if document["format"] != FORMAT:
-            raise InputError(
+            raise StorageError(
                 f"a checkpoint must be in the format {FORMAT}, got {document['format']!r} in {str(path)!r}; continue "
                 "with the version that wrote it, or start anew in another folder"
             )
         if document["identity"] != identity:
-            raise InputError(f"{what.what}, got other ones than those of {str(path)!r}; {what.way_out}")
+            raise StorageError(f"{what.what}, got other ones than those of {str(path)!r}; {what.way_out}")
         held = [
             _from_document(
                 rounds, rules, arrays.pop(f"profit_draws/{number}"), arrays.pop(f"contribution_draws/{number}")
@@ -78,15 +78,15 @@ def load_checkpoint(
             for number, rounds in enumerate(document["rounds"])
         ]
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, InputError):
+        if isinstance(error, CommonwealError):
             raise
-        raise InputError(
+        raise StorageError(
             f"a checkpoint must be readable, got {error} for {str(path)!r}; start anew in another folder"
         ) from None
     return held, {name.removeprefix("state/"): array for name, array in arrays.items()}
 
 
-def _to_document(held: HeldRound) -> dict[str, Any]:
+def _to_document(held: RoundResult) -> dict[str, Any]:
     decision = held.record.decision
     return {
         "round_number": held.record.round_number,
@@ -105,9 +105,9 @@ def _to_document(held: HeldRound) -> dict[str, Any]:
 
 def _from_document(
     document: Mapping[str, Any], rules: Rules, profit_draws: np.ndarray, contribution_draws: np.ndarray
-) -> HeldRound:
+) -> RoundResult:
     decision = decide_figures(Figures(**document["figures"]), rules, grace=document["grace"])
-    return HeldRound(
+    return RoundResult(
         record=RoundRecord(
             round_number=document["round_number"],
             decision=decision,

@@ -15,10 +15,10 @@ from typing import TypeVar
 import numpy as np
 
 from commonweal.decision.decide import decide_figures
-from commonweal.errors import InputError
+from commonweal.errors import FederationError
 from commonweal.federation.client_set import ClientSet, Coalition, Opening, Report, Scores
 from commonweal.federation.early_stopping import has_settled
-from commonweal.federation.held_round import HeldRound, Measured
+from commonweal.federation.round_result import Measured, RoundResult
 from commonweal.federation.round_valuation import RoundValuation, value_round
 from commonweal.records import Estimate, Figures, RoundRecord
 from commonweal.scenario.spec import Plan
@@ -40,8 +40,8 @@ Watch = Callable[[Progress], None]
 
 
 def conduct(
-    clients: ClientSet, plan: Plan, *, held: Sequence[HeldRound] = (), watch: Watch | None = None
-) -> Iterator[HeldRound]:
+    clients: ClientSet, plan: Plan, *, held: Sequence[RoundResult] = (), watch: Watch | None = None
+) -> Iterator[RoundResult]:
     """Hold the rounds that follow those held before, one at a time, until the last or fewer than two clients."""
     active = list(plan.client_names)
     for earlier in held:
@@ -56,7 +56,7 @@ def conduct(
 
 def hold_round(
     clients: ClientSet, plan: Plan, round_number: int, active: Sequence[str], *, watch: Watch | None = None
-) -> HeldRound:
+) -> RoundResult:
     """Hold one round with the clients that are active in it."""
     return _Round(clients, plan, round_number, active, watch).hold()
 
@@ -78,7 +78,7 @@ class _Round:
         self._step_counts: Counter[str] = Counter()  # of those who tell
         self._scores: dict[Coalition, Mapping[str, Scores]] = {}
 
-    def hold(self) -> HeldRound:
+    def hold(self) -> RoundResult:
         openings = self._open()
         accuracies = [self._accuracies(frozenset())]
         self._tell(0, accuracies[-1])
@@ -92,7 +92,7 @@ class _Round:
         record = self._decide(openings, valuation, reports)
         absences = self._clients.close_round(record)
         accuracies[-1] = {client: valuation.accuracies[client].value for client in self._present}
-        return HeldRound(
+        return RoundResult(
             record=record,
             measured={c: self._measured(c, openings[c], reports[c], valuation) for c in self._present},
             iteration_accuracies=tuple({c: row[c] for c in self._present} for row in accuracies),
@@ -112,7 +112,7 @@ class _Round:
         self._keep(openings)
         for client in self._present:
             if not len(openings[client].scores):
-                raise InputError(
+                raise FederationError(
                     f"a client needs validation samples to be valued, got none from client {client!r} in round "
                     f"{self._number}; give it more samples a round"
                 )
@@ -206,7 +206,7 @@ class _Round:
     def _keep(self, answered: Container[str]) -> None:
         self._present = [client for client in self._present if client in answered]
         if not self._present:
-            raise InputError(
+            raise FederationError(
                 f"a round needs at least one client that answers, got none in round {self._number}; "
                 "bring clients back and resume"
             )

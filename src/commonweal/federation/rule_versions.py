@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from commonweal.decision.decide import decide_figures
-from commonweal.errors import InputError
+from commonweal.errors import FederationError
 from commonweal.records import Decision, Figures, Rules
 
 CURRENT = "1"  # what new rounds are decided with
@@ -25,7 +25,7 @@ RULE_VERSIONS: Mapping[str, Callable[[Figures, Rules, bool], Decision]] = Mappin
 def recompute(version: str, figures: Figures, rules: Rules, grace: bool) -> Decision:
     """A round decided as it was under these rules."""
     if version not in RULE_VERSIONS:
-        raise InputError(
+        raise FederationError(
             f"a decision is checked by the rules it was made with, got the version {version!r}; the versions known "
             f"here are {', '.join(RULE_VERSIONS)}: use a newer commonweal"
         )

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError, FederationError
 from commonweal.federation.rule_versions import CURRENT
-from commonweal.ledger.book import Book, Clock, Receipt, check_names, system_clock
 from commonweal.ledger.entries import time_text
 from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.ledger import Clock, Ledger, Receipt, check_names, system_clock
 from commonweal.ledger.reports import ClientReport
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.sql.location import shown
 from commonweal.ledger.sql.store import SqlStore, has_book, open_store
-from commonweal.ledger.state import BookState
+from commonweal.ledger.state import LedgerState
 from commonweal.ledger.statements import signed_statement
 from commonweal.ledger.terms import Terms
 from commonweal.records import RoundRecord
@@ -24,7 +24,7 @@ Sign = Callable[[ClientReport], str | None]
 """The signature of a client under its report; None where the operator's word counts."""
 
 
-class Treasury:
+class FederationLedger:
     """The book that a federation settles in; opened with the first round if it is not there yet.
 
     `members` are all clients with their public keys; a book that has members takes no others.
@@ -48,7 +48,7 @@ class Treasury:
         self._sign = sign
         self._clock = clock
         self._store: SqlStore | None = None
-        self._book: Book | None = None
+        self._book: Ledger | None = None
 
     def check(self) -> None:
         """Before anything is computed for it: whether the book could take the federation's rounds."""
@@ -57,7 +57,7 @@ class Treasury:
             return
         store = open_store(self.location)
         try:
-            book = Book(store, self._keys)
+            book = Ledger(store, self._keys)
             self._keys.key_of(book.state.operator)
             self._check_members(book)
         finally:
@@ -129,7 +129,7 @@ class Treasury:
         if self._store is not None:
             self._store.close()
 
-    def _opened(self) -> Book:
+    def _opened(self) -> Ledger:
         if self._book is None:
             if self._store is None:
                 self._store = open_store(self.location, create=True)
@@ -140,42 +140,42 @@ class Treasury:
             self._book = book
         return self._book
 
-    def _started(self, store: SqlStore) -> Book:
+    def _started(self, store: SqlStore) -> Ledger:
         with store.reading() as reading:
             is_new = next(reading.entries(), None) is None
         if is_new:
             try:
-                book = Book.start(store, self.terms, self._keys, clock=self._clock)
+                book = Ledger.start(store, self.terms, self._keys, clock=self._clock)
                 self.has_opened = True
                 return book
-            except InputError:  # another process was quicker
+            except CommonwealError:  # another process was quicker
                 with store.reading() as reading:
                     if next(reading.entries(), None) is None:
                         raise
-        return Book(store, self._keys, clock=self._clock)
+        return Ledger(store, self._keys, clock=self._clock)
 
-    def _check_members(self, book: Book) -> None:
+    def _check_members(self, book: Ledger) -> None:
         """Clients with other keys than they were admitted with are refused now rather than after a round."""
         admitted = book.state.members
         for client, key in self._members.items():
             if admitted and client not in admitted:
-                raise InputError(
+                raise FederationError(
                     f"rounds are settled among members of the book, got the unknown client {client!r}; the members of "
                     f"{shown(self.location)!r} are {', '.join(list(admitted)[:10])}: name another --ledger"
                 )
             if admitted and key is None and admitted[client] is not None:
-                raise InputError(
+                raise FederationError(
                     f"{client!r} signs its own reports in {shown(self.location)!r}, got figures without its signature; "
                     "settle them from a federation whose clients sign, or in a book that admitted it without a key"
                 )
             if admitted and admitted[client] != key:
-                raise InputError(
+                raise FederationError(
                     f"a client's reports are signed with the key it was admitted with, got another for {client!r} in "
                     f"{shown(self.location)!r}; name another --ledger"
                 )
 
 
-def _absent(record: RoundRecord, book: Book) -> tuple[str, ...]:
+def _absent(record: RoundRecord, book: Ledger) -> tuple[str, ...]:
     """Every member of the book that is neither in the round nor gone before it.
 
     Of a settled round the book has said so: who was admitted or withdrew since changes nothing of it.
@@ -186,7 +186,7 @@ def _absent(record: RoundRecord, book: Book) -> tuple[str, ...]:
     return tuple(client for client in state.members if client not in there and not _is_gone(client, number, state))
 
 
-def _is_gone(client: str, round_number: int, state: BookState) -> bool:
+def _is_gone(client: str, round_number: int, state: LedgerState) -> bool:
     return any(left.get(client, round_number) < round_number for left in (state.eliminated, state.withdrawn))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from commonweal.errors import InputError
+from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import hash_of, parse
 from commonweal.ledger.entries import BEFORE_THE_FIRST, StoredEntry, signed_message
 from commonweal.ledger.keys import is_signed_by_operator
@@ -37,7 +37,7 @@ def first_operator(document: Mapping[str, Any]) -> str:
     return str(body.get("operator", "")) if document.get("kind") == "opening" and isinstance(body, dict) else ""
 
 
-def _unsound(made: str, number: int, fault: str) -> InputError:
-    return InputError(
+def _unsound(made: str, number: int, fault: str) -> LedgerError:
+    return LedgerError(
         f"{made} is made from a sound book, got entry {number}, which {fault}; type commonweal ledger verify"
     )

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from commonweal.atomic_write import write_atomically
-from commonweal.errors import InputError
+from commonweal.errors import LedgerError
 from commonweal.ledger.keys import SigningKey, public_pem
 
 AskPassphrase = Callable[[Path], str | None]
@@ -96,18 +96,18 @@ class KeyDirectory:
             mode = stat.S_IMODE(path.stat().st_mode)
             content = path.read_bytes()
         except OSError as error:
-            raise InputError(
+            raise LedgerError(
                 f"this book is signed with the key {public[:16]}…, got {error.strerror} for {str(path)!r}; name the "
                 "directory that holds it with --keys"
             ) from None
         if os.name == "posix" and mode & 0o077:
-            raise InputError(
+            raise LedgerError(
                 f"a private key must be readable by its owner alone, got mode {mode:04o} of {str(path)!r}; type "
                 f"chmod 600 {str(path)!r}"
             )
         key = SigningKey(self._decrypted(path, content))
         if key.public != public:
-            raise InputError(
+            raise LedgerError(
                 f"the key file of {public[:16]}… must hold that key, got {key.public[:16]}… in {str(path)!r}; restore "
                 "it from your copy"
             )
@@ -126,7 +126,7 @@ class KeyDirectory:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise InputError(
+            raise LedgerError(
                 f"the key directory must be readable, got {error.strerror} for {str(self.path)!r}; name another with "
                 "--keys"
             ) from None
@@ -142,16 +142,16 @@ class KeyDirectory:
             key = None
         if not isinstance(key, Ed25519PrivateKey):
             if encrypted:
-                raise InputError(
+                raise LedgerError(
                     f"the private key is locked with a passphrase, got {'another' if secret else 'none'} for "
                     f"{str(path)!r}; set COMMONWEAL_KEY_PASSPHRASE"
                 )
-            raise InputError(
+            raise LedgerError(
                 f"a private key must be an Ed25519 key in a PEM file, got {str(path)!r}; restore it from your copy"
             )
         return key
 
-    def _unwritable(self, error: OSError) -> InputError:
-        return InputError(
+    def _unwritable(self, error: OSError) -> LedgerError:
+        return LedgerError(
             f"the key directory must be writable, got {error.strerror} for {str(self.path)!r}; name another with --keys"
         )

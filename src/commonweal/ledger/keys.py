@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError, LedgerError
 from commonweal.ledger.node_keys import PREFIX, is_signed_by_node, node_public_key, node_public_pem
 
 
@@ -84,8 +84,8 @@ def read_public_key(path: Path) -> str:
     content = _content(path)
     try:
         return _ed25519(content) or node_public_key(content)
-    except InputError:
-        raise InputError(
+    except CommonwealError:
+        raise LedgerError(
             "a public key must be an Ed25519 key in a PEM file, or a P-384 key in PEM or OpenSSH's form, got "
             f"{str(path)!r}; ask the member for the public half of the key that it signs with"
         ) from None
@@ -95,7 +95,7 @@ def read_operator_key(path: Path) -> str:
     """The operator's public key in a PEM file."""
     key = _ed25519(_content(path))
     if key is None:
-        raise InputError(
+        raise LedgerError(
             f"a public key must be an Ed25519 key in a PEM file, got {str(path)!r}; ask the operator for the file that "
             "`commonweal ledger init` named"
         )
@@ -106,7 +106,7 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError(
+        raise LedgerError(
             f"a public key must be readable, got {error.strerror} for {str(path)!r}; name the file that holds it"
         ) from None
 

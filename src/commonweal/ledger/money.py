@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from commonweal.errors import InputError
-from commonweal.statement import amount_text as amount_text
+from commonweal.errors import LedgerError
+from commonweal.records.statement import amount_text as amount_text
 
 LARGEST_AMOUNT = 10**15  # minor units in one posting
 
@@ -25,7 +25,7 @@ def settle_transfers(transfers: Mapping[str, float], worth: int, *, rounding: fl
     """
     exact, denominator = _exact(transfers, worth)
     if abs(sum(exact)) > Decimal(rounding) * worth * denominator + denominator // 1_000_000:
-        raise InputError(
+        raise LedgerError(
             f"the transfers of a round must sum to zero, got {sum(exact) / denominator / worth:.6g}; settle a decision "
             "as it was made"
         )
@@ -60,7 +60,7 @@ def parse_amount(text: str, minor_digits: int) -> int:
     found = _AMOUNT.fullmatch(text.strip())
     sign, whole, places = found.groups(default="") if found else ("", "", "")
     if not found or len(places) > minor_digits:
-        raise InputError(
+        raise LedgerError(
             f"an amount must be a number with at most {minor_digits} decimal places, got {text!r}; write it like "
             f"{amount_text(123_456, minor_digits)}"
         )
@@ -70,7 +70,7 @@ def parse_amount(text: str, minor_digits: int) -> int:
 def check_amount(amount: int, what: str) -> int:
     """Refuse what a book cannot hold."""
     if abs(amount) > LARGEST_AMOUNT:
-        raise InputError(
+        raise LedgerError(
             f"an amount in a book is at most 10^15 minor units, got {amount} for {what}; state a smaller worth of "
             "utility, or a smaller amount"
         )

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError, LedgerError
 
 PREFIX = "p384:"
 ORDER = int(  # of the curve's group
@@ -48,14 +48,14 @@ class NodeKey:
         try:
             key = load(content, None)
         except TypeError:
-            raise InputError(
+            raise LedgerError(
                 f"a node's private key must be there without a passphrase, got the locked {str(path)!r}; make a copy "
                 "that the node alone can read, with ssh-keygen -p"
             ) from None
         except _UNREADABLE:
             key = None
         if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP384R1):
-            raise InputError(
+            raise LedgerError(
                 "a node's private key must be an ECDSA key on the curve P-384 in an OpenSSH or PEM file, got "
                 f"{_what(key)} in {str(path)!r}; make one with ssh-keygen -t ecdsa -b 384"
             )
@@ -83,7 +83,7 @@ class NodeKey:
         _write_new(path, private, mode=0o600)
         try:
             _write_new(public_path, public + b"\n", mode=0o644)
-        except InputError:
+        except CommonwealError:
             path.unlink()
             raise
 
@@ -99,7 +99,7 @@ def node_public_key(content: bytes) -> str:
     except _UNREADABLE:
         key = None
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
-        raise InputError(
+        raise LedgerError(
             "a node's public key must be an ECDSA key on the curve P-384 in OpenSSH's form or in PEM, got "
             f"{_what(key)}; take the .pub file that ssh-keygen -t ecdsa -b 384 makes"
         )
@@ -111,8 +111,8 @@ def read_node_public_key(path: Path) -> str:
     content = _content(path, "a node's public key")
     try:
         return node_public_key(content)
-    except InputError as error:
-        raise InputError(f"{error} ({str(path)!r})") from None
+    except CommonwealError as error:
+        raise LedgerError(f"{error} ({str(path)!r})") from None
 
 
 def node_public_pem(public: str) -> bytes:
@@ -152,7 +152,7 @@ def _content(path: Path, what: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError(f"{what} must be readable, got {error.strerror} for {str(path)!r}; name its file") from None
+        raise LedgerError(f"{what} must be readable, got {error.strerror} for {str(path)!r}; name its file") from None
 
 
 def _write_new(path: Path, content: bytes, *, mode: int) -> None:
@@ -165,7 +165,7 @@ def _write_new(path: Path, content: bytes, *, mode: int) -> None:
             path.unlink()  # half a key is none
             raise
     except OSError as error:
-        raise InputError(
+        raise LedgerError(
             f"a node's key is written into a new file, got {error.strerror} for {str(path)!r}; name another"
         ) from None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from commonweal.errors import InputError
+from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, number
 from commonweal.ledger.entries import POTENTIAL, Draft, Posting, accrued_account, client_account
 from commonweal.ledger.money import check_amount, settle_payoffs, settle_transfers
@@ -138,7 +138,7 @@ def check_shares(decision: Decision, round_number: int, terms: Terms) -> None:
     if (accepted is None and not (smallest >= -1e-12 and largest <= 1 + 1e-12)) or (accepted or largest) < largest:
         client = max(decision.shares, key=lambda name: abs(decision.shares[name]))
         limit = "from 0 to 1" if accepted is None else f"up to {accepted:g} in size"
-        raise InputError(
+        raise LedgerError(
             f"a book accepts shares {limit}, got {decision.shares[client]:.6g} for client {client!r} in round "
             f"{round_number}; use the contribution rule clip, or open a book with a --largest-share"
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from commonweal.errors import InputError
+from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, canonical, hash_of, parse
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 
@@ -43,14 +43,14 @@ def read_signed(path: Path, formats: tuple[str, ...]) -> SignedDocument:
     try:
         whole = parse(path.read_bytes().decode())
     except OSError as error:
-        raise InputError(
+        raise LedgerError(
             f"a signed file must be readable, got {error.strerror} for {str(path)!r}; name another file"
         ) from None
     except UnicodeDecodeError:
         whole = None
     document = whole.get("document") if whole is not None else None
     if whole is None or not isinstance(document, dict) or document.get("format") not in formats:
-        raise InputError(
+        raise LedgerError(
             f"a signed file must be of the format {' or '.join(formats)}, got {str(path)!r}; name the file as the "
             "operator gave it to you"
         )

@@ -20,7 +20,7 @@ class Realised:
 
 
 @dataclass(slots=True)
-class BookState:
+class LedgerState:
     """The fold of a book's entries in order."""
 
     number: int = 0  # of the last entry

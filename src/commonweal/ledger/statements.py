@@ -7,24 +7,24 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from commonweal.errors import InputError
-from commonweal.ledger.book import Book
+from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.documents import documents
 from commonweal.ledger.entries import accrued_account, client_account, postings_of
 from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.signed_file import SignedDocument, read_signed, signed_content
-from commonweal.ledger.state import BookState
+from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 from commonweal.ledger.succession import key_rotations, keys_since
 from commonweal.ledger.terms import MOST_MINOR_DIGITS
 from commonweal.ledger.witness import STATEMENT_FORMAT
-from commonweal.statement import Statement, StatementLine
+from commonweal.records.statement import Statement, StatementLine
 
 
 def make_statement(store: Store, client: str, *, at: str, last: int | None = None) -> Statement:
     """The client's account up to the book's last entry, or that of the number `last`."""
-    state, lines = BookState(), list[StatementLine]()
+    state, lines = LedgerState(), list[StatementLine]()
     for document, entry in documents(store, "a statement"):
         if last is not None and entry.number > last:
             break
@@ -33,7 +33,7 @@ def make_statement(store: Store, client: str, *, at: str, last: int | None = Non
         if line is not None:
             lines.append(line)
     if client not in state.members:
-        raise InputError(
+        raise LedgerError(
             f"a statement is of a member, got the unknown client {client!r}; the members are "
             f"{', '.join(list(state.members)[:20]) or 'none yet'}"
         )
@@ -75,7 +75,7 @@ def statement_document(statement: Statement, store: Store) -> Document:
 def signed_statement(store: Store, client: str, keys: KeyDirectory, *, at: str) -> bytes:
     """The content of a statement's file, signed with the key that signs the book now."""
     document = statement_document(make_statement(store, client, at=at), store)
-    return signed_content(document, keys.key_of(Book(store, None).state.operator))
+    return signed_content(document, keys.key_of(Ledger(store, None).state.operator))
 
 
 def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
@@ -97,7 +97,7 @@ def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
         )
         _check_kinds(statement, given["key_rotations"])
     except (KeyError, TypeError, ValueError):
-        raise InputError(
+        raise LedgerError(
             f"a statement must be whole, got {str(path)!r} with something missing; name the file as the operator gave "
             "it to you"
         ) from None
@@ -142,7 +142,7 @@ def doubts(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
 
 
 def _line(
-    document: Mapping[str, Any], client: str, state: BookState, before: Sequence[StatementLine]
+    document: Mapping[str, Any], client: str, state: LedgerState, before: Sequence[StatementLine]
 ) -> StatementLine | None:
     amounts = {posting.account: posting.amount for posting in postings_of(document)}
     amount = amounts.get(client_account(client), 0)

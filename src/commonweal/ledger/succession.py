@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from commonweal.ledger.book import rotation_message
 from commonweal.ledger.canonical import Document, hash_of, parse
 from commonweal.ledger.documents import documents
 from commonweal.ledger.entries import signed_message
 from commonweal.ledger.keys import is_signed_by_operator
+from commonweal.ledger.ledger import rotation_message
 from commonweal.ledger.store import Store
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from commonweal.errors import InputError
+from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.money import LARGEST_AMOUNT
 
@@ -28,27 +28,27 @@ class Terms:
 
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > 100 or not self.name.isprintable():
-            raise InputError(f"a book needs a name of 1 to 100 letters, got {self.name!r}; give e.g. five-banks")
+            raise LedgerError(f"a book needs a name of 1 to 100 letters, got {self.name!r}; give e.g. five-banks")
         if not re.fullmatch(r"[A-Z]{3}", self.currency):
-            raise InputError(
+            raise LedgerError(
                 f"a currency must be a code of three capital letters, got {self.currency!r}; write e.g. EUR, or XTS "
                 "for tests"
             )
         if not 0 <= self.minor_digits <= MOST_MINOR_DIGITS:
-            raise InputError(
+            raise LedgerError(
                 f"a currency has 0 to {MOST_MINOR_DIGITS} decimal places, got {self.minor_digits}; most have 2"
             )
         if not 1 <= self.worth <= LARGEST_AMOUNT:
-            raise InputError(
+            raise LedgerError(
                 "the worth of one unit of utility must be from 1 to 10^15 minor units, got "
                 f"{self.worth}; give it in the currency, e.g. 1000.00"
             )
         if self.settlement not in get_args(SettlementKind):
-            raise InputError(
+            raise LedgerError(
                 f"a round is settled by transfers or accruals, got {self.settlement!r}; name one of the two"
             )
         if self.largest_share is not None and not 1 <= self.largest_share < math.inf:
-            raise InputError(
+            raise LedgerError(
                 f"the largest share that a book may accept must be a number >= 1, got {self.largest_share:g}; leave it "
                 "out to accept shares from 0 to 1 alone"
             )

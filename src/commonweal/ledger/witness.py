@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from commonweal.errors import InputError
+from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.signed_file import SignedDocument, read_signed
-from commonweal.ledger.state import BookState
+from commonweal.ledger.state import LedgerState
 
 HEAD_FORMAT = "commonweal.head/1"
-STATEMENT_FORMAT = "commonweal.statement/1"
+STATEMENT_FORMAT = "commonweal.records.statement/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Witness:
         return rotations if isinstance(rotations, list) else []
 
 
-def head_document(state: BookState, at: str, key_rotations: Sequence[Document] = ()) -> Document:
+def head_document(state: LedgerState, at: str, key_rotations: Sequence[Document] = ()) -> Document:
     """The head of a book, to be signed and given away."""
     assert state.terms is not None, "a book starts with its terms"
     return {
@@ -59,7 +59,7 @@ def read_witness(path: Path) -> Witness:
             signed=signed,
         )
     except (KeyError, TypeError, ValueError):
-        raise InputError(
+        raise LedgerError(
             f"a statement or a head names the book's last entry, got {str(path)!r} without it; name the file as the "
             "operator gave it to you"
         ) from None

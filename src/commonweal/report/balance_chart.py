@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from commonweal.records.statement import Statement
 from commonweal.report.markup import text
 from commonweal.report.money_text import money
 from commonweal.report.palette import GRID, MUTED, ZERO, client_styles
 from commonweal.report.panels import NARROW, TEXT_SIZE, WIDE
-from commonweal.statement import Statement
 
 _HEIGHT, _TOP, _BOTTOM, _RIGHT = 180.0, 8.0, 26.0, 8.0
 _DIGIT_WIDTH = 0.62 * TEXT_SIZE

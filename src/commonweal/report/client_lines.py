@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from commonweal.records import Chronicle, Estimate
+from commonweal.records import Estimate, RunReport
 from commonweal.report.palette import GRID, MUTED, PAPER, ZERO, LineStyle, client_styles
 from commonweal.report.panels import TEXT_SIZE, WIDE, new_figure, quiet, round_axis
 from commonweal.report.shown_names import shortened
@@ -30,7 +30,7 @@ class _Line:
 
 
 def lines_by_client(
-    chronicle: Chronicle,
+    chronicle: RunReport,
     points: Mapping[str, Mapping[int, Estimate]],  # by client and round
     *,
     width: float,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from commonweal.records import Chronicle, ChronicleRound, ClientRound, Estimate, MuRange
+from commonweal.records import ClientRound, Estimate, MuRange, RoundReport, RunReport
 from commonweal.report.markup import amount_markup, definitions, estimate_markup, name_markup, row, table, term, text
 from commonweal.report.number_text import counted, decimals_for, number, percent, with_error
 from commonweal.report.palette import client_styles
@@ -13,24 +13,24 @@ from commonweal.report.palette import client_styles
 _HEADINGS = ("round", "accuracy", "utility", "cost", "profit", "contribution", "share", "payoff", "transfer")
 
 
-def anchor(chronicle: Chronicle, client: str) -> str:
+def anchor(chronicle: RunReport, client: str) -> str:
     """By number: a name may hold anything."""
     return f"client-{chronicle.clients.index(client) + 1}"
 
 
-def fate(chronicle: Chronicle, client: str) -> str:
+def fate(chronicle: RunReport, client: str) -> str:
     if client in chronicle.withdrawn_after:
         return f"withdrew after round {chronicle.withdrawn_after[client]}"
     left = chronicle.eliminated_after[client]
     return "stayed to the end" if left is None else f"left after round {left}"
 
 
-def client_link(chronicle: Chronicle, client: str) -> str:
+def client_link(chronicle: RunReport, client: str) -> str:
     """A link to the client's section, with its colour."""
     return f'<a href="#{anchor(chronicle, client)}">{_swatch(chronicle, client)}{name_markup(client)}</a>'
 
 
-def client_section(chronicle: Chronicle, client: str) -> str:
+def client_section(chronicle: RunReport, client: str) -> str:
     """Everything about one client, folded until asked for."""
     return f"""<details class="client" id="{anchor(chronicle, client)}">
 <summary><h3>{_swatch(chronicle, client)}{name_markup(client)}</h3>
@@ -58,16 +58,16 @@ def in_words(ranges: Sequence[MuRange] | None, *, grace: bool = False) -> str:
     return " or ".join(map(str, ranges)) or "never"
 
 
-def _swatch(chronicle: Chronicle, client: str) -> str:
+def _swatch(chronicle: RunReport, client: str) -> str:
     colour = client_styles(chronicle.clients)[client].colour
     return f'<span class="swatch" style="background: var(--ink-{colour[1:]})"></span>'
 
 
-def _took_part(chronicle: Chronicle, client: str) -> list[tuple[ChronicleRound, ClientRound]]:
+def _took_part(chronicle: RunReport, client: str) -> list[tuple[RoundReport, ClientRound]]:
     return [(held, held.clients[client]) for held in chronicle.rounds if client in held.clients]
 
 
-def _why(chronicle: Chronicle, client: str) -> str:
+def _why(chronicle: RunReport, client: str) -> str:
     """The sentence of its last round; for who was let go, also the μ that would have kept it."""
     rounds = _took_part(chronicle, client)
     if not rounds:
@@ -82,7 +82,7 @@ def _why(chronicle: Chronicle, client: str) -> str:
     )
 
 
-def _money(chronicle: Chronicle, client: str) -> str:
+def _money(chronicle: RunReport, client: str) -> str:
     transfers = [held.record.decision.transfers.get(client, 0.0) for held in chronicle.rounds]
     received = math.fsum(amount for amount in transfers if amount > 0)
     paid = -math.fsum(amount for amount in transfers if amount < 0)
@@ -102,7 +102,7 @@ def _money(chronicle: Chronicle, client: str) -> str:
     )
 
 
-def _rounds(chronicle: Chronicle, client: str) -> str:
+def _rounds(chronicle: RunReport, client: str) -> str:
     rounds = _took_part(chronicle, client)
 
     def decimals(values: Sequence[Estimate | float | None]) -> int | None:
@@ -148,7 +148,7 @@ def _accuracy(accuracy: Estimate) -> str:
     return f"{percent(accuracy.value)}{error}"
 
 
-def _reasons(chronicle: Chronicle, client: str) -> str:
+def _reasons(chronicle: RunReport, client: str) -> str:
     items = "".join(
         f"<li><span>Round {held.number}</span> {text(each.sentence)}</li>"
         for held, each in _took_part(chronicle, client)
@@ -156,7 +156,7 @@ def _reasons(chronicle: Chronicle, client: str) -> str:
     return f'<details class="more"><summary>The reason in each round</summary><ul class="log">{items}</ul></details>'
 
 
-def _events(chronicle: Chronicle, client: str) -> str:
+def _events(chronicle: RunReport, client: str) -> str:
     items = "".join(
         f"<li><span>Round {held.number}</span> {text(event.text)}</li>"
         for held in chronicle.rounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from commonweal.records import Chronicle, ChronicleRound
+from commonweal.records import RoundReport, RunReport
 from commonweal.report import decision_map
 from commonweal.report.panels import NARROW, TEXT_SIZE, blank_figure, new_figure
 from commonweal.report.shown_names import shortened
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAPS_SHOWN = 15
 
 
-def telling_rounds(chronicle: Chronicle) -> list[ChronicleRound]:
+def telling_rounds(chronicle: RunReport) -> list[RoundReport]:
     """The rounds whose map shows something: at some μ somebody would have left."""
     return [
         held
@@ -26,7 +26,7 @@ def telling_rounds(chronicle: Chronicle) -> list[ChronicleRound]:
     ]
 
 
-def decision_maps(chronicle: Chronicle, width: float) -> Figure:
+def decision_maps(chronicle: RunReport, width: float) -> Figure:
     """A panel a telling round; of more than fifteen those with eliminations first, then the earliest."""
     by_weight = sorted(telling_rounds(chronicle), key=lambda held: (not held.record.decision.eliminated, held.number))
     shown = sorted(by_weight[:MAPS_SHOWN], key=lambda held: held.number)
@@ -45,18 +45,18 @@ def decision_maps(chronicle: Chronicle, width: float) -> Figure:
     return figure
 
 
-def decision_map_of(held: ChronicleRound) -> Figure:
+def decision_map_of(held: RoundReport) -> Figure:
     """One round's map, as wide as a phone."""
     figure = new_figure(NARROW, _map_height(held))
     _map_panel(figure.subplots(), held)
     return figure
 
 
-def _map_height(held: ChronicleRound) -> float:
+def _map_height(held: RoundReport) -> float:
     return 19.0 * min(len(held.clients), decision_map.CLIENTS_SHOWN) + 82
 
 
-def _map_panel(axes: Axes, held: ChronicleRound) -> None:
+def _map_panel(axes: Axes, held: RoundReport) -> None:
     assert held.decision_map is not None
     gone = held.record.decision.eliminated
     leaving = f"{shortened(gone[0], 14)} leaves" if len(gone) == 1 else f"{len(gone)} clients leave"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from commonweal.records import Chronicle, Estimate
+from commonweal.records import Estimate, RunReport
 from commonweal.report.client_lines import lines_by_client
 from commonweal.report.decision_map_figures import decision_maps
 from commonweal.report.palette import GRID, INK, MUTED, PAPER, STAYS, ZERO, client_styles
@@ -27,10 +27,10 @@ class Picture:
     draw: Callable[[float], Figure]  # from a width in points
 
 
-def pictures(chronicle: Chronicle) -> tuple[Picture, ...]:
+def pictures(chronicle: RunReport) -> tuple[Picture, ...]:
     """All that goes to the figures folder."""
 
-    def picture(name: str, title: str, draw: Callable[[Chronicle, float], Figure]) -> Picture:
+    def picture(name: str, title: str, draw: Callable[[RunReport, float], Figure]) -> Picture:
         return Picture(name=name, title=title, draw=lambda width: draw(chronicle, width))
 
     return (
@@ -44,7 +44,7 @@ def pictures(chronicle: Chronicle) -> tuple[Picture, ...]:
     )
 
 
-def durations(chronicle: Chronicle, width: float) -> Figure:
+def durations(chronicle: RunReport, width: float) -> Figure:
     """A bar a client: full if it stayed to the end, pale and crossed if it was eliminated."""
     styles = client_styles(chronicle.clients)
     figure = new_figure(width, 21.0 * len(chronicle.clients) + 34)
@@ -72,7 +72,7 @@ def durations(chronicle: Chronicle, width: float) -> Figure:
     return figure
 
 
-def accuracy(chronicle: Chronicle, width: float) -> Figure:
+def accuracy(chronicle: RunReport, width: float) -> Figure:
     points = {
         client: {held.number: held.clients[client].accuracy for held in chronicle.rounds if client in held.clients}
         for client in chronicle.clients
@@ -80,7 +80,7 @@ def accuracy(chronicle: Chronicle, width: float) -> Figure:
     return lines_by_client(chronicle, points, width=width, value_text=percent_text)
 
 
-def tsw(chronicle: Chronicle, width: float) -> Figure:
+def tsw(chronicle: RunReport, width: float) -> Figure:
     figure = _total(chronicle, chronicle.tsw, width)
     axes = figure.axes[0]
     axes.set_ylim(min(axes.get_ylim()[0], 0.0), max(axes.get_ylim()[1], 0.0))
@@ -89,7 +89,7 @@ def tsw(chronicle: Chronicle, width: float) -> Figure:
     return figure
 
 
-def tsfi(chronicle: Chronicle, width: float) -> Figure:
+def tsfi(chronicle: RunReport, width: float) -> Figure:
     figure = _total(chronicle, chronicle.tsfi, width)
     axes = figure.axes[0]
     low = min(axes.get_ylim()[0], 0.0)
@@ -97,7 +97,7 @@ def tsfi(chronicle: Chronicle, width: float) -> Figure:
     return figure
 
 
-def _total(chronicle: Chronicle, totals: Sequence[Estimate], width: float) -> Figure:
+def _total(chronicle: RunReport, totals: Sequence[Estimate], width: float) -> Figure:
     """One figure of the whole federation, ± one standard error."""
     figure = new_figure(width, 210.0)
     axes = figure.subplots()

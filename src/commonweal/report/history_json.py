@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from commonweal.atomic_write import write_atomically
-from commonweal.records import Chronicle, ChronicleRound, ClientRound, DecisionMap, Estimate, MuRange, Rules
+from commonweal.records import ClientRound, DecisionMap, Estimate, MuRange, RoundReport, Rules, RunReport
 
 SCHEMA = "commonweal.history/1"
 
 
-def write_history(chronicle: Chronicle, path: Path) -> None:
+def write_history(chronicle: RunReport, path: Path) -> None:
     """Write history.json; the same chronicle gives the same bytes."""
     text = json.dumps(to_document(chronicle), indent=1, ensure_ascii=False, allow_nan=False)
     write_atomically(path, f"{text}\n".encode(), what="the history")
 
 
-def to_document(chronicle: Chronicle) -> dict[str, Any]:
+def to_document(chronicle: RunReport) -> dict[str, Any]:
     """The chronicle in the types of JSON; infinity is the string "inf"."""
     return {
         "schema": SCHEMA,
@@ -64,7 +64,7 @@ def _rules(rules: Rules) -> dict[str, Any]:
     }
 
 
-def _round(held: ChronicleRound) -> dict[str, Any]:
+def _round(held: RoundReport) -> dict[str, Any]:
     decision, drawn = held.record.decision, held.decision_map
     below = decision.irrational
     return {
@@ -99,7 +99,7 @@ def _round(held: ChronicleRound) -> dict[str, Any]:
     }
 
 
-def _client(held: ChronicleRound, client: str, figures: ClientRound) -> dict[str, Any]:
+def _client(held: RoundReport, client: str, figures: ClientRound) -> dict[str, Any]:
     decision = held.record.decision
     return {
         "client": client,

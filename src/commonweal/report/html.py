@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from commonweal.atomic_write import write_atomically
-from commonweal.records import Chronicle
+from commonweal.records import RunReport
 from commonweal.report import overview
 from commonweal.report.client_section import client_link, client_section, fate
 from commonweal.report.markup import definitions, text
@@ -14,12 +14,12 @@ from commonweal.report.shell import page_from
 from commonweal.report.terms import TERMS
 
 
-def write_report(chronicle: Chronicle, path: Path) -> None:
+def write_report(chronicle: RunReport, path: Path) -> None:
     """Write report.html; the same chronicle gives the same bytes."""
     write_atomically(path, to_page(chronicle).encode(), what="the report")
 
 
-def to_page(chronicle: Chronicle) -> str:
+def to_page(chronicle: RunReport) -> str:
     """The whole page. Values put into the template are markup; what they hold of a user's has been escaped."""
     return page_from(
         "page.html",

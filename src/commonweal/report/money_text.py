@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from commonweal.statement import Statement
+from commonweal.records.statement import Statement
 
 _THIN_SPACE = "\u202f"  # that does not break
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from commonweal.records import Chronicle, ChronicleRound
+from commonweal.records import RoundReport, RunReport
 from commonweal.report import figures
 from commonweal.report.client_section import client_link, fate
 from commonweal.report.decision_map_figures import MAPS_SHOWN, decision_map_of, telling_rounds
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WARNINGS_SHOWN = 3
 
 
-def warnings_box(chronicle: Chronicle) -> str:
+def warnings_box(chronicle: RunReport) -> str:
     """All warnings; beyond the first three on request."""
     if not chronicle.warnings:
         return ""
@@ -32,7 +32,7 @@ def warnings_box(chronicle: Chronicle) -> str:
     return f'<section class="warnings"><h2>Please note</h2><ul>{first}</ul>{more if rest else ""}</section>'
 
 
-def key_numbers(chronicle: Chronicle) -> str:
+def key_numbers(chronicle: RunReport) -> str:
     """What a reader asks first."""
     stayed = len(chronicle.clients) - len(chronicle.departed_after)
     moved = math.fsum(amount for *_, amount in chronicle.payments)
@@ -57,14 +57,14 @@ def _split(figure: str, note: str) -> tuple[str, str]:
     return value, f"± {error} · {note}" if error else note
 
 
-def figure(chronicle: Chronicle, name: str) -> str:
+def figure(chronicle: RunReport, name: str) -> str:
     """A figure in two drawings, for wide and for narrow pages; the style sheet shows one of them."""
     picture = next(each for each in figures.pictures(chronicle) if each.name == name)
     drawings = in_both_widths(picture.draw, name=name, title=picture.title)
     return f'<figure id="figure-{name}">{drawings}</figure>'
 
 
-def tile(chronicle: Chronicle, name: str) -> str:
+def tile(chronicle: RunReport, name: str) -> str:
     """A figure that needs no more width than a phone has."""
     picture = next(each for each in figures.pictures(chronicle) if each.name == name)
     drawing = inline_svg(_at(picture, NARROW), name=name, title=picture.title, css_class="figure")
@@ -75,7 +75,7 @@ def _at(picture: figures.Picture, width: float) -> Callable[[], Figure]:
     return lambda: picture.draw(width)
 
 
-def payments_table(chronicle: Chronicle) -> str:
+def payments_table(chronicle: RunReport) -> str:
     """Payers by receivers, with sums; the deeper the colour, the more was paid."""
     totals = payment_totals(chronicle)
     if not totals:
@@ -108,7 +108,7 @@ def payments_table(chronicle: Chronicle) -> str:
     return table(label="Who paid whom", headings=headings, rows=rows, css_class="figures payments")
 
 
-def balances_table(chronicle: Chronicle) -> str:
+def balances_table(chronicle: RunReport) -> str:
     """What each client has in the end."""
     decimals = decimals_for(
         total.value for totals in (chronicle.total_transfers, chronicle.total_payoffs) for total in totals.values()
@@ -128,7 +128,7 @@ def balances_table(chronicle: Chronicle) -> str:
     return table(label="Totals by client", headings=headings, rows=rows, css_class="figures totals")
 
 
-def decision_maps(chronicle: Chronicle) -> str:
+def decision_maps(chronicle: RunReport) -> str:
     """The map of each round in which somebody could have left; beyond the fifteenth on request."""
     rounds = telling_rounds(chronicle)
     in_grace = [held.number for held in chronicle.rounds if held.record.decision.grace]
@@ -166,7 +166,7 @@ def _numbered(rounds: Sequence[int]) -> str:
     return f"Round{'s' if len(rounds) > 1 else ''} {', '.join(spans)}"
 
 
-def _map(held: ChronicleRound) -> str:
+def _map(held: RoundReport) -> str:
     drawing = inline_svg(
         lambda: decision_map_of(held),
         name=f"map-{held.number}",
@@ -176,7 +176,7 @@ def _map(held: ChronicleRound) -> str:
     return f"<figure>{drawing}</figure>"
 
 
-def rounds_table(chronicle: Chronicle) -> str:
+def rounds_table(chronicle: RunReport) -> str:
     """One line a round."""
     money = decimals_for([*(held.budget.value for held in chronicle.rounds), *(t.value for t in chronicle.tsw)])
     rows = []
@@ -203,7 +203,7 @@ def _names(clients: tuple[str, ...]) -> str:
     return ", ".join(map(name_markup, clients)) or f'<span class="quiet">{MISSING}</span>'
 
 
-def events_list(chronicle: Chronicle) -> str:
+def events_list(chronicle: RunReport) -> str:
     items = "".join(
         f"<li><span>Round {held.number}</span> {text(event.text)}</li>"
         for held in chronicle.rounds
@@ -212,7 +212,7 @@ def events_list(chronicle: Chronicle) -> str:
     return f'<h3>Events</h3><ul class="log">{items}</ul>' if items else ""
 
 
-def settings_list(chronicle: Chronicle) -> str:
+def settings_list(chronicle: RunReport) -> str:
     rules = chronicle.rules
     cap = "none" if rules.liability_cap is None else number(rules.liability_cap)
     return definitions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from commonweal.records import Chronicle, Estimate
+from commonweal.records import Estimate, RunReport
 from commonweal.report.client_lines import lines_by_client
 from commonweal.report.number_text import number
 from commonweal.report.palette import INK, MUTED, STAYS
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _AMOUNTS_SHOWN = 8  # a matrix with more clients a side has no room for figures
 
 
-def transfers(chronicle: Chronicle, width: float) -> Figure:
+def transfers(chronicle: RunReport, width: float) -> Figure:
     """Sums of transfers so far; their errors are not independent from round to round, so no band is drawn."""
     points: dict[str, dict[int, Estimate]] = {client: {} for client in chronicle.clients}
     for client in chronicle.clients:
@@ -30,7 +30,7 @@ def transfers(chronicle: Chronicle, width: float) -> Figure:
     return lines_by_client(chronicle, points, width=width, value_text=amount_text)
 
 
-def payments(chronicle: Chronicle, width: float) -> Figure:
+def payments(chronicle: RunReport, width: float) -> Figure:
     """Payers by receivers; the deeper the colour, the more was paid."""
     totals = payment_totals(chronicle)
     payers = [c for c in chronicle.clients if any(payer == c for payer, _ in totals)]
@@ -58,7 +58,7 @@ def payments(chronicle: Chronicle, width: float) -> Figure:
     return figure
 
 
-def payment_totals(chronicle: Chronicle) -> dict[tuple[str, str], float]:
+def payment_totals(chronicle: RunReport) -> dict[tuple[str, str], float]:
     """By payer and receiver, over all rounds."""
     amounts: dict[tuple[str, str], list[float]] = {}
     for _, payer, receiver, amount in chronicle.payments:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from commonweal.statement import Statement, csv_text
+from commonweal.records.statement import Statement, csv_text
 
 _HEADINGS = (
     "entry", "at", "client", "text", "profit", "contribution", "share", "payoff", "transfer",

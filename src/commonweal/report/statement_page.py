@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from commonweal.records.statement import Statement
 from commonweal.report.balance_chart import balance_chart
 from commonweal.report.markup import amount_markup, definitions, row, table, term, text
 from commonweal.report.money_text import money
 from commonweal.report.number_text import decimals_for
 from commonweal.report.shell import page_from
-from commonweal.statement import Statement
 
 _FIGURES = ("profit", "contribution", "share", "payoff", "transfer")
 _SETTLEMENTS = {

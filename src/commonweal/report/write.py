@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
-from commonweal.records import Chronicle
+from commonweal.records import RunReport
 from commonweal.report.drawing import rendered
 from commonweal.report.figures import Picture, pictures
 from commonweal.report.history_json import write_history
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TITLE_HEIGHT = 24.0  # points
 
 
-def write_all(chronicle: Chronicle, directory: Path) -> list[Path]:
+def write_all(chronicle: RunReport, directory: Path) -> list[Path]:
     """Write history.json, report.html and figures/*.png, *.svg into an existing folder; returns what was written."""
     if not directory.is_dir():
         raise InputError(f"the report's folder must exist, got {str(directory)!r}; create it first")
@@ -32,7 +32,7 @@ def write_all(chronicle: Chronicle, directory: Path) -> list[Path]:
     return [history, report, *write_figures(chronicle, directory / "figures")]
 
 
-def write_figures(chronicle: Chronicle, directory: Path) -> list[Path]:
+def write_figures(chronicle: RunReport, directory: Path) -> list[Path]:
     """Write each figure of a chronicle as PNG and SVG; the folder is made."""
     return write_images(rendered_pictures(pictures(chronicle)), directory)
 

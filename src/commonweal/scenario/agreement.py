@@ -15,7 +15,7 @@ from commonweal.scenario.keys import (
     fewest_evaluations,
 )
 from commonweal.scenario.spec import LearningSpec, MechanismSpec
-from commonweal.scenario.tables import Table
+from commonweal.scenario.toml_table import Table
 
 Values = Mapping[str, Any]
 _DEFAULT_MEASURE = MechanismSpec.__dataclass_fields__["measure"].default

@@ -12,7 +12,7 @@ from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import CLIENT_KEYS, DEFECT_KIND, DEFECTS, SCENARIO_KEYS, TABLE_KEYS
 from commonweal.scenario.lines import KeyPath
 from commonweal.scenario.spec import ClientSpec, DataSpec, Defect, LearningSpec, MechanismSpec, Scenario
-from commonweal.scenario.tables import Table, present
+from commonweal.scenario.toml_table import Table, present
 
 NEEDED_OF_SCENARIO = ("name", "rounds")
 NEEDED_OF_MECHANISM = ("mu",)
@@ -21,7 +21,7 @@ DEFAULT_SEED = 1
 
 
 def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
-    """The scenario, or an `InputError` with all faults."""
+    """The scenario, or an `ScenarioError` with all faults."""
     root = Table(given=present(document), path=(), title="a scenario", faults=faults)
     top = root.read(SCENARIO_KEYS, needed=NEEDED_OF_SCENARIO, tables=(*TABLE_KEYS, "clients"))
     tables = {name: subtable(root, name) for name in TABLE_KEYS}

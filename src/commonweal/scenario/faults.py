@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from commonweal.errors import InputError
+from commonweal.errors import ScenarioError
 from commonweal.scenario.lines import KeyPath, Place
 
 _FAULTS_SHOWN = 10
@@ -33,12 +33,12 @@ class Faults:
     def raise_if_any(self) -> None:
         sentences = [sentence for _, sentence in sorted(self._found, key=lambda found: found[0])]
         if len(sentences) == 1:
-            raise InputError(sentences[0])
+            raise ScenarioError(sentences[0])
         if sentences:
             more = len(sentences) - _FAULTS_SHOWN
             tail = [f"... and {more} more"] if more > 0 else []
             headline = f"{self.origin} has {len(sentences)} faults:"
-            raise InputError("\n  ".join([headline, *sentences[:_FAULTS_SHOWN], *tail]))
+            raise ScenarioError("\n  ".join([headline, *sentences[:_FAULTS_SHOWN], *tail]))
 
 
 def shown(value: object) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from commonweal.errors import InputError
+from commonweal.errors import ScenarioError
 from commonweal.scenario.faults import shown
 
 SMALLEST_MU, LARGEST_MU = 1e-50, 1e50  # beyond these the decision's arithmetic ends
@@ -37,7 +37,7 @@ class Kind:
         try:
             return self.read(value)
         except (ValueError, OverflowError):
-            raise InputError(f"{what} must be {self.rule}, got {shown(value)}; {self.way_out}") from None
+            raise ScenarioError(f"{what} must be {self.rule}, got {shown(value)}; {self.way_out}") from None
 
 
 def number(rule: str, example: str, allowed: Callable[[float], bool], *, hint: str = "") -> Kind:

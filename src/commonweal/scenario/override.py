@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import replace
 
-from commonweal.errors import InputError
+from commonweal.errors import ScenarioError
 from commonweal.scenario.keys import MECHANISM_KEYS, SCENARIO_KEYS
 from commonweal.scenario.spec import Scenario
 
@@ -47,4 +47,4 @@ def _typed_number(mu: float | str) -> float:
             raise ValueError
         return number
     except ValueError:
-        raise InputError(f"--mu must be a number, got {mu!r}; write it like 0.05, or inf") from None
+        raise ScenarioError(f"--mu must be a number, got {mu!r}; write it like 0.05, or inf") from None

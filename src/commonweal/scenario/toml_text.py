@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from commonweal.errors import InputError
+from commonweal.errors import ScenarioError
 from commonweal.scenario.faults import Faults
 from commonweal.scenario.lines import Place, key_places
 
@@ -29,7 +29,7 @@ def read_tables(path: Path, what: str, start: str) -> tuple[dict[str, Any], Faul
 def parse_tables(text: str, origin: str, what: str, start: str) -> tuple[dict[str, Any], Faults]:
     """The same from the text of a file; `origin` is the file's name, for messages."""
     if not text.strip():
-        raise InputError(f"the file must hold {what}, got an empty one ({origin}); {start}")
+        raise ScenarioError(f"the file must hold {what}, got an empty one ({origin}); {start}")
     document, places = _parsed(text.removeprefix(_BYTE_ORDER_MARK), origin, what)
     return document, Faults(origin, places)
 
@@ -39,14 +39,14 @@ def _text(path: Path, what: str, start: str) -> str:
         with path.open("rb") as file:
             content = file.read(SIZE_LIMIT + 1)
     except IsADirectoryError:
-        raise InputError(f"{what} must be a file, got the folder {path}; name a TOML file in it") from None
+        raise ScenarioError(f"{what} must be a file, got the folder {path}; name a TOML file in it") from None
     except FileNotFoundError:
-        raise InputError(f"{what} must be a file that exists, got no {path}; check the path, or {start}") from None
+        raise ScenarioError(f"{what} must be a file that exists, got no {path}; check the path, or {start}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{what} must be a readable file, got {reason} for {path}; check the path") from None
+        raise ScenarioError(f"{what} must be a readable file, got {reason} for {path}; check the path") from None
     if len(content) > SIZE_LIMIT:
-        raise InputError(
+        raise ScenarioError(
             f"{what} must be at most {SIZE_LIMIT} bytes long, got more ({path}); check that it is the right file"
         )
     bad = content.find(b"\0")
@@ -56,7 +56,7 @@ def _text(path: Path, what: str, start: str) -> str:
         bad = error.start if bad < 0 else min(bad, error.start)
     if bad >= 0:
         line = content.count(b"\n", 0, bad) + 1
-        raise InputError(
+        raise ScenarioError(
             f"{what} must be text in UTF-8, got the byte {content[bad]:#04x} (line {line} of {path}); save it as UTF-8"
         )
     return text
@@ -66,11 +66,11 @@ def _parsed(text: str, origin: str, what: str) -> tuple[dict[str, Any], Place]:
     try:
         return tomllib.loads(text), key_places(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(_sentence(str(error), text, origin, what)) from None
+        raise ScenarioError(_sentence(str(error), text, origin, what)) from None
     except RecursionError:
-        raise InputError(f"{what} must be flat tables, got deep nesting in {origin}; flatten it") from None
+        raise ScenarioError(f"{what} must be flat tables, got deep nesting in {origin}; flatten it") from None
     except ValueError:  # Python's own limit on the digits of a whole number
-        raise InputError(
+        raise ScenarioError(
             f"numbers must have at most 4,300 digits, got a longer one in {origin}; write it like 1e-3"
         ) from None
 

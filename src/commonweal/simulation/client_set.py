@@ -27,7 +27,7 @@ from commonweal.learning.local_training import LocalTraining
 from commonweal.learning.models import ARCHITECTURES, Layout, initial_model
 from commonweal.records import Event, RoundRecord
 from commonweal.scenario.spec import Scenario
-from commonweal.simulation.member import Member
+from commonweal.simulation.simulated_client import Member
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED, held_alone, make_results_folder
 from commonweal.data.holdings import Holdings
-from commonweal.errors import InputError
+from commonweal.errors import FederationError
 from commonweal.federation.checkpoint import CHECKPOINT, load_checkpoint, save_checkpoint
-from commonweal.federation.chronicle import write_chronicle
 from commonweal.federation.conductor import Watch, conduct
-from commonweal.federation.held_round import HeldRound
-from commonweal.records import Chronicle
+from commonweal.federation.round_result import RoundResult
+from commonweal.federation.run_report import make_run_report
+from commonweal.records import RunReport
 from commonweal.scenario.description import describe
 from commonweal.scenario.document import digest
 from commonweal.scenario.spec import Scenario
@@ -29,9 +29,9 @@ def run_scenario(
     resume: bool = False,
     worker_count: int | None = None,
     watch: Watch | None = None,
-    on_round: Callable[[HeldRound], None] | None = None,
+    on_round: Callable[[RoundResult], None] | None = None,
     replaced: Sequence[Path] = (),
-) -> Chronicle:
+) -> RunReport:
     """Hold all rounds; with a `directory` each is checkpointed there, and `resume` continues from the last one.
 
     Results of an earlier run in the directory, and the files `replaced`, go when the first checkpoint of this one is
@@ -40,7 +40,7 @@ def run_scenario(
     holdings = Holdings.for_scenario(scenario, data_directory)
     identity = hashlib.sha256(f"{digest(scenario)} {holdings.fingerprint()}".encode()).hexdigest()
     checkpoint = None if directory is None else directory / CHECKPOINT
-    held: list[HeldRound] = []
+    held: list[RoundResult] = []
     with InProcessClients(scenario, holdings, worker_count=worker_count) as clients:
         if resume and checkpoint is not None:
             held, state = load_checkpoint(checkpoint, identity=identity, rules=scenario.mechanism.rules)
@@ -56,7 +56,7 @@ def run_scenario(
             if checkpoint is not None:
                 save_checkpoint(checkpoint, identity=identity, held=held, state=clients.save())
             _tell(on_round, held_round)
-    return write_chronicle(scenario, describe(scenario), held)
+    return make_run_report(scenario, describe(scenario), held)
 
 
 @contextmanager
@@ -78,12 +78,12 @@ def run_directory(directory: Path, *, resume: bool, overwrite: bool) -> Iterator
 
 def _check_no_other_run(checkpoint: Path, *, resume: bool, overwrite: bool) -> None:
     if checkpoint.exists() and not resume and not overwrite:
-        raise InputError(
+        raise FederationError(
             f"a new run needs a folder without another run, got {str(checkpoint.parent)!r}; add --resume to continue "
             "the run in it, --overwrite to start anew, or give another --out"
         )
     if resume and not checkpoint.exists():
-        raise InputError(
+        raise FederationError(
             f"--resume continues a run that held at least one round, got no checkpoint in {str(checkpoint.parent)!r}; "
             "leave --resume out to start"
         )
@@ -98,6 +98,6 @@ def _remove_results(directory: Path) -> None:
             figure.unlink()
 
 
-def _tell(on_round: Callable[[HeldRound], None] | None, held_round: HeldRound) -> None:
+def _tell(on_round: Callable[[RoundResult], None] | None, held_round: RoundResult) -> None:
     if on_round is not None:
         on_round(held_round)

@@ -23,11 +23,11 @@ def withdraw_command(
     Example: commonweal flower withdraw north/member.toml
     """
     with needed_for("a federation on Flower", "flower"):
-        from commonweal.flower.member.home import Home
-        from commonweal.flower.member.member_file import read_member
+        from commonweal.remote.member.member_file import read_member
+        from commonweal.remote.member.store import MemberStore
 
     given = read_member(member)
-    is_new = Home(given.home).give_notice(not cancel)
+    is_new = MemberStore(given.home).give_notice(not cancel)
     if cancel:
         typer.echo(f"{given.name} stays; " + ("its notice is taken back" if is_new else "it had given no notice"))
     else:

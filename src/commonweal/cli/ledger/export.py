@@ -37,9 +37,9 @@ def export_command(
     Example: commonweal ledger export book.db --format hledger --out book.journal
     """
     with opened_store(location) as store:
-        from commonweal.ledger.book import Book, system_clock
         from commonweal.ledger.entries import time_text
         from commonweal.ledger.export.exports import beancount_content, copy_book, csv_content, hledger_content
+        from commonweal.ledger.ledger import Ledger, system_clock
         from commonweal.ledger.signed_file import signed_content
         from commonweal.ledger.succession import key_rotations
         from commonweal.ledger.witness import head_document
@@ -50,7 +50,7 @@ def export_command(
             copy_book(store, out)
             print(f"book: {out}")
         elif form is ExportFormat.head:
-            state = Book(store, None).state
+            state = Ledger(store, None).state
             key = key_directory(keys).key_of(state.operator)
             head = head_document(state, time_text(system_clock()), key_rotations(store, "a head"))
             put_out(signed_content(head, key), out, "signed head")

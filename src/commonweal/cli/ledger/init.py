@@ -51,7 +51,7 @@ def init_command(
     Example: commonweal ledger init book.db --currency EUR --worth 1000 --member north --member south
     """
     with needed_for("a ledger", "ledger"):
-        from commonweal.ledger.book import Book, check_names
+        from commonweal.ledger.ledger import Ledger, check_names
         from commonweal.ledger.money import parse_amount
         from commonweal.ledger.sql.location import url_of
         from commonweal.ledger.sql.store import open_store
@@ -72,7 +72,7 @@ def init_command(
     directory.current()  # so that a key directory that cannot be used stops us before there is a book
     store = open_store(location, create=True)
     try:
-        book = Book.start(store, terms, directory)
+        book = Ledger.start(store, terms, directory)
         if members:
             book.admit(members)
         public = book.state.operator

@@ -15,8 +15,8 @@ from commonweal.atomic_write import write_atomically
 from commonweal.data.optional_packages import needed_for
 
 if TYPE_CHECKING:
-    from commonweal.ledger.book import Book
     from commonweal.ledger.key_directory import KeyDirectory
+    from commonweal.ledger.ledger import Ledger
     from commonweal.ledger.sql.store import SqlStore
 
 Location = Annotated[
@@ -66,12 +66,12 @@ def opened_store(location: str) -> Iterator[SqlStore]:
 
 
 @contextmanager
-def opened_book(location: str, keys: Path | None) -> Iterator[Book]:
+def opened_book(location: str, keys: Path | None) -> Iterator[Ledger]:
     """A book that is there, to add to it."""
     with opened_store(location) as store:
-        from commonweal.ledger.book import Book
+        from commonweal.ledger.ledger import Ledger
 
-        yield Book(store, key_directory(keys))
+        yield Ledger(store, key_directory(keys))
 
 
 def put_out(content: bytes, out: Path | None, what: str) -> None:

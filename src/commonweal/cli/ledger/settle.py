@@ -8,8 +8,8 @@ from pathlib import Path
 from commonweal.cli.ledger.options import key_directory
 from commonweal.cli.outcome import Outcome
 from commonweal.data.optional_packages import needed_for
-from commonweal.errors import InputError
-from commonweal.statement import amount_text
+from commonweal.errors import CommonwealError, InputError
+from commonweal.records.statement import amount_text
 
 
 def settle_outcome(outcome: Outcome, location: str, keys: Path | None, *, name: str) -> str:
@@ -18,18 +18,18 @@ def settle_outcome(outcome: Outcome, location: str, keys: Path | None, *, name: 
     The figures are the operator's word: nobody signed them.
     """
     with needed_for("a ledger", "ledger"):
-        from commonweal.federation.settlement import Treasury
+        from commonweal.federation.settlement import FederationLedger
         from commonweal.ledger.sql.location import shown
 
     history = outcome.replay.history
     members: dict[str, str | None] = dict.fromkeys(history.clients)
-    with closing(Treasury(location, key_directory(keys), name=name, members=members)) as treasury:
+    with closing(FederationLedger(location, key_directory(keys), name=name, members=members)) as treasury:
         treasury.check()
         receipts = []
         for record in history.rounds:
             try:
                 receipts.append(treasury.settle(record))
-            except InputError as error:
+            except CommonwealError as error:
                 if not receipts:
                     raise
                 raise InputError(f"{error} (the rounds before {record.round_number} are settled)") from None

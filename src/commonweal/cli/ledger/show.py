@@ -27,11 +27,11 @@ def show_command(
     Example: commonweal ledger show book.db
     """
     with opened_store(location) as store:
-        from commonweal.ledger.book import Book
         from commonweal.ledger.canonical import parse
+        from commonweal.ledger.ledger import Ledger
         from commonweal.ledger.money import amount_text
 
-        book = Book(store, None)
+        book = Ledger(store, None)
         if entry is not None:
             print(json.dumps(book.document(entry), indent=1, ensure_ascii=False))
             return
@@ -79,11 +79,11 @@ def balances_command(
     Example: commonweal ledger balances book.db
     """
     with opened_store(location) as store:
-        from commonweal.ledger.book import Book
         from commonweal.ledger.entries import accrued_account, client_account
+        from commonweal.ledger.ledger import Ledger
         from commonweal.ledger.money import amount_text
 
-        book = Book(store, None)
+        book = Ledger(store, None)
         terms, balances = book.terms, book.state.balances
 
         def text(account: str) -> str:

@@ -17,7 +17,7 @@ from commonweal.cli.text_view import make_console
 from commonweal.data.optional_packages import needed_for
 
 if TYPE_CHECKING:
-    from commonweal.statement import Statement
+    from commonweal.records.statement import Statement
 
 
 class StatementFormat(StrEnum):
@@ -42,8 +42,8 @@ def statement_command(
     Example: commonweal ledger statement book.db north --format json --out north.json
     """
     with opened_store(location) as store:
-        from commonweal.ledger.book import system_clock
         from commonweal.ledger.entries import time_text
+        from commonweal.ledger.ledger import system_clock
         from commonweal.ledger.statements import make_statement, signed_statement
         from commonweal.report.statement_csv import to_csv
         from commonweal.report.statement_page import to_html

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError, InputError
 
 
 @contextmanager
@@ -17,7 +17,7 @@ def refused_unless(path: Path, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except InputError:
+    except CommonwealError:
         raise
     except OSError as error:
         raise InputError(f"{path.name} must be {what}, got {error.strerror or error}; {_WAY_OUT}") from None

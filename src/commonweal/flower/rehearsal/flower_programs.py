@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from commonweal.errors import InputError
+from commonweal.errors import FederationError
 from commonweal.flower.rehearsal.free_ports import LOOPBACK, FreePorts
 from commonweal.flower.rehearsal.processes import Processes
 from commonweal.flower.rehearsal.rehearsed_folder import RehearsedMember
@@ -97,7 +97,7 @@ class FlowerPrograms:
         programs = Path(sys.executable).parent
         program = programs / command[0]  # an absolute path stays as it is
         if not program.exists():
-            raise InputError(
+            raise FederationError(
                 f"a rehearsal needs Flower beside Python, got no {str(program)!r}; pip install 'commonweal[flower]'"
             )
         environment = {

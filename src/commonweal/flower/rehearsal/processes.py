@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from commonweal.errors import InputError
+from commonweal.errors import FederationError
 from commonweal.flower.rehearsal import watchdog
 
 _PATIENCE = 10.0  # seconds between the request to end and the kill
@@ -25,7 +25,7 @@ class Processes:
 
     def __init__(self, folder: Path) -> None:
         if os.name != "posix":
-            raise InputError(
+            raise FederationError(
                 "a rehearsal needs process groups, got a system without them; run it on Linux, macOS or in WSL"
             )
         self._started: dict[str, subprocess.Popen[bytes]] = {}

@@ -21,13 +21,13 @@ from types import TracebackType
 from typing import Self
 
 from commonweal.atomic_write import make_results_folder
-from commonweal.errors import InputError
-from commonweal.flower.member.home import LOG, STATEMENTS
+from commonweal.errors import FederationError
 from commonweal.flower.rehearsal.flower_programs import COORDINATOR, RUN, SUPERLINK, FlowerPrograms
 from commonweal.flower.rehearsal.free_ports import LOOPBACK, FreePorts
 from commonweal.flower.rehearsal.processes import Processes
 from commonweal.flower.rehearsal.rehearsed_folder import APP, FEDERATION_FILE, copy_federation
 from commonweal.flower.rehearsal.superlink_api import SuperLinkApi, wait_until
+from commonweal.remote.member.store import LOG, STATEMENTS
 
 _START_LIMIT = 90.0  # seconds; a busy machine takes 20 for what an idle one does in 3
 _END_LIMIT = 20.0  # between the end of a run's log and the end of the run
@@ -213,7 +213,7 @@ class Rehearsal:
             code = self._processes.exit_code(process)
             happened = f"none after {_START_LIMIT:g} s" if code is None else f"its exit code {code}"
             log = self.logs[process]
-            raise InputError(f"{what} must start, got {happened} and {_last_lines(log, 3)!r}; see all of {log}")
+            raise FederationError(f"{what} must start, got {happened} and {_last_lines(log, 3)!r}; see all of {log}")
 
     def _is_listening(self) -> bool:
         context = ssl.create_default_context(cafile=self._programs.authority)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from commonweal.errors import InputError
-from commonweal.flower.coordinator.federation_file import read_federation
-from commonweal.flower.member.member_file import read_member
+from commonweal.errors import CommonwealError, FederationError
 from commonweal.ledger.node_keys import NodeKey, node_public_pem, read_node_public_key
+from commonweal.remote.coordinator.federation_file import read_federation
+from commonweal.remote.member.member_file import read_member
 from commonweal.scenario.toml_text import read_tables
 
 FEDERATION_FILE, MEMBER_FILE, MEMBERS, APP = "federation.toml", "member.toml", "members", "app"
@@ -39,7 +39,7 @@ def copy_federation(folder: Path, copy: Path) -> tuple[RehearsedMember, ...]:
     """
     terms = _read_terms(folder)
     if not (folder / APP / "pyproject.toml").is_file():
-        raise InputError(
+        raise FederationError(
             f"a federation's folder must hold a Flower app, got no {APP}/pyproject.toml in {str(folder)!r}; "
             "`commonweal flower new` makes such a folder"
         )
@@ -53,21 +53,23 @@ def copy_federation(folder: Path, copy: Path) -> tuple[RehearsedMember, ...]:
     members = tuple(_copy_member(client, folder, copy) for client in named)
     try:
         read_federation(copy / FEDERATION_FILE)  # what it says is checked before anything is started
-    except InputError as error:
-        raise InputError(str(error).replace(str(copy.resolve()), str(folder)).replace(str(copy), str(folder))) from None
+    except CommonwealError as error:
+        raise FederationError(
+            str(error).replace(str(copy.resolve()), str(folder)).replace(str(copy), str(folder))
+        ) from None
     return members
 
 
 def _copy_member(terms: Mapping[str, Any], folder: Path, copy: Path) -> RehearsedMember:
     name, public_file = str(terms.get("name", "")), str(terms.get("key_file", ""))
     if not name or name in (".", "..") or Path(name).name != name:
-        raise InputError(
+        raise FederationError(
             f"a member of a rehearsal has a folder of its name, got the name {name!r}; choose one that can be a folder"
         )
     source, target = folder / MEMBERS / name, copy / MEMBERS / name
     member = read_member(source / MEMBER_FILE)
     if member.name != name:
-        raise InputError(
+        raise FederationError(
             f"a member's file must name the member, got {member.name!r} in {str(source / MEMBER_FILE)!r}; write name = "
             f"{name!r}"
         )
@@ -98,7 +100,7 @@ def _provide_keys(private_key: Path, public_key: Path) -> None:
         public_key.parent.mkdir(parents=True, exist_ok=True)
         public_key.write_bytes(node_public_pem(own))
     if read_node_public_key(public_key) != own:
-        raise InputError(
+        raise FederationError(
             f"a member's keys must belong together, got another public key in {public_key.name!r} than that of "
             f"{private_key.name!r} for {private_key.parent.name!r}; take the .pub file that was made with it"
         )
@@ -108,7 +110,7 @@ def _copied(path: Path, folder: Path, copy: Path, what: str) -> Path:
     """Where a path inside the folder is in the copy."""
     inside, root = path.resolve(), folder.resolve()
     if inside == root or not inside.is_relative_to(root):
-        raise InputError(
+        raise FederationError(
             f"{what} must be inside {str(folder)!r} for a rehearsal, got {str(path)!r}; write it relative to the file"
         )
     return copy / inside.relative_to(root)

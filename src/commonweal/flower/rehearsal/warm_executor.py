@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 _LOADED = (
-    "numpy", "torch", "flwr.clientapp", "flwr.supernode.runtime.run_clientapp", "commonweal.flower.member.app",
+    "numpy", "torch", "flwr.clientapp", "flwr.supernode.runtime.run_clientapp", "commonweal.flower.member_app",
     "torch._dynamo",  # which the first optimiser of a process would load: a second and a half
 )  # fmt: skip
 _LONGEST_SLEEP = 0.2

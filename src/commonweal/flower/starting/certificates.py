@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from commonweal.errors import InputError
+from commonweal.errors import FederationError
 from commonweal.flower.starting.new_folder import new_folder
 
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
@@ -34,7 +34,7 @@ def make_certificates(directory: Path, host_names: Sequence[str], days: int = 36
     """
     places = _alternative_names(host_names)
     if not 1 <= days <= MOST_DAYS:
-        raise InputError(f"certificates hold for 1 to {MOST_DAYS} days, got {days}; 365 is a good start")
+        raise FederationError(f"certificates hold for 1 to {MOST_DAYS} days, got {days}; 365 is a good start")
     start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)  # clocks differ
     end = start + datetime.timedelta(days=days)
     authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
@@ -54,7 +54,7 @@ def make_certificates(directory: Path, host_names: Sequence[str], days: int = 36
 
 def _alternative_names(host_names: Sequence[str]) -> x509.SubjectAlternativeName:
     if not host_names:
-        raise InputError("a certificate names the hosts it is for, got none; give at least one --host")
+        raise FederationError("a certificate names the hosts it is for, got none; give at least one --host")
     return x509.SubjectAlternativeName([_general_name(name) for name in dict.fromkeys(host_names)])
 
 
@@ -63,7 +63,7 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         if _HOST_NAME.match(name) is None or re.fullmatch(r"[\d.]+", name):
-            raise InputError(
+            raise FederationError(
                 f"a host must be a name or an IP address, got {name!r}; write it without https:// and without a port: "
                 "federation.example.org or 192.0.2.7"
             ) from None

@@ -11,11 +11,11 @@ import unicodedata
 from importlib.util import find_spec
 from pathlib import Path
 
-from commonweal.errors import InputError
-from commonweal.flower.coordinator.federation_file import read_federation
+from commonweal.errors import FederationError
 from commonweal.flower.starting.new_folder import check_new, new_folder
 from commonweal.flower.starting.new_member import Worth, make_member
 from commonweal.flower.starting.template_text import template_text
+from commonweal.remote.coordinator.federation_file import read_federation
 
 MOST_MEMBERS = 12  # each is a process or two on one machine, and the exact Shapley value goes no further
 _NAMES = ("north", "south", "east", "west", "centre")
@@ -28,7 +28,9 @@ def make_federation(directory: Path, member_count: int = 3) -> tuple[str, ...]:
     what = "the federation's folder"
     check_new(directory, what)
     if not 2 <= member_count <= MOST_MEMBERS:
-        raise InputError(f"a federation starts with 2 to {MOST_MEMBERS} members, got {member_count}; 3 do for a trial")
+        raise FederationError(
+            f"a federation starts with 2 to {MOST_MEMBERS} members, got {member_count}; 3 do for a trial"
+        )
     title = unicodedata.normalize("NFC", directory.name)
     package = package_name(title)
     names = tuple(

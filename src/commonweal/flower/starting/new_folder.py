@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED
-from commonweal.errors import InputError
+from commonweal.errors import FederationError
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def new_folder(target: Path, what: str) -> Iterator[Path]:
         unfinished.rename(target)
         is_done = True
     except OSError as error:
-        raise InputError(
+        raise FederationError(
             f"{what} must be writable, got {error.strerror} for {str(target)!r}; choose another place"
         ) from None
     finally:
@@ -40,4 +40,4 @@ def new_folder(target: Path, what: str) -> Iterator[Path]:
 def check_new(target: Path, what: str) -> None:
     """Before work is done for it."""
     if os.path.lexists(target) or not target.name:
-        raise InputError(f"{what} must be a new one, got {str(target)!r}, which exists; choose another name")
+        raise FederationError(f"{what} must be a new one, got {str(target)!r}, which exists; choose another name")

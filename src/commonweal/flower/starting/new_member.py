@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from commonweal.errors import InputError
-from commonweal.flower.member.member_file import MEMBER_KEYS, read_member
+from commonweal.errors import FederationError
 from commonweal.flower.starting.new_folder import new_folder
 from commonweal.flower.starting.template_text import template_text
 from commonweal.ledger.node_keys import NodeKey
+from commonweal.remote.member.member_file import MEMBER_KEYS, read_member
 
 KEY_FILE, MEMBER_FILE = "node-key", "member.toml"
 
@@ -53,7 +53,7 @@ def supernode_command(directory: Path, superlink: str = "HOST:PORT", authority: 
 def _member_text(name: str, worth: Worth, settings: Mapping[str, int]) -> str:
     tidy = MEMBER_KEYS["name"].checked("the member's name", name)
     if tidy in (".", "..") or Path(tidy).name != tidy:
-        raise InputError(f"a member's name must do as a folder's name, got {name!r}; leave slashes out")
+        raise FederationError(f"a member's name must do as a folder's name, got {name!r}; leave slashes out")
     figures = {
         key: repr(MEMBER_KEYS[key].checked(key, getattr(worth, key)))
         for key in ("unit_value", "cost_per_sample", "cost_per_step", "cost_per_round")

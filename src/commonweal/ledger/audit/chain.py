@@ -9,11 +9,11 @@ from commonweal.ledger.audit.findings import Findings
 from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.entries import FORMAT, StoredEntry, signed_message
 from commonweal.ledger.keys import is_signed_by_operator
-from commonweal.ledger.state import BookState
+from commonweal.ledger.state import LedgerState
 
 
 def check_chain(
-    entry: StoredEntry, document: Mapping[str, Any] | None, state: BookState, findings: Findings
+    entry: StoredEntry, document: Mapping[str, Any] | None, state: LedgerState, findings: Findings
 ) -> str | None:
     """Check an entry against `state`, that of the entries before. Returns the public key that signed it, if one did.
 
@@ -49,7 +49,7 @@ def is_canonical(document: Mapping[str, Any], content: bytes) -> bool:
         return False
 
 
-def _signer(document: Mapping[str, Any], state: BookState) -> str:
+def _signer(document: Mapping[str, Any], state: LedgerState) -> str:
     """The key that must sign an entry. The first one names it; who may say so is for the caller and witnesses."""
     body = document.get("body")
     is_opening = document.get("kind") == "opening" and isinstance(body, dict)

@@ -9,9 +9,9 @@ from commonweal.ledger.audit.findings import Findings
 from commonweal.ledger.audit.replay import Replay
 from commonweal.ledger.audit.rounds import expected_of_round
 from commonweal.ledger.audit.withdrawals import check_withdrawal
-from commonweal.ledger.book import rotation_message
 from commonweal.ledger.entries import INCOME, Posting, client_account
 from commonweal.ledger.keys import is_signed_by_operator
+from commonweal.ledger.ledger import rotation_message
 from commonweal.ledger.money import in_proportion
 from commonweal.ledger.store import StoredPosting
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.ledger.audit.findings import Finding, Findings
-from commonweal.ledger.state import BookState
+from commonweal.ledger.state import LedgerState
 from commonweal.ledger.statements import make_statement
 from commonweal.ledger.store import Store
-from commonweal.statement import Statement
+from commonweal.records.statement import Statement
 
 
 def contradictions(store: Store, statement: Statement, source: str) -> tuple[Finding, ...]:
@@ -18,7 +18,7 @@ def contradictions(store: Store, statement: Statement, source: str) -> tuple[Fin
     findings, rule = Findings(), f"{source} says what the book says"
     try:
         derived = make_statement(store, statement.client, at=statement.at, last=statement.head_number)
-    except InputError:
+    except CommonwealError:
         return ()
     stated = {line.entry: asdict(line) for line in statement.lines}
     in_book = {line.entry: asdict(line) for line in derived.lines}
@@ -29,7 +29,7 @@ def contradictions(store: Store, statement: Statement, source: str) -> tuple[Fin
     return findings.all()
 
 
-def foreign_keys(state: BookState, own: Mapping[str, str]) -> tuple[Finding, ...]:
+def foreign_keys(state: LedgerState, own: Mapping[str, str]) -> tuple[Finding, ...]:
     """Clients for whom the book holds another key than they say is theirs."""
     findings = Findings()
     for client, key in own.items():

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from commonweal.ledger.audit.findings import Findings
 from commonweal.ledger.entries import Posting
-from commonweal.ledger.state import BookState
+from commonweal.ledger.state import LedgerState
 from commonweal.records import Decision, Figures, Rules
 
 Recompute = Callable[[str, Figures, Rules, bool], Decision]
-"""The mechanism of a version of the rules: (version, figures, rules, grace) → decision. InputError: no such version."""
+"""The mechanism of a version of the rules: (version, figures, rules, grace) → decision. Raises for an unknown version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Replay:
     """What the checks of an entry read, and add to."""
 
     recompute: Recompute
-    state: BookState = field(default_factory=BookState)
+    state: LedgerState = field(default_factory=LedgerState)
     findings: Findings = field(default_factory=Findings)
     past: dict[int, PastEntry] = field(default_factory=dict)  # by number
     operators: list[str] = field(default_factory=list)  # public keys, the first one first

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError
 from commonweal.ledger.audit.replay import Replay
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.rounds import check_shares, decision_document, figures_of, report_of, round_postings
@@ -71,7 +71,7 @@ def _check_decision(number: int, held: int, body: Mapping[str, Any], replay: Rep
     figures, rules, grace = figures_of(body)
     try:
         decision = replay.recompute(body["rules_version"], figures, rules, grace)
-    except InputError as error:
+    except CommonwealError as error:
         findings.add(number, "the decision can be made again from its inputs", "a decision", str(error))
         return None
     replay.round_count += 1
@@ -89,7 +89,7 @@ def _check_decision(number: int, held: int, body: Mapping[str, Any], replay: Rep
         return None
     try:
         check_shares(decision, held, terms)
-    except InputError as error:
+    except CommonwealError as error:
         findings.add(number, "shares are within the book's terms", "such shares", str(error))
     return round_postings(decision, terms)
 

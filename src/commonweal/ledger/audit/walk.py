@@ -20,7 +20,7 @@ from commonweal.ledger.audit.replay import PastEntry, Recompute, Replay
 from commonweal.ledger.audit.witnesses import check_witness
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.entries import StoredEntry, postings_of
-from commonweal.ledger.state import BookState
+from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
 from commonweal.ledger.witness import Witness
 
@@ -34,7 +34,7 @@ class Audit:
     """What came out of verifying a book."""
 
     findings: tuple[Finding, ...]
-    state: BookState  # where the book stands, by its entries' contents
+    state: LedgerState  # where the book stands, by its entries' contents
     round_count: int  # decisions that were recomputed
     signed_reports: int
     unsigned_reports: int  # of clients that were admitted without a key: the operator's word

@@ -13,14 +13,14 @@ from decimal import Decimal
 from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED
-from commonweal.errors import InputError
+from commonweal.errors import LedgerError
 from commonweal.ledger.export.beancount_ledger import to_beancount
 from commonweal.ledger.export.hledger_journal import to_hledger
 from commonweal.ledger.export.journal import client_of, read_journal
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.sql.tables import entries, postings
 from commonweal.ledger.store import BEFORE_ALL, Store
-from commonweal.statement import amount_text, csv_text
+from commonweal.records.statement import amount_text, csv_text
 
 _HEADINGS = ("entry", "at", "kind", "round", "account", "client", "amount", "currency", "text")
 
@@ -94,8 +94,8 @@ def _copy_rows(store: Store, file: Path) -> None:
 
 def _check_new(path: Path) -> None:
     if path.exists() or path.is_symlink():
-        raise InputError(f"a copy of a book is a new file, got {str(path)!r}, which exists; name another")
+        raise LedgerError(f"a copy of a book is a new file, got {str(path)!r}, which exists; name another")
 
 
-def _unwritable(path: Path, why: str) -> InputError:
-    return InputError(f"the copy must be writable, got {why} for {str(path)!r}; choose another place")
+def _unwritable(path: Path, why: str) -> LedgerError:
+    return LedgerError(f"the copy must be writable, got {why} for {str(path)!r}; choose another place")

@@ -12,7 +12,7 @@ from commonweal.ledger.export.account_names import AccountSyntax, account_names,
 from commonweal.ledger.export.journal import Journal, JournalEntry, client_of
 from commonweal.ledger.export.plain_text import money, preface, quoted, remark
 from commonweal.ledger.terms import Terms
-from commonweal.statement import amount_text
+from commonweal.records.statement import amount_text
 
 
 def _part(client: str) -> str:

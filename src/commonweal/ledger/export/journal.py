@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from commonweal.errors import InputError
+from commonweal.errors import LedgerError
 from commonweal.ledger.documents import documents
 from commonweal.ledger.entries import INCOME, POTENTIAL, Posting, accrued_account, client_account, postings_of
-from commonweal.ledger.state import BookState
+from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 from commonweal.ledger.terms import Terms
 
@@ -66,14 +66,14 @@ class Journal:
 
 def read_journal(store: Store) -> Journal:
     """The whole book; refused if it is not sound."""
-    state, entries = BookState(), list[JournalEntry]()
+    state, entries = LedgerState(), list[JournalEntry]()
     rounds: dict[int, int] = {}  # entry → round
     for document, stored in documents(store, "an export"):
         try:
             state.apply(document, stored.hash)
             entry = _entry(document, stored.hash, rounds)
         except _UNREADABLE:
-            raise InputError(
+            raise LedgerError(
                 f"an export is made from entries that this version can read, got entry {stored.number}; type "
                 "commonweal ledger verify, or use a newer version"
             ) from None
@@ -81,7 +81,7 @@ def read_journal(store: Store) -> Journal:
             rounds[entry.number] = entry.round_number
         entries.append(entry)
     if state.terms is None:
-        raise InputError("an export is made from a book, got an empty store; type commonweal ledger init")
+        raise LedgerError("an export is made from a book, got an empty store; type commonweal ledger init")
     return Journal(terms=state.terms, book=state.book, members=tuple(state.members), entries=tuple(entries))
 
 

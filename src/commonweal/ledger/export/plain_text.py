@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from commonweal.ledger.export.journal import Journal, JournalEntry
 from commonweal.ledger.terms import Terms
-from commonweal.statement import amount_text
+from commonweal.records.statement import amount_text
 
 
 def quoted(text: str) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from commonweal.errors import InputError
+from commonweal.errors import StorageError
 
 _COMPLAINTS = (  # how the database says it, the rule, the way out
     (
@@ -50,12 +50,12 @@ def told_plainly(location: str) -> Iterator[None]:
         raise _sentence(error, location) from None
 
 
-def _sentence(error: SQLAlchemyError, location: str) -> InputError:
+def _sentence(error: SQLAlchemyError, location: str) -> StorageError:
     said = _words(error)
     for words, rule, way_out in _COMPLAINTS:
         if any(word in said for word in words):
-            return InputError(f"{rule}, got {_short(said)} for {location!r}; {way_out}")
-    return InputError(f"the ledger's database must work, got {_short(said)} for {location!r}; nothing was entered")
+            return StorageError(f"{rule}, got {_short(said)} for {location!r}; {way_out}")
+    return StorageError(f"the ledger's database must work, got {_short(said)} for {location!r}; nothing was entered")
 
 
 def _words(error: SQLAlchemyError) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from commonweal.errors import InputError
+from commonweal.errors import StorageError
 
 _SQLITE_WORDS = {"mode", "uri", "cache", "immutable"}
 _SSL_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
@@ -53,7 +53,7 @@ def driver_arguments(url: URL) -> tuple[URL, dict[str, Any]]:
     if mode is None:
         return url, {}
     if mode not in _SSL_MODES:
-        raise InputError(f"sslmode must be one of {', '.join(_SSL_MODES)}, got {mode!r}; correct the URL")
+        raise StorageError(f"sslmode must be one of {', '.join(_SSL_MODES)}, got {mode!r}; correct the URL")
     context: ssl.SSLContext | bool | None = False
     if mode != "disable":
         context = ssl.create_default_context()
@@ -67,7 +67,7 @@ def driver_arguments(url: URL) -> tuple[URL, dict[str, Any]]:
 
 def _with_a_file(url: URL) -> URL:
     if not (url.database or "").strip() or url.database == ":memory:":
-        raise InputError(
+        raise StorageError(
             "a ledger must be a file or a database that lasts, got none; name one, e.g. book.db (is a variable unset?)"
         )
     return url
@@ -76,13 +76,13 @@ def _with_a_file(url: URL) -> URL:
 def _check_words(url: URL, known: set[str]) -> None:
     odd = sorted(set(url.query) - known)
     if odd:
-        raise InputError(
+        raise StorageError(
             f"a ledger's URL may say {', '.join(sorted(known))} after the question mark, got {odd[0]!r}; leave it out"
         )
 
 
-def _no_location(location: str) -> InputError:
-    return InputError(
+def _no_location(location: str) -> StorageError:
+    return StorageError(
         f"a ledger is a path or a URL of SQLite or PostgreSQL, got one that starts with {location.partition(':')[0]!r} "
         "and cannot be read; write e.g. book.db or postgresql://user@host:5432/name"
     )

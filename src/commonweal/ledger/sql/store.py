@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Table, create_engine, event, func, insert, inspect, select, text, tuple_
 from sqlalchemy.engine import URL
 
-from commonweal.errors import InputError
+from commonweal.errors import StorageError
 from commonweal.ledger.entries import Posting, StoredEntry
 from commonweal.ledger.sql.errors import told_plainly
 from commonweal.ledger.sql.location import driver_arguments, shown, url_of
@@ -27,7 +27,7 @@ def open_store(location: str, *, create: bool = False) -> SqlStore:
     url = url_of(location)
     file = url.database if url.get_backend_name() == "sqlite" else None
     if file and not create and not file.startswith("file:") and not Path(file).exists():  # SQLite would make it
-        raise InputError(
+        raise StorageError(
             f"a ledger must exist to be read, got no file {file!r}; type commonweal ledger init {shown(location)}"
         )
     is_new = bool(file) and not Path(str(file)).exists()
@@ -93,11 +93,11 @@ class SqlStore:
         if revision is None and create:
             self._make_tables()
         elif revision is None:
-            raise InputError(
+            raise StorageError(
                 f"a ledger must hold a book, got none in {self.location!r}; type commonweal ledger init {self.location}"
             )
         elif revision != REVISION:
-            raise InputError(
+            raise StorageError(
                 f"a ledger must be of a schema that this version knows (up to {REVISION}), got {revision!r} in "
                 f"{self.location!r}; use the newer version of commonweal that wrote it"
             )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from commonweal.records.study import SampleSheet
 from commonweal.report.palette import INK
 from commonweal.report.panels import TEXT_SIZE, WIDE, new_figure
 from commonweal.report.study.panel_grid import wrapped
-from commonweal.study import SampleSheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from commonweal.records.study import ExperimentStudy
 from commonweal.report.palette import GRID, INK, MUTED, client_styles
 from commonweal.report.panels import TEXT_SIZE, WIDE, quiet
 from commonweal.report.shown_names import shortened
 from commonweal.report.study.mu_text import mu_text
 from commonweal.report.study.panel_grid import LETTER, SMALL, legend_below, legend_height, panel_grid
-from commonweal.study import ExperimentStudy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

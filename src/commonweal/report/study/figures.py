@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from commonweal.records.study import ExperimentStudy, Study
 from commonweal.report.figures import Picture
 from commonweal.report.study.contact_sheet import contact_sheet
 from commonweal.report.study.durations import durations
@@ -13,7 +14,6 @@ from commonweal.report.study.forest import forest
 from commonweal.report.study.frontier import frontier, recommendations
 from commonweal.report.study.over_mu import over_mu
 from commonweal.report.study.over_rounds import tsfi_over_rounds, tsw_over_rounds
-from commonweal.study import ExperimentStudy, Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from commonweal.records.study import Finding
 from commonweal.report.palette import GRID, HELD, INK, MUTED, NOT_HELD, PAPER, UNDECIDED
 from commonweal.report.panels import TEXT_SIZE, WIDE, new_figure
 from commonweal.report.shown_names import shortened
 from commonweal.report.study.interval_text import interval_text, threshold_text
 from commonweal.report.study.panel_grid import SMALL, wrapped
 from commonweal.report.study.verdicts import verdict_text
-from commonweal.study import Finding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,13 +7,13 @@ import string
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from commonweal.records.study import ExperimentStudy, Interval, Recommendation
 from commonweal.report.number_text import counted
 from commonweal.report.palette import GRID, INK, MUTED, PAPER, STAYS, mu_styles
 from commonweal.report.panels import TEXT_SIZE, WIDE, amount_text, quiet
 from commonweal.report.study.label_places import label_offsets
 from commonweal.report.study.mu_text import NO_RECOMMENDATION, leaves_unit_interval, mu_text, recommendation_sentence
 from commonweal.report.study.panel_grid import SMALL, panel_grid, wrapped
-from commonweal.study import ExperimentStudy, Interval, Recommendation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from commonweal.study import MuStep
+from commonweal.records.study import MuStep
 
 _DECADES_SHOWN = 6
 _BELOW = 0.02  # of the breakpoints may lie below the first decade, squeezed together

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 
 from commonweal.records import MuRange
+from commonweal.records.study import Recommendation
 from commonweal.report.number_text import number
-from commonweal.study import Recommendation
 
 _DIGITS = 3  # of a bound: where it lies differs more than that from one set of replications to the next
 _ROUNDING = 1e-9

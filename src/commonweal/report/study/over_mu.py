@@ -7,13 +7,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from commonweal.records.study import ExperimentStudy, Interval, MuStep
 from commonweal.report.palette import GRID, INK, MUTED, STAYS, LineStyle, client_styles
 from commonweal.report.panels import TEXT_SIZE, WIDE, amount_text, new_figure, quiet
 from commonweal.report.shown_names import shortened
 from commonweal.report.study.mu_scale import MuScale, scale_for
 from commonweal.report.study.mu_text import mu_text
 from commonweal.report.study.panel_grid import SMALL, heading, legend_below, legend_height, note_lines
-from commonweal.study import ExperimentStudy, Interval, MuStep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

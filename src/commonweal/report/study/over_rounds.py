@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from commonweal.records.study import ExperimentStudy, Interval, MuOutcome
 from commonweal.report.palette import MUTED, ZERO, mu_styles
 from commonweal.report.panels import TEXT_SIZE, amount_text, quiet, round_axis
 from commonweal.report.study.mu_text import leaves_unit_interval
 from commonweal.report.study.panel_grid import mu_legend, mu_legend_height, panel_grid
-from commonweal.study import ExperimentStudy, Interval, MuOutcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,6 +8,7 @@ from typing import Any
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
+from commonweal.records.study import SETTLED_RULE, Study
 from commonweal.report.figures import Picture
 from commonweal.report.markup import definitions, text
 from commonweal.report.shell import page_from
@@ -19,7 +20,6 @@ from commonweal.report.study.promoted import promoted
 from commonweal.report.study.summary_json import to_document, to_json
 from commonweal.report.study.terms import STUDY_TERMS
 from commonweal.report.write import rendered_pictures, write_images
-from commonweal.study import SETTLED_RULE, Study
 
 _EVERY_TEST = "Every test: effect, threshold, replications, and why it came out so"
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from commonweal.study import SETTLED_RULE, Study
+from commonweal.records.study import SETTLED_RULE, Study
 
 
 def rule_note(contribution_rule: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from commonweal.records.study import SETTLED_RULE, VERDICTS, ExperimentStudy, Study, Verdict
 from commonweal.report.figures import Picture
 from commonweal.report.inline_svg import in_both_widths, inline_svg
 from commonweal.report.markup import definitions, name_markup, table, text
@@ -19,7 +20,6 @@ from commonweal.report.study.interval_text import threshold_text
 from commonweal.report.study.promoted import rule_note
 from commonweal.report.study.tables import Table
 from commonweal.report.study.verdicts import MEANINGS, SYMBOLS, verdict_of, verdict_text
-from commonweal.study import SETTLED_RULE, VERDICTS, ExperimentStudy, Study, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

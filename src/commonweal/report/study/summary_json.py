@@ -11,11 +11,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from commonweal.records.study import (
+    ExperimentStudy,
+    Finding,
+    Interval,
+    MuOutcome,
+    MuStep,
+    Recommendation,
+    Study,
+    SweepCost,
+)
 from commonweal.report.history_json import range_document
 from commonweal.report.study.mu_text import recommendation_sentence
-from commonweal.study import ExperimentStudy, Finding, Interval, MuOutcome, MuStep, Recommendation, Study, SweepCost
 
-SCHEMA = "commonweal.study/1"
+SCHEMA = "commonweal.records.study/1"
 
 FIELDS = {
     "schema": "this schema",

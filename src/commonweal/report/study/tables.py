@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from commonweal.records import MuRange
+from commonweal.records.study import SETTLED_RULE
 from commonweal.report.number_text import MISSING, number
 from commonweal.report.study.interval_text import interval_text, threshold_text
 from commonweal.report.study.mu_text import NO_RECOMMENDATION, leaves_unit_interval, mu_label, range_text
 from commonweal.report.study.promoted import promoted_document, rule_note
 from commonweal.report.study.verdicts import SYMBOLS, legend, verdict_text
-from commonweal.study import SETTLED_RULE
 
 Document = Mapping[str, Any]
 _CHOSEN_WHERE_MEASURED = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from commonweal.study import VERDICTS, Verdict
+from commonweal.records.study import VERDICTS, Verdict
 
 SYMBOLS: Mapping[Verdict, str] = dict(zip(VERDICTS, "✓✗?", strict=True))
 MEANINGS: Mapping[Verdict, str] = dict(

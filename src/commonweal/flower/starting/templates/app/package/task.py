@@ -15,7 +15,7 @@ from torch import nn
 
 from commonweal.data.sources import load_source
 from commonweal.flower import NewData, Trained
-from commonweal.flower.torch_module import load_model, model_of
+from commonweal.remote.torch_module import load_model, model_of
 
 BATCH_SIZE = 16
 LEARNING_RATE = 0.1

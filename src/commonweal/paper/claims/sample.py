@@ -1,0 +1,97 @@
+"""What claims are tested on: the replications of one experiment at the paper's values of μ, paired by seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from commonweal.paper.experiments import MUS
+from commonweal.records import Decision, History, LossRule
+from commonweal.study.outcomes import Outcome, Outcomes
+
+Values = NDArray[np.float64]
+
+STRICT, LENIENT, NEVER = 0, -2, -1
+"""Where in the grid are μ = 0, the largest finite μ, and μ = inf, at which nobody is ever eliminated."""
+
+FINITE = slice(0, -1)
+
+
+def tsfi_as_printed(outcome: Outcome) -> tuple[float, ...]:
+    """The index that claims are tested with unless another is chosen."""
+    return outcome.tsfi
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Replications in the order of their numbers, each at every μ of the grid with the same seed."""
+
+    mus: tuple[float, ...]  # 0, some finite values in rising order, inf
+    outcomes: tuple[tuple[Outcome, ...], ...]  # by replication, then μ
+    loss_rule: LossRule = "contribution"
+    tsfi_of: Callable[[Outcome], tuple[float, ...]] = tsfi_as_printed
+
+    @property
+    def replication_count(self) -> int:
+        return len(self.outcomes)
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return self.outcomes[0][0].clients
+
+    @property
+    def round_count(self) -> int:
+        return self.outcomes[0][0].round_count
+
+    @cached_property
+    def durations(self) -> Values:
+        """By replication, μ and client."""
+        return np.array(
+            [[[o.durations[client] for client in self.clients] for o in row] for row in self.outcomes], dtype=float
+        )
+
+    @cached_property
+    def tsw(self) -> Values:
+        """By replication, μ and round."""
+        return np.array([[o.tsw for o in row] for row in self.outcomes])
+
+    @cached_property
+    def final_tsfi(self) -> Values:
+        """By replication and μ."""
+        return np.array([[self.tsfi_of(o)[-1] for o in row] for row in self.outcomes])
+
+    @cached_property
+    def histories(self) -> tuple[tuple[History, ...], ...]:
+        """By replication, then μ, with the loss rule of this sample."""
+        return tuple(tuple(self._history(o) for o in row) for row in self.outcomes)
+
+    def decisions(self, mus: slice) -> Iterator[Decision]:
+        """All decided rounds of all replications at these of the grid's μ."""
+        return (record.decision for row in self.histories for history in row[mus] for record in history.rounds)
+
+    def _history(self, outcome: Outcome) -> History:
+        return outcome.history if self.loss_rule == "contribution" else outcome.history_with(self.loss_rule)
+
+
+def common_grid(*several: Outcomes) -> tuple[float, ...]:
+    """The paper's values of μ that every replication of all of them has, else the values that were asked for.
+
+    Empty if these are too few to compare: 0, inf and one between are needed.
+    """
+    asked = set.intersection(*(set(some.mus) for some in several))
+    for candidates in (MUS, tuple(sorted(asked))):
+        grid = tuple(mu for mu in candidates if all(len(some.at(mu)) == len(some.replications) for some in several))
+        if len(grid) > 2 and grid[0] == 0 and grid[-1] == math.inf:
+            return grid
+    return ()
+
+
+def sample_of(outcomes: Outcomes, mus: tuple[float, ...]) -> Sample:
+    """The replications of these outcomes at these μ."""
+    rows = [outcomes.only([number]) for number in sorted(outcomes.replications)]
+    return Sample(mus=mus, outcomes=tuple(tuple(one.at(mu)[0] for mu in mus) for one in rows))

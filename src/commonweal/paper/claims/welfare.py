@@ -1,0 +1,211 @@
+"""Claims on total social welfare: C6, C7, C12."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+
+from commonweal.paper.claims.claim import Claim, Measured, kept_share
+from commonweal.paper.claims.sample import FINITE, LENIENT, NEVER, STRICT, Sample, Values
+from commonweal.paper.claims.sentences import by_mu, joined, mu_text, percent, saturation
+from commonweal.paper.claims.verdict import ALL
+from commonweal.paper.experiments import EXPERIMENTS
+from commonweal.records import History
+from commonweal.records.study import Verdict
+
+FAST = 0.8
+"""After a third of the rounds; a steady rise would have reached a third of its peak."""
+
+
+def _early_rounds(sample: Sample) -> int:
+    return max(sample.round_count // 3, 1)
+
+
+def _late(sample: Sample) -> Values:
+    """TSW by replication and μ, mean over the second half of the rounds."""
+    return np.asarray(sample.tsw[:, :, sample.round_count // 2 :].mean(axis=2))
+
+
+def _least_share_of_peak(sample: Sample) -> Measured:
+    shape, early = sample.tsw.shape[1:], _early_rounds(sample)
+
+    def statistic(means: Values) -> Values:
+        return np.asarray(_shares_of_peak(means.reshape(-1, *shape), early).min(axis=1))
+
+    return Measured(sample.tsw, statistic)
+
+
+def _shares_of_peak(curves: Values, early: int) -> Values:
+    """By draw and μ: the most up to that round over the most of all; 0 where welfare never is above zero."""
+    peaks = curves.max(axis=2)
+    return np.where(peaks > 0, curves[:, :, :early].max(axis=2) / np.where(peaks > 0, peaks, 1), 0.0)
+
+
+def _falls_later(sample: Sample) -> Measured:
+    return Measured(sample.tsw[:, NEVER, _early_rounds(sample) - 1] - sample.tsw[:, NEVER, -1])
+
+
+def _late_growth(sample: Sample) -> Measured:
+    late = _late(sample)
+    return Measured(late[:, LENIENT] - late[:, STRICT])
+
+
+def _late_growth_never(sample: Sample) -> Measured:
+    late = _late(sample)
+    return Measured(late[:, NEVER] - late[:, STRICT])
+
+
+def _budget_rises(sample: Sample) -> Measured:
+    """Failures and cases of the law, of each replication."""
+    return Measured(np.array([_budget_counts(row)[:2] for row in sample.histories], dtype=float), kept_share)
+
+
+def _budget_counts(histories: tuple[History, ...]) -> tuple[int, int, int]:
+    """Over pairs of μ and rounds that both enter with the same past: rises of the budget, cases, differing budgets."""
+    rises = cases = differing = 0
+    for smaller, larger in combinations(histories, 2):  # in the order of μ
+        for one, other in zip(smaller.rounds, larger.rounds, strict=False):
+            cases += 1
+            gap = other.decision.budget - one.decision.budget
+            rises += gap > one.decision.rounding
+            differing += abs(gap) > one.decision.rounding
+            if one.decision.retained != other.decision.retained:
+                break
+    return rises, cases, differing
+
+
+def _best_of_the_others(sample: Sample) -> Measured:
+    final = sample.tsw[:, :, -1]
+    chosen = _chosen_mus(final)
+    return Measured(final[np.arange(len(final)), chosen] - final[:, STRICT])
+
+
+def _chosen_mus(final: Values) -> list[int]:
+    """For each replication which μ > 0 has the most welfare in the others: chosen on these, it is measured on it."""
+    rows: list[list[float]] = final.tolist()
+    chosen = []
+    for number in range(len(rows)):
+        others = rows[:number] + rows[number + 1 :]
+        sums = [math.fsum(column) for column in zip(*others, strict=True)] or [0.0, 0.0]  # exact: ties stay ties
+        chosen.append(1 + int(np.argmax(sums[1:])))
+    return chosen
+
+
+def _rise_driver(sample: Sample, verdict: Verdict) -> str:
+    if verdict == "held":
+        return ""
+    curves, early = sample.tsw.mean(axis=0), _early_rounds(sample)
+    shares = _shares_of_peak(curves[None], early)[0]
+    worst = int(np.argmin(shares))
+    return joined(
+        f"At μ = {mu_text(sample.mus[worst])} TSW reaches {curves[worst, :early].max():.3f} up to round {early}; its "
+        f"peak is {curves[worst].max():.3f} after round {int(np.argmax(curves[worst])) + 1}"
+    )
+
+
+def _fall_driver(sample: Sample, verdict: Verdict) -> str:
+    return joined(saturation(sample))
+
+
+def _late_driver(sample: Sample, verdict: Verdict) -> str:
+    course = f"Late TSW is {by_mu(sample, _late(sample).mean(axis=0), 3)}"
+    return (
+        joined(course, _held_rounds(sample))
+        if verdict == "held"
+        else joined(course, _held_rounds(sample), saturation(sample))
+    )
+
+
+def _held_rounds(sample: Sample) -> str:
+    """How much of what is called late was held at all: beyond an early end TSW stays as it is."""
+    lengths = np.array([[len(history.rounds) for history in row[FINITE]] for row in sample.histories])
+    first_late = sample.round_count // 2
+    late = np.maximum(lengths - first_late, 0).sum() / (lengths.size * (sample.round_count - first_late))
+    return (
+        f"At finite μ federations end after {lengths.mean():.1f} rounds on average, and TSW stays at its last value: "
+        f"{percent(late)} of the late rounds were held"
+    )
+
+
+def _law_driver(sample: Sample, verdict: Verdict) -> str:
+    rises, cases, differing = np.sum([_budget_counts(row) for row in sample.histories], axis=0).tolist()
+    return joined(
+        f"Of {cases} pairs of μ in rounds that both entered with the same past the budget differs in {differing} and "
+        f"rises in {rises}"
+    )
+
+
+def _whole_driver(sample: Sample, verdict: Verdict) -> str:
+    chosen = _chosen_mus(sample.tsw[:, :, -1])
+    often = max(sorted(set(chosen)), key=chosen.count)
+    choice = f"The choice is μ = {mu_text(sample.mus[often])} for {chosen.count(often)} of {len(chosen)} replications"
+    if len(chosen) == 1:
+        choice = "There is no other replication to choose μ by"
+    if verdict == "held":
+        return joined(choice, _final_course(sample))
+    return joined(choice, _final_course(sample), saturation(sample))
+
+
+def _final_course(sample: Sample) -> str:
+    return f"Final TSW is {by_mu(sample, sample.tsw[:, :, -1].mean(axis=0), 3)}"
+
+
+CLAIMS = (
+    Claim(
+        name="C6a",
+        statement="TSW rises quickly in the initial rounds.",
+        experiments=EXPERIMENTS,
+        effect="share of the peak of mean TSW that is reached within a third of the rounds, least over all μ",
+        threshold=FAST,
+        measure=_least_share_of_peak,
+        driver=_rise_driver,
+    ),
+    Claim(
+        name="C6b",
+        statement="Once the model saturates, TSW may decrease.",
+        experiments=EXPERIMENTS,
+        effect="TSW after a third of the rounds less that at the end, at μ = inf, in units of utility",
+        threshold=0.0,
+        measure=_falls_later,
+        driver=_fall_driver,
+    ),
+    Claim(
+        name="C7a",
+        statement="In later rounds TSW increases on average with μ.",
+        experiments=EXPERIMENTS,
+        effect="mean TSW in the second half of the rounds at μ = {mu} less that at μ = 0, in units of utility",
+        threshold=0.0,
+        measure=_late_growth,
+        driver=_late_driver,
+    ),
+    Claim(
+        name="C7b",
+        statement="In later rounds TSW increases on average with μ, up to never eliminating anybody.",
+        experiments=EXPERIMENTS,
+        effect="mean TSW in the second half of the rounds at μ = inf less that at μ = 0, in units of utility",
+        threshold=0.0,
+        measure=_late_growth_never,
+        driver=_late_driver,
+    ),
+    Claim(
+        name="C12a",
+        statement="Within a round a smaller μ gives no less welfare.",
+        experiments=EXPERIMENTS,
+        effect="share of pairs of μ with the same past at which the larger has no larger budget in the round",
+        threshold=ALL,
+        measure=_budget_rises,
+        driver=_law_driver,
+        by_construction=True,
+    ),
+    Claim(
+        name="C12b",
+        statement="Over the whole federation a larger μ may give more welfare.",
+        experiments=EXPERIMENTS,
+        effect="final TSW at the μ > 0 that is best in the other replications less that at μ = 0, in units of utility",
+        threshold=0.0,
+        measure=_best_of_the_others,
+        driver=_whole_driver,
+    ),
+)

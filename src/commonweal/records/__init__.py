@@ -1,0 +1,37 @@
+"""The nouns that travel from one package to the next."""
+
+from commonweal.records.rounds import (
+    ContributionRule,
+    Decision,
+    DecisionMap,
+    Figures,
+    History,
+    LossRule,
+    MuRange,
+    RoundRecord,
+    Rules,
+)
+from commonweal.records.run_report import (
+    ClientRound,
+    Estimate,
+    Event,
+    RoundReport,
+    RunReport,
+)
+
+__all__ = [
+    "ClientRound",
+    "ContributionRule",
+    "Decision",
+    "DecisionMap",
+    "Estimate",
+    "Event",
+    "Figures",
+    "History",
+    "LossRule",
+    "MuRange",
+    "RoundRecord",
+    "RoundReport",
+    "Rules",
+    "RunReport",
+]

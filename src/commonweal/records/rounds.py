@@ -1,0 +1,164 @@
+"""The nouns of a decided round. All frozen; whoever makes them validates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+ContributionRule = Literal["clip", "raw"]
+LossRule = Literal["contribution", "equal", "cost"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a round's decision needs: profit and contribution of each client that took part, in one order."""
+
+    profits: Mapping[str, float]  # utility − cost, in units of utility
+    contributions: Mapping[str, float]  # as measured, before any rule
+    costs: Mapping[str, float] | None = None  # only for the loss rule "cost"
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return tuple(self.profits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How a round is decided, apart from its figures."""
+
+    mu: float  # leniency: 0 = least lenient, infinity = nobody is ever eliminated
+    contribution_rule: ContributionRule = "clip"
+    loss_rule: LossRule = "contribution"
+    liability_cap: float | None = None  # the most a client can be made to pay in a round, in units of utility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Who stays after a round, and who pays whom. Amounts are in units of utility.
+
+    `shares`, `payoffs` and `transfers` are of the retained clients: the eliminated bear their own loss and
+    neither pay nor receive.
+    """
+
+    figures: Figures
+    rules: Rules
+    used_contributions: Mapping[str, float]  # after the contribution rule
+    retained: tuple[str, ...]
+    eliminated: tuple[str, ...]
+    objective: float  # Σ profit of the retained − μ Q(E)/Q(retained)
+    budget: float  # Σ profit of the retained
+    shares: Mapping[str, float]
+    payoffs: Mapping[str, float]
+    transfers: Mapping[str, float]
+    proven_gap: float = 0.0  # no set scores more than objective + this
+    node_count: int = 0
+    limit_reached: bool = False  # the solver's node limit
+    grace: bool = False  # a round in which nobody may be eliminated
+
+    @property
+    def mu(self) -> float:
+        return self.rules.mu
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The loss-makers: clients that could have been eliminated."""
+        return tuple(client for client, profit in self.figures.profits.items() if profit < 0)
+
+    @property
+    def rounding(self) -> float:
+        """Amounts up to this are rounding: 1e-12 of the round's sum of absolute profits."""
+        return 1e-12 * math.fsum(map(abs, self.figures.profits.values()))
+
+    @property
+    def irrational(self) -> dict[str, float]:
+        """Retained clients whose payoff is negative, and by how much: where individual rationality fails."""
+        rounding = self.rounding
+        return {client: -payoff for client, payoff in self.payoffs.items() if payoff < -rounding}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MuRange:
+    """An interval of μ between exact bounds; `in` compares with those.
+
+    `lower` and `upper` are the nearest doubles, and `includes_lower`, `includes_upper` tell whether these doubles lie
+    in the interval: so the four together say exactly which doubles do.
+    """
+
+    exact_lower: Fraction | float
+    exact_upper: Fraction | float
+    closed_below: bool  # whether the exact bound itself belongs to it
+    closed_above: bool
+
+    @property
+    def lower(self) -> float:
+        return float(self.exact_lower)
+
+    @property
+    def upper(self) -> float:
+        return float(self.exact_upper)
+
+    @property
+    def includes_lower(self) -> bool:
+        return self.lower in self
+
+    @property
+    def includes_upper(self) -> bool:
+        return self.upper in self
+
+    def __contains__(self, mu: float | Fraction) -> bool:
+        above = mu > self.exact_lower or (self.closed_below and mu == self.exact_lower)
+        below = mu < self.exact_upper or (self.closed_above and mu == self.exact_upper)
+        return above and below
+
+    def __iter__(self) -> Iterator[float]:
+        """`lower, upper = range_` works."""
+        return iter((self.lower, self.upper))
+
+    def __str__(self) -> str:
+        """In six digits; whether an end is included is told of the digits shown, so that they are true as written."""
+        if self.exact_lower == self.exact_upper:
+            return f"{self.lower:.6g} only"
+        low, high = f"{self.lower:.6g}", f"{self.upper:.6g}"
+        if not math.isinf(self.upper):
+            return f"{'[' if float(low) in self else '('}{low}, {high}{']' if float(high) in self else ')'}"
+        if self.exact_lower == 0 and self.closed_below:
+            return "any"
+        finite = "" if self.closed_above else " (finite)"
+        return f"{'>=' if float(low) in self else '>'} {low}{finite}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRecord:
+    """One decided round of a federation."""
+
+    round_number: int
+    decision: Decision
+    absent: tuple[str, ...] = ()  # active, but without figures in this round
+    withdrawn: tuple[str, ...] = ()  # took part, and leave after it of their own accord
+
+    @property
+    def departed(self) -> tuple[str, ...]:
+        """Who is not active in the next round."""
+        return (*self.decision.eliminated, *self.withdrawn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The rounds of a federation in order, and all clients that ever were in it."""
+
+    clients: tuple[str, ...]
+    rounds: tuple[RoundRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionMap:
+    """Who stays at which μ in one round, for drawing."""
+
+    title: str
+    clients: tuple[str, ...]
+    pieces: tuple[tuple[MuRange, tuple[str, ...]], ...]  # ranges of μ from 0 to infinity, with the retained
+    breakpoints: tuple[float, ...]
+    mu: float | None  # the μ that was decided at

@@ -1,0 +1,90 @@
+"""What an answer must be to count. Each rule gives the reason why it does not, for the record."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from commonweal.decision.validation import SMALLEST
+from commonweal.remote.messages.message import Parcel
+from commonweal.remote.messages.models import Model, fault_of
+
+LARGEST_COUNT = 10**12
+LEAST_SCORE = 1e-12  # less counts as 0: a contribution made of less could be smaller than a decision can take
+MOST_VALIDATION_SAMPLES = 50_000  # their bootstrap shall not fill the coordinator's memory
+
+
+class BrokenRuleError(Exception):
+    """An answer that does not count; the text completes "<client> missed the round: ..."."""
+
+
+def count_in(answer: Parcel, name: str, *, least: int = 0, most: int = LARGEST_COUNT) -> int:
+    value = answer.fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BrokenRuleError(f"its {name} must be a whole number from {least} to {most}, got {_shown(value)}")
+    return value
+
+
+def number_in(answer: Parcel, name: str) -> float:
+    value = answer.fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+        raise BrokenRuleError(f"its {name} must be a finite number, got {_shown(value)}")
+    return float(value)
+
+
+def text_in(answer: Parcel, name: str) -> str:
+    value = answer.fields.get(name)
+    if not isinstance(value, str) or len(value) > 1000:
+        raise BrokenRuleError(f"its {name} must be a text, got {_shown(value)}")
+    return value
+
+
+def profit_in(answer: Parcel, bounds: tuple[float, float]) -> float:
+    """M10: a profit outside the bounds that were declared at joining counts as absent."""
+    profit = number_in(answer, "profit")
+    low, high = bounds
+    if not low <= profit <= high:
+        raise BrokenRuleError(f"its profit must lie within its declared bounds {low:g} to {high:g}, got {profit!r}")
+    if 0 < abs(profit) < SMALLEST:
+        raise BrokenRuleError(f"its profit must be 0 or at least {SMALLEST:g} in size, got {profit!r}")
+    return profit
+
+
+def model_in(answer: Parcel, like: Model) -> Model:
+    model = answer.groups.get("local")
+    if model is None:
+        raise BrokenRuleError("its answer must hold a local model, got none")
+    fault = fault_of(model, like)
+    if fault is not None:
+        raise BrokenRuleError(f"its local model must be like the one it received, and finite: {fault}")
+    return model
+
+
+def scores_in(answer: Parcel, rows: int, columns: int) -> NDArray[np.float64]:
+    given = answer.groups.get("scores", {}).get("scores")
+    if given is None or given.shape != (rows, columns) or given.dtype not in (np.uint8, np.float64):
+        got = "none" if given is None else f"{given.dtype} {given.shape}"
+        raise BrokenRuleError(f"its scores must be {columns} for each of {rows} models, got {got}")
+    scores = given.astype(np.float64)
+    if not ((scores >= 0) & (scores <= 1)).all():  # false of nan
+        worst = scores[~((scores >= 0) & (scores <= 1))][0]
+        raise BrokenRuleError(f"its scores must lie between 0 and 1, got {float(worst)!r}")
+    scores[scores < LEAST_SCORE] = 0.0
+    return scores
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond doubles
+        return False
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:60]
+    except ValueError:  # Python shows no whole number of more than 4,300 digits
+        return "a number of thousands of digits"

@@ -1,0 +1,314 @@
+"""The set of clients on other machines: Flower behind the conductor's Protocol.
+
+Models are known by their hashes, and each is sent to a member once. What a member must hold for a question is named by
+hash; should it have lost a model, it says so and is sent it again.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from commonweal.federation.client_set import Coalition, Opening, Report, Scores, State, Training
+from commonweal.flower.transport import FlowerTransport, NoAnswer, printable
+from commonweal.ledger.notices import WithdrawalNotice
+from commonweal.ledger.reports import ClientReport
+from commonweal.records import Event, RoundRecord
+from commonweal.remote.coordinator.answer_rules import (
+    MOST_VALIDATION_SAMPLES,
+    BrokenRuleError,
+    count_in,
+    model_in,
+    profit_in,
+    scores_in,
+    text_in,
+)
+from commonweal.remote.coordinator.coalition_models import are_local_models_known
+from commonweal.remote.coordinator.federation_file import Federation
+from commonweal.remote.messages.kinds import CLOSE, EVALUATE, LACKS, MODEL, OPEN, REPORT, TRAIN
+from commonweal.remote.messages.message import Parcel
+from commonweal.remote.messages.models import Model, average, fingerprint
+
+Result = TypeVar("Result")
+
+CLOSE_SECONDS = 90.0  # nothing of a round depends on whether its end was heard
+
+
+class FlowerClients:
+    """The members of a federation, asked over Flower."""
+
+    def __init__(
+        self,
+        letters: FlowerTransport,
+        federation: Federation,
+        book: str,
+        initial: Model,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._letters = letters
+        self._say = say
+        self._federation = federation
+        self._book = book
+        self._shared: Model = dict(initial)  # the federation's model
+        self._shared_hash = fingerprint(self._shared)
+        self._baselines: dict[str, float] = {}  # ε of each client's last settled round, or of its first model
+        self._settled: dict[str, tuple[int, str]] = {}  # the last round that each took part in, and its attempt
+        self._settled_model: dict[str, str] = {}
+        self._round = 0
+        self._attempt = ""
+        self._is_joined = False
+        self._local: dict[str, Model] = {}
+        self._sizes: dict[str, float] = {}
+        self._validation_counts: dict[str, int] = {}
+        self._sample_counts: dict[str, int] = {}
+        self._asked: list[Coalition] = []  # since the last iteration
+        self._whole: dict[tuple[str, str], float] = {}  # accuracies of whole models, by client and hash
+        self._held: dict[str, set[str]] = {}  # models that each client was sent, or made
+        self._silences: dict[str, NoAnswer] = {}
+
+    def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
+        self._round, self._attempt = round_number, secrets.token_hex(8)
+        self._local, self._whole, self._silences = {}, {}, {}
+        there = self._letters.locate(clients, seconds=0.0 if self._is_joined else self._federation.join_seconds)
+        self._is_joined = True
+        for client in clients:
+            if client not in there:
+                self._note(client, NoAnswer(kind="absent", reason="its SuperNode was not connected"))
+        questions = {
+            client: (self._settlement_of(client), [self._shared_hash]) for client in clients if client in there
+        }
+        return self._ask(OPEN, questions, self._opening)
+
+    def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
+        self._asked, self._local = [], {}
+        questions = {client: ({"iteration": iteration}, [self._shared_hash]) for client in clients}
+        return self._ask(TRAIN, questions, self._training)
+
+    def evaluate(
+        self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]
+    ) -> Mapping[str, Mapping[Coalition, Scores]]:
+        self._asked += [coalition for coalition in coalitions if coalition not in self._asked]
+        if are_local_models_known(self._asked):
+            return self._evaluate_by_weights(coalitions, clients)
+        return self._evaluate_whole([(c, self._aggregate(c)) for c in coalitions], clients)
+
+    def adopt(self, coalition: Coalition) -> None:
+        self._shared = self._aggregate(coalition)
+        self._shared_hash = fingerprint(self._shared)
+
+    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Report]:
+        """Who has not scored the adopted model as a whole, since somebody was lost late, does so first."""
+        unscored = [client for client in clients if (client, self._shared_hash) not in self._whole]
+        if unscored:
+            scored = self._evaluate_whole([(frozenset(), self._shared)], unscored)
+            clients = [client for client in clients if client not in unscored or client in scored]
+        questions = {client: ({"adopted": self._shared_hash}, [self._shared_hash]) for client in clients}
+        return self._ask(REPORT, questions, self._reported)
+
+    def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
+        for client in record.decision.figures.clients:
+            self._baselines[client] = self._whole[client, self._shared_hash]
+            self._settled[client] = (record.round_number, self._attempt)
+            self._settled_model[client] = self._shared_hash
+            self._held[client] = {self._shared_hash}
+        for client in record.absent:
+            self._held[client] = set()
+        return tuple(
+            Event(kind=silence.kind, client=client, text=self._text_of(client, silence))
+            for client, silence in self._silences.items()
+            if client in record.absent
+        )
+
+    def tell(self, record: RoundRecord, statements: Mapping[str, str], outcomes: Mapping[str, str]) -> None:
+        """The round is settled: its statement to everybody who took part.
+
+        Who is not there gets it with that of its next round; who left, from the operator.
+        """
+        self._round = record.round_number
+        there = self._letters.locate(statements)
+        questions = {
+            client: Parcel(
+                fields=self._common(client)
+                | self._settlement_of(client)
+                | {"statement": statement, "outcome": outcomes[client]}
+            )
+            for client, statement in statements.items()
+            if client in there
+        }
+        self._letters.ask(CLOSE, questions, seconds=CLOSE_SECONDS)
+
+    def save(self) -> State:
+        facts = {
+            "baselines": self._baselines,
+            "settled": self._settled,
+            "settled_model": self._settled_model,
+        }
+        state: dict[str, Any] = {f"shared/{name}": array for name, array in self._shared.items()}
+        return state | {"facts": np.frombuffer(json.dumps(facts).encode(), np.uint8)}
+
+    def restore(self, round_number: int, state: State) -> None:
+        shared = {name.removeprefix("shared/"): array for name, array in state.items() if name != "facts"}
+        facts = json.loads(state["facts"].tobytes())
+        self._shared, self._shared_hash = shared, fingerprint(shared)
+        self._baselines, self._settled_model = facts["baselines"], facts["settled_model"]
+        self._settled = {client: (number, attempt) for client, (number, attempt) in facts["settled"].items()}
+
+    def _opening(self, client: str, answer: Parcel) -> Opening:
+        training_count = count_in(answer, "training_count", least=1)
+        validation_count = count_in(answer, "validation_count", least=1, most=MOST_VALIDATION_SAMPLES)
+        sample_count = count_in(answer, "sample_count")
+        most = self._federation.terms_of(client).most_samples
+        if most is not None and (sample_count > most or training_count + validation_count > most * self._round):
+            raise BrokenRuleError(
+                f"it may declare at most {most} samples a round, got {sample_count} new ones and "
+                f"{training_count + validation_count} in all in round {self._round}"
+            )
+        scores = scores_in(answer, 1, validation_count)[0]
+        notice, signature = self._notice(client), text_in(answer, "withdrawal")
+        if signature and not notice.is_signed(signature, self._federation.keys[client]):
+            raise BrokenRuleError("its notice of withdrawal was not signed with the key of its SuperNode")
+        self._sizes[client] = float(training_count)
+        self._validation_counts[client] = validation_count
+        self._sample_counts[client] = sample_count
+        self._whole[client, self._shared_hash] = float(scores.mean())
+        self._baselines.setdefault(client, float(scores.mean()))
+        return Opening(
+            sample_count=sample_count,
+            training_count=training_count,
+            validation_count=validation_count,
+            scores=scores,
+            withdrawal=signature or None,
+        )
+
+    def _training(self, client: str, answer: Parcel) -> Training:
+        model = model_in(answer, self._shared)
+        self._local[client] = model
+        self._held[client].add(fingerprint(model))
+        return Training()
+
+    def _reported(self, client: str, answer: Parcel) -> Report:
+        report = ClientReport(
+            book=self._book,
+            round_number=self._round,
+            client=client,
+            profit=profit_in(answer, self._federation.terms_of(client).profit_bounds),
+            sample_count=self._sample_counts[client],
+        )
+        signature = text_in(answer, "signature")
+        if not report.is_signed(signature, self._federation.keys[client]):
+            raise BrokenRuleError("its report was not signed with the key of its SuperNode")
+        return Report(profit=report.profit, previous_accuracy=self._baselines[client], signature=signature)
+
+    def _evaluate_whole(
+        self, models: Sequence[tuple[Coalition, Model]], clients: Sequence[str]
+    ) -> Mapping[str, Mapping[Coalition, Scores]]:
+        hashes = {coalition: fingerprint(model) for coalition, model in models}
+        at_hand = {hashes[coalition]: model for coalition, model in models}
+        questions = {
+            client: ({"whole": list(hashes.values()), "parts": []}, list(hashes.values())) for client in clients
+        }
+
+        def scored(client: str, answer: Parcel) -> Mapping[Coalition, Scores]:
+            rows = scores_in(answer, len(hashes), self._validation_counts[client])
+            for digest, row in zip(hashes.values(), rows, strict=True):
+                self._whole[client, digest] = float(row.mean())
+            return dict(zip(hashes, rows, strict=True))
+
+        return self._ask(EVALUATE, questions, scored, at_hand)
+
+    def _evaluate_by_weights(
+        self, coalitions: Sequence[Coalition], clients: Sequence[str]
+    ) -> Mapping[str, Mapping[Coalition, Scores]]:
+        """Members make the coalition models themselves, of local models that are sent once."""
+        hashes = {client: fingerprint(model) for client, model in self._local.items()}
+        parts = list(hashes.values())
+        at_hand = {hashes[client]: model for client, model in self._local.items()}
+        rows = np.array([[self._sizes[c] if c in coalition else 0.0 for c in hashes] for coalition in coalitions])
+        questions = {client: ({"whole": [], "parts": parts}, parts) for client in clients}
+
+        def scored(client: str, answer: Parcel) -> Mapping[Coalition, Scores]:
+            return dict(zip(coalitions, scores_in(answer, len(rows), self._validation_counts[client]), strict=True))
+
+        return self._ask(EVALUATE, questions, scored, at_hand, {"rows": {"rows": rows}})
+
+    def _ask(
+        self,
+        kind: str,
+        questions: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],  # fields, and models it must hold
+        read: Callable[[str, Parcel], Result],
+        models: Mapping[str, Model] | None = None,
+        groups: Mapping[str, Model] | None = None,
+    ) -> dict[str, Result]:
+        """Put questions, send models again to whoever lost them, and keep the answers that break no rule."""
+        at_hand = {self._shared_hash: self._shared, **(models or {})}
+
+        def parcel(client: str, fields: Mapping[str, Any], needed: Iterable[str]) -> Parcel:
+            held = self._held.setdefault(client, set())
+            missing = [digest for digest in dict.fromkeys(needed) if digest not in held]
+            held.update(missing)
+            return Parcel(
+                fields={**self._common(client), **fields, "models": list(dict.fromkeys(needed))},
+                groups={**(groups or {}), **{MODEL + digest: at_hand[digest] for digest in missing}},
+            )
+
+        answers = self._letters.ask(kind, {c: parcel(c, *question) for c, question in questions.items()})
+        given, silences = dict(answers.given), dict(answers.silences)
+        lacking = [client for client, answer in given.items() if LACKS in answer.fields]
+        if lacking:
+            for client in lacking:
+                self._held[client] = set()
+                del given[client]
+            again = self._letters.ask(kind, {client: parcel(client, *questions[client]) for client in lacking})
+            given, silences = given | dict(again.given), silences | dict(again.silences)
+            for client in [client for client, answer in again.given.items() if LACKS in answer.fields]:
+                silences[client] = NoAnswer(kind="refused", reason="it says that it lacks a model that it was sent")
+                del given[client]
+        results: dict[str, Result] = {}
+        for client in questions:
+            if client in given:
+                try:
+                    results[client] = read(client, given[client])
+                except BrokenRuleError as error:
+                    silences[client] = NoAnswer(kind="refused", reason=str(error))
+        for client, silence in silences.items():
+            self._note(client, silence)
+        return results
+
+    def _note(self, client: str, silence: NoAnswer) -> None:
+        """Remember why a client is absent, and say so at once; the first reason counts."""
+        if client not in self._silences:
+            self._silences[client] = silence
+            self._say(self._text_of(client, silence))
+
+    def _text_of(self, client: str, silence: NoAnswer) -> str:
+        return printable(f"{client} missed round {self._round}: {silence.reason}.")
+
+    def _common(self, client: str) -> dict[str, Any]:
+        return {
+            "client": client,
+            "book": self._book,
+            "round": self._round,
+            "attempt": self._attempt,
+            "seed": self._federation.seed,
+        }
+
+    def _settlement_of(self, client: str) -> dict[str, Any]:
+        """The last round that this client was part of and that was settled: what it keeps of it counts from then on."""
+        number, attempt = self._settled.get(client, (0, ""))
+        return {
+            "has_baseline": client in self._baselines,
+            "settled_round": number,
+            "settled_attempt": attempt,
+            "settled_model": self._settled_model.get(client, ""),
+        }
+
+    def _notice(self, client: str) -> WithdrawalNotice:
+        return WithdrawalNotice(book=self._book, client=client, round_number=self._round)
+
+    def _aggregate(self, coalition: Coalition) -> Model:
+        clients = [client for client in self._federation.client_names if client in coalition]
+        return average([self._local[client] for client in clients], [self._sizes[client] for client in clients])

@@ -1,0 +1,209 @@
+"""The operator's file: what a federation is held by, and with whom.
+
+Every key is described in docs/reference/flower.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from commonweal.errors import CommonwealError
+from commonweal.ledger.node_keys import read_node_public_key
+from commonweal.scenario.agreement import check_client_count, check_distinct_names, check_mechanism
+from commonweal.scenario.assembly import DEFAULT_SEED, make_mechanism, subtable
+from commonweal.scenario.description import Description, plan_settings
+from commonweal.scenario.faults import Faults, shown
+from commonweal.scenario.keys import LEARNING_KEYS, MECHANISM_KEYS, SCENARIO_KEYS, Keys
+from commonweal.scenario.kinds import Kind, name, number, whole_number
+from commonweal.scenario.spec import LearningSpec, MechanismSpec
+from commonweal.scenario.toml_table import Table, present
+from commonweal.scenario.toml_text import read_tables
+
+DECLARED = (
+    "sample_count", "training_count", "validation_count", "accuracy", "previous_accuracy", "profit",
+)  # fmt: skip
+"""What the coordinator has only a client's signed word for. Contributions follow from the accuracies they sent."""
+
+_LEARNING_KEYS: Keys = MappingProxyType({key: LEARNING_KEYS[key] for key in ("iteration_limit", "stop_below")})
+_SECONDS = number("a number of seconds from 1 to 1e6", "600", lambda seconds: 1 <= seconds <= 1e6)
+_WAITING_KEYS: Keys = MappingProxyType({"answer_seconds": _SECONDS, "join_seconds": _SECONDS})
+
+
+def _bounds() -> Kind:
+    def read(value: object) -> tuple[float, float]:
+        if not isinstance(value, list) or len(value) != 2:
+            raise ValueError
+        low, high = (_FINITE.read(bound) for bound in value)
+        if not low < high:
+            raise ValueError
+        return low, high
+
+    return Kind(rule="two numbers from -1e30 to 1e30, the smaller first", example="[-1.0, 1.0]", read=read)
+
+
+_FINITE = number("", "1.0", lambda figure: abs(figure) <= 1e30)
+_CLIENT_KEYS: Keys = MappingProxyType(
+    {
+        "name": name(60, "north"),
+        "key_file": name(1000, "north.pub"),
+        "profit_bounds": _bounds(),
+        "most_samples": whole_number(1, 10**12, example=1000),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTerms:
+    """One client as the operator knows it."""
+
+    name: str
+    key: str  # of its SuperNode: who signs with it is this client
+    profit_bounds: tuple[float, float] = (-1.0, 1.0)  # a report outside them counts as absent (M10)
+    most_samples: int | None = None  # that it may declare as new in a round; None: any number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppingSpec:
+    """When a round has learned enough."""
+
+    iteration_limit: int = LearningSpec().iteration_limit
+    stop_below: float = LearningSpec().stop_below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Federation:
+    """A plan for the conductor, with the keys of those who take part."""
+
+    name: str
+    description: str
+    round_count: int
+    seed: int
+    clients: tuple[ClientTerms, ...]
+    mechanism: MechanismSpec
+    learning: StoppingSpec
+    answer_seconds: float = 600.0  # who has not answered a question by then is absent from the round
+    join_seconds: float = 300.0  # how long the first round waits for SuperNodes to connect
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        return tuple(client.name for client in self.clients)
+
+    @property
+    def keys(self) -> dict[str, str]:
+        return {client.name: client.key for client in self.clients}
+
+    def terms_of(self, client: str) -> ClientTerms:
+        return next(terms for terms in self.clients if terms.name == client)
+
+    def document(self) -> dict[str, Any]:
+        """All of it but how long to wait, in the types of JSON."""
+        document = asdict(self)
+        del document["answer_seconds"], document["join_seconds"]
+        rules = document["mechanism"]["rules"]
+        rules["mu"] = "inf" if rules["mu"] == float("inf") else rules["mu"]
+        return document
+
+    def digest(self) -> str:
+        """What a checkpoint belongs to."""
+        return hashlib.sha256(json.dumps(self.document(), sort_keys=True).encode()).hexdigest()
+
+    def description_for_readers(self) -> Description:
+        return Description(
+            settings=plan_settings(self, {"runs on": "Flower"}),
+            client_facts={
+                client.name: {
+                    "SuperNode key": f"{client.key[:24]}…",
+                    "profit bounds": f"{client.profit_bounds[0]:g} to {client.profit_bounds[1]:g}",
+                    "unit value and costs": "its own affair",
+                }
+                for client in self.clients
+            },
+            document=self.document(),
+            declared=DECLARED,
+        )
+
+
+def read_federation(path: Path) -> Federation:
+    """The federation in a file; keys are files named relative to it."""
+    document, faults = read_tables(path, "a federation's file", "let `commonweal flower new` write one")
+    root = Table(given=present(document), path=(), title="a federation's file", faults=faults)
+    top = root.read(SCENARIO_KEYS, needed=("name", "rounds"), tables=("mechanism", "learning", "waiting", "clients"))
+    mechanism = subtable(root, "mechanism")
+    mechanism_values = mechanism.read(MECHANISM_KEYS, needed=("mu",))
+    learning = subtable(root, "learning").read(_LEARNING_KEYS)
+    waiting = subtable(root, "waiting").read(_WAITING_KEYS)
+    clients = _clients(root, path.resolve().parent)
+    check_mechanism(mechanism, mechanism_values, len(clients))
+    if mechanism_values.get("loss_rule") == "cost":
+        faults.add(
+            ("mechanism", "loss_rule"),
+            'loss_rule = "cost" needs costs, which never leave the clients',
+            '"cost"',
+            'write loss_rule = "contribution" or "equal"',
+        )
+    faults.raise_if_any()
+    return Federation(
+        name=top["name"],
+        description=top.get("description", ""),
+        round_count=top["rounds"],
+        seed=top.get("seed", DEFAULT_SEED),
+        clients=tuple(ClientTerms(**client) for client in clients),
+        mechanism=make_mechanism(mechanism_values),
+        learning=StoppingSpec(**learning),
+        **waiting,
+    )
+
+
+def _clients(root: Table, folder: Path) -> list[dict[str, Any]]:
+    given = root.given.get("clients", [])
+    if not isinstance(given, list) or not all(isinstance(client, Mapping) for client in given):
+        root.faults.add(
+            ("clients",), "clients must be an array of tables", shown(given), "write [[clients]] above each client"
+        )
+        return []
+    check_client_count(len(given), root.faults)
+    clients = []
+    for position, client in enumerate(given):
+        whose = f" for client {shown(client.get('name', f'number {position + 1}'))}"
+        table = Table(
+            given=present(client), path=("clients", position), title="a client", faults=root.faults, whose=whose
+        )
+        values = table.read(_CLIENT_KEYS, needed=("name", "key_file"))
+        _read_key(values, folder, position, root.faults)
+        clients.append(values)
+    check_distinct_names(clients, root.faults)
+    _check_distinct_keys(clients, root.faults)
+    return clients
+
+
+def _read_key(values: dict[str, Any], folder: Path, position: int, faults: Faults) -> None:
+    """Put the key in place of its file."""
+    if "key_file" not in values:
+        return
+    file = folder / values.pop("key_file")
+    try:
+        values["key"] = read_node_public_key(file)
+    except CommonwealError as error:
+        rule, _, rest = str(error).partition(", got ")
+        evidence, _, way_out = rest.rpartition("; ")
+        faults.add(("clients", position, "key_file"), rule, evidence, way_out)
+
+
+def _check_distinct_keys(clients: list[dict[str, Any]], faults: Faults) -> None:
+    """One key is one client: money follows keys."""
+    seen: dict[str, int] = {}
+    for position, client in enumerate(clients):
+        first = seen.setdefault(client["key"], position) if "key" in client else position
+        if first != position:
+            faults.add(
+                ("clients", position, "key_file"),
+                "clients must have distinct keys",
+                f"the key of client number {first + 1} again for client number {position + 1}",
+                "let each client make its own key",
+            )

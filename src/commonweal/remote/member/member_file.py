@@ -1,0 +1,57 @@
+"""A member's own file: what only it knows. It stays on the member's machine.
+
+Every key is described in docs/reference/flower.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from commonweal.scenario.keys import DEFAULTS_KEYS, Keys
+from commonweal.scenario.kinds import name
+from commonweal.scenario.toml_table import Table, present
+from commonweal.scenario.toml_text import read_tables
+
+MEMBER_KEYS: Keys = MappingProxyType(
+    {
+        "name": name(60, "north"),
+        "key_file": name(1000, "node-key"),
+        "home": name(1000, "home"),
+        "operator_key_file": name(1000, "operator.pub.pem"),
+        **{key: DEFAULTS_KEYS[key] for key in ("unit_value", "cost_per_sample", "cost_per_step", "cost_per_round")},
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member as it knows itself. Worth and costs are in units of utility, and are never sent."""
+
+    name: str
+    key_file: Path  # the SuperNode's private key
+    home: Path  # its state, its log, its statements
+    operator_key_file: Path | None = None  # None: the key that signed the first statement is trusted from then on
+    unit_value: float = 1.0
+    cost_per_sample: float = 0.0
+    cost_per_step: float = 0.0
+    cost_per_round: float = 0.0
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the table [task]: the user's own
+
+
+def read_member(path: Path) -> Member:
+    """The member in a file; other files in it are named relative to it."""
+    document, faults = read_tables(path, "a member's file", "let `commonweal flower member` write one")
+    table = Table(given=present(document), path=(), title="a member's file", faults=faults)
+    values = table.read(MEMBER_KEYS, needed=("name", "key_file", "home"), tables=("task",))
+    settings = document.get("task", {})
+    if not isinstance(settings, Mapping):
+        faults.add(("task",), "task must be a table", "something else", "write [task] above your own keys")
+    faults.raise_if_any()
+    for key in ("key_file", "home", "operator_key_file"):
+        if key in values:
+            values[key] = path.resolve().parent / values[key]
+    return Member(**values, settings=settings)

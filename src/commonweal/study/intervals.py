@@ -1,0 +1,88 @@
+"""Intervals over replications: replications are drawn again with replacement, all figures of one together.
+
+Percentiles of few replications lie too close together (of five they hold the truth in 83 % of cases, not 95 %): draws
+spread like the sample, whose deviation is too small by √((n−1)/n), and as if that were known exactly. So both ends are
+moved away from the figure by t(n−1)/z · √(n/(n−1)), which for normal figures gives Student's interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm, t
+
+from commonweal.records.study import Interval
+from commonweal.seeds import stream
+
+LEVEL = 0.95
+DRAW_COUNT = 4000
+
+Values = NDArray[np.float64]
+
+
+def mean_intervals(values: Values) -> list[Interval]:
+    """The mean over replications (rows) of each column, with its interval."""
+    values = np.asarray(values, dtype=np.float64)
+    means = values.mean(axis=0)
+    lower, upper = _ends(means, _weights(len(values)) @ values, len(values))
+    # Rounding aside, a mean of equal values has no spread.
+    constant = (values == values[0]).all(axis=0)
+    return [
+        Interval(value=v, lower=v, upper=v) if same else Interval(value=m, lower=lo, upper=hi)
+        for m, lo, hi, same, v in zip(
+            means.tolist(), lower.tolist(), upper.tolist(), constant.tolist(), values[0].tolist(), strict=True
+        )
+    ]
+
+
+def mean_interval(values: Values) -> Interval:
+    """The same of one figure a replication."""
+    (interval,) = mean_intervals(np.asarray(values, dtype=np.float64)[:, None])
+    return interval
+
+
+def statistic_interval(values: Values, statistic: Callable[[Values], Values]) -> Interval:
+    """Of a statistic of means: `statistic` maps rows of means (draws, columns) to one number a row."""
+    values = np.asarray(values, dtype=np.float64)
+    if (values == values[0]).all():  # rounding aside, equal replications have no spread
+        (same,) = statistic(values[:1]).tolist()
+        return Interval(value=same, lower=same, upper=same)
+    drawn = statistic(_weights(len(values)) @ values)
+    value = statistic(values.mean(axis=0)[None, :])
+    lower, upper = _ends(value, drawn[:, None], len(values))
+    return Interval(value=float(value[0]), lower=float(lower[0]), upper=float(upper[0]))
+
+
+def _ends(figures: Values, drawn: Values, replication_count: int) -> tuple[Values, Values]:
+    """Of each figure (column), from its draws (rows)."""
+    lower, upper = np.quantile(drawn, _TAILS, axis=0)
+    widening = _widening(replication_count)
+    return (
+        figures - widening * np.maximum(figures - lower, 0),
+        figures + widening * np.maximum(upper - figures, 0),
+    )
+
+
+_TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+
+
+@cache
+def _widening(replication_count: int) -> float:
+    """By which an end's distance from the figure grows; of a single replication nothing is known."""
+    if replication_count < 2:
+        return 1.0
+    freedom = replication_count - 1
+    student = t.ppf(_TAILS[1], freedom) / norm.ppf(_TAILS[1])
+    return float(student * np.sqrt(replication_count / freedom))
+
+
+@cache
+def _weights(replication_count: int) -> Values:
+    """How often each replication is in each draw, over their number; the same for all figures of a study."""
+    counts = stream(0, "bootstrap over replications", replication_count).multinomial(
+        replication_count, np.full(replication_count, 1 / replication_count), size=DRAW_COUNT
+    )
+    return np.asarray(counts / replication_count)

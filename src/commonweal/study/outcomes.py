@@ -1,0 +1,173 @@
+"""From rows back to histories: what became of each replication at each μ, under the loss rule one likes.
+
+Training never depends on how money is divided, so other loss rules and other indices are read off the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import groupby, pairwise
+from math import inf
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from commonweal import metrics
+from commonweal.decision.decide import decision_with
+from commonweal.records import ContributionRule, Figures, History, LossRule, MuRange, RoundRecord, Rules
+from commonweal.study.result_set import StoredReplication
+
+_POLICY = itemgetter("mu_lower", "mu_upper", "mu_includes_lower", "mu_includes_upper")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One replication at the μ of one range, under one contribution rule."""
+
+    experiment: str
+    replication: int
+    contribution_rule: ContributionRule
+    mus: MuRange
+    round_count: int  # planned
+    _rows: tuple[Mapping[str, Any], ...]
+
+    @cached_property
+    def history(self) -> History:
+        """With the paper's loss rule."""
+        return self.history_with("contribution")
+
+    def history_with(self, loss_rule: LossRule) -> History:
+        """The same decisions, a loss divided by this rule."""
+        rules = Rules(mu=self.mus.lower, contribution_rule=self.contribution_rule, loss_rule=loss_rule)
+        rounds = tuple(_record(number, list(rows), rules) for number, rows in groupby(self._rows, itemgetter("round")))
+        first = rounds[0].decision.figures.clients
+        return History(clients=first, rounds=rounds)
+
+    @cached_property
+    def retained_sets(self) -> tuple[tuple[str, ...], ...]:
+        """After each round: the history in the sense of who was active."""
+        return tuple(
+            tuple(row["client"] for row in rows if row["retained"])
+            for _, rows in groupby(self._rows, itemgetter("round"))
+        )
+
+    @cached_property
+    def clients(self) -> tuple[str, ...]:
+        return tuple(row["client"] for row in self._rows if row["round"] == 1)
+
+    @cached_property
+    def durations(self) -> dict[str, int]:
+        return metrics.durations(self.history)
+
+    @cached_property
+    def tsw(self) -> tuple[float, ...]:
+        """After each round, held at its last value up to the last planned round; likewise the indices below."""
+        return metrics.tsw(self.history, round_count=self.round_count)
+
+    @cached_property
+    def tsfi(self) -> tuple[float, ...]:
+        return metrics.tsfi(self.history, round_count=self.round_count)
+
+    @cached_property
+    def tsfi_final_set(self) -> tuple[float, ...]:
+        return metrics.tsfi_final_set(self.history, round_count=self.round_count)
+
+    @cached_property
+    def tsfi_departed_zero(self) -> tuple[float, ...]:
+        return metrics.tsfi(self.history, departed="zero", round_count=self.round_count)
+
+    @property
+    def ended_early(self) -> bool:
+        return len(self.history.rounds) < self.round_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """All replications of one experiment under one contribution rule, by number."""
+
+    experiment: str
+    contribution_rule: ContributionRule
+    replications: Mapping[int, tuple[Outcome, ...]]  # each in the order of μ
+
+    def at(self, mu: float) -> list[Outcome]:
+        """One of each replication that followed this μ."""
+        return [o for outcomes in self.replications.values() for o in outcomes if mu in o.mus]
+
+    @property
+    def mus(self) -> tuple[float, ...]:
+        """The single values of μ that every replication has, those inside an interval included."""
+        singles = {
+            o.mus.lower for outcomes in self.replications.values() for o in outcomes if o.mus.lower == o.mus.upper
+        }
+        return tuple(mu for mu in sorted(singles) if len(self.at(mu)) == len(self.replications))
+
+    def only(self, replications: Sequence[int]) -> Outcomes:
+        """The same with some of the replications."""
+        kept = {number: outcomes for number, outcomes in self.replications.items() if number in replications}
+        return Outcomes(experiment=self.experiment, contribution_rule=self.contribution_rule, replications=kept)
+
+    def with_whole_axis(self) -> Outcomes:
+        """Those replications that followed every μ."""
+        return self.only([number for number, outcomes in self.replications.items() if _covers_axis(outcomes)])
+
+
+def gather(stored: Sequence[StoredReplication], rows: pa.Table) -> dict[tuple[str, ContributionRule], Outcomes]:
+    """All outcomes of a result set by experiment and contribution rule."""
+    round_counts = {(one.origin.experiment, one.replication): one.round_count for one in stored}
+    found: dict[tuple[str, ContributionRule], dict[int, tuple[Outcome, ...]]] = {}
+    by_replication = itemgetter("experiment", "contribution_rule", "replication")
+    for (experiment, rule, number), some in groupby(rows.to_pylist(), by_replication):
+        outcomes = tuple(
+            Outcome(
+                experiment=experiment,
+                replication=number,
+                contribution_rule=rule,
+                mus=_range(*policy),
+                round_count=round_counts[experiment, number],
+                _rows=tuple(of_policy),
+            )
+            for policy, of_policy in _by_policy(some)
+        )
+        found.setdefault((experiment, rule), {})[number] = outcomes
+    return {
+        (experiment, rule): Outcomes(
+            experiment=experiment, contribution_rule=rule, replications=dict(sorted(replications.items()))
+        )
+        for (experiment, rule), replications in found.items()
+    }
+
+
+def _by_policy(rows: Iterator[Mapping[str, Any]]) -> Iterator[tuple[Any, list[Mapping[str, Any]]]]:
+    for policy, some in groupby(rows, _POLICY):
+        yield policy, list(some)
+
+
+def _range(lower: float, upper: float, includes_lower: bool, includes_upper: bool) -> MuRange:
+    """Bounds are doubles here; for doubles `in` gives what the exact bounds would."""
+    return MuRange(
+        exact_lower=lower if lower == inf else Fraction(lower),
+        exact_upper=upper if upper == inf else Fraction(upper),
+        closed_below=includes_lower,
+        closed_above=includes_upper,
+    )
+
+
+def _covers_axis(outcomes: Sequence[Outcome]) -> bool:
+    """Whether ranges touch one another from 0 to infinity."""
+    bounds = [(o.mus.lower, o.mus.upper) for o in outcomes]
+    touching = all(before[1] == after[0] for before, after in pairwise(bounds))
+    return touching and 0 in outcomes[0].mus and inf in outcomes[-1].mus
+
+
+def _record(number: int, rows: list[Mapping[str, Any]], rules: Rules) -> RoundRecord:
+    figures = Figures(
+        profits={row["client"]: row["profit"] for row in rows},
+        contributions={row["client"]: row["contribution"] for row in rows},
+        costs={row["client"]: row["cost"] for row in rows},
+    )
+    retained = {row["client"] for row in rows if row["retained"]}
+    return RoundRecord(round_number=number, decision=decision_with(figures, rules, retained))

@@ -1,0 +1,325 @@
+"""Every claim comes out as the invented outcomes say it must: held, not held, undecided."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from commonweal.errors import InputError
+from commonweal.paper.claims import alternative_findings, comparisons, findings
+from commonweal.paper.claims.registry import CLAIMS
+from commonweal.paper.claims.variants import ALTERNATIVES
+from commonweal.paper.experiments import EXPERIMENTS, MUS
+from commonweal.records import ContributionRule
+from commonweal.records.study import Finding, Verdict
+from commonweal.study.mu_sets import WHOLE_AXIS, Grid
+from commonweal.study.outcomes import Outcomes
+from tests.paper.invented_outcomes import ROUND_COUNT, Script, decided
+
+BY_NAME = {claim.name: claim for claim in CLAIMS}
+LENIENT = MUS[-2]
+DECIDED_SEEDS = list(range(1, 8))
+
+
+def only(found: Sequence[Finding], claim: str) -> Finding:
+    (one,) = [finding for finding in found if finding.claim == claim]
+    return one
+
+
+def odd(replication: int) -> bool:
+    return replication % 2 == 1
+
+
+def stays(own: int, others: int) -> list[int]:
+    return [own, *[others] * 4]
+
+
+def growing(by: int, client_0: int = 4) -> Script:
+    """Of the others each stays one round longer or shorter at the largest finite μ."""
+    return Script(durations=lambda mu, r: stays(client_0, 6 + (by if mu == LENIENT else 0) + r % 2))
+
+
+def lead(own: int, others: int) -> Script:
+    return Script(durations=lambda mu, r: stays(own, others))
+
+
+def earning(early: float, late: float) -> Script:
+    """So much in all up to round 5 and after it, for each client at every μ."""
+    return Script(profit=lambda mu, r, t, c: early / 5 if t <= 5 else late / 10)
+
+
+def better_with_mu(by: float) -> Script:
+    return Script(profit=lambda mu, r, t, c: 0.1 + (by if mu > 0 else 0.0) + 0.001 * (r % 3))
+
+
+def swinging(high: Script, low: Script, high_count: int = 5) -> Script:
+    """One script in some of ten replications and the other in the rest: on average between the two."""
+
+    def pick(r: int) -> Script:
+        return high if (r - 1) % 10 < high_count else low
+
+    return Script(
+        durations=lambda mu, r: pick(r).durations(mu, r),
+        profit=lambda mu, r, t, c: pick(r).profit(mu, r, t, c),
+        contribution=lambda mu, r, t, c: pick(r).contribution(mu, r, t, c),
+    )
+
+
+SOME_LEAVE_AT_0 = Script(durations=lambda mu, r: stays(5 if mu == 0 else ROUND_COUNT, ROUND_COUNT))
+SOME_LEAVE_AT_LENIENT = Script(durations=lambda mu, r: stays(5 if mu == LENIENT else ROUND_COUNT, ROUND_COUNT))
+UNEQUAL = Script(contribution=lambda mu, r, t, c: 0.1 + 0.01 * c)
+UNEQUAL_AT_A_LOSS = Script(contribution=UNEQUAL.contribution, profit=lambda mu, r, t, c: -0.01)
+LESS_OF_0 = Script(contribution=lambda mu, r, t, c: 0.01 if c == 0 else 0.02 + 0.001 * c)
+MORE_OF_0 = Script(contribution=lambda mu, r, t, c: 0.03 if c == 0 else 0.02 + 0.001 * c)
+A_LOSS = Script(profit=lambda mu, r, t, c: -0.01 if t == 7 else 0.1)
+
+#   claim, experiment, held, not held, undecided
+CASES: list[tuple[str, str, Script, Script, Script]] = [
+    *[("C1", name, growing(2), growing(0), swinging(growing(2), growing(-2))) for name in EXPERIMENTS],
+    ("C2", "large-mnist", lead(3, 8), lead(7, 8), swinging(lead(2, 8), lead(10, 8))),
+    ("C3a", "large-cifar10", lead(7, 8), lead(8, 8), swinging(lead(6, 8), lead(10, 8))),
+    ("C3b", "large-cifar10", lead(3, 8), lead(2, 8), swinging(lead(1, 8), lead(3, 8))),
+    ("C4", "small-mnist", lead(9, 8), lead(8, 8), swinging(lead(6, 8), lead(10, 8))),
+    ("C4", "small-cifar10", lead(9, 8), lead(7, 8), swinging(lead(6, 8), lead(10, 8))),
+    ("C5a", "label-noise", lead(3, 8), lead(7, 8), swinging(lead(2, 8), lead(10, 8))),
+    ("C5b", "label-noise", growing(1), growing(-1), swinging(growing(2), growing(-2))),
+    ("C6a", "heterogeneous", earning(1, 0.1), earning(1, 2), swinging(earning(1, 0), earning(1, 2), 7)),
+    ("C6a", "small-mnist", earning(1, -0.9), earning(-1, -0.1), swinging(earning(1, 0), earning(1, 2), 7)),
+    ("C6b", "heterogeneous", earning(1, -0.1), earning(1, 0.1), swinging(earning(1, 1), earning(1, -1))),
+    ("C7a", "heterogeneous", better_with_mu(0.1), better_with_mu(-0.1),
+     swinging(better_with_mu(0.1), better_with_mu(-0.1))),
+    ("C7b", "label-noise", better_with_mu(0.1), better_with_mu(0), swinging(better_with_mu(0.1), better_with_mu(-0.1))),
+    ("C8", "large-mnist", SOME_LEAVE_AT_0, SOME_LEAVE_AT_LENIENT, swinging(SOME_LEAVE_AT_0, SOME_LEAVE_AT_LENIENT)),
+    ("C8", "heterogeneous", SOME_LEAVE_AT_0, Script(), swinging(SOME_LEAVE_AT_0, SOME_LEAVE_AT_LENIENT)),
+    ("C10b", "large-cifar10", UNEQUAL, UNEQUAL_AT_A_LOSS, swinging(UNEQUAL, UNEQUAL_AT_A_LOSS)),
+    ("C11", "label-noise", LESS_OF_0, MORE_OF_0, swinging(LESS_OF_0, MORE_OF_0)),
+    ("C12b", "heterogeneous", better_with_mu(0.1), better_with_mu(-0.1),
+     swinging(better_with_mu(0.1), better_with_mu(-0.1))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("claim", "experiment", "script", "expected"),
+    [
+        pytest.param(claim, experiment, script, expected, id=f"{claim}-{experiment}-{expected}")
+        for claim, experiment, *scripts in CASES
+        for script, expected in zip(scripts, ("held", "not held", "undecided"), strict=True)
+    ],
+)
+def test_a_claim_comes_out_as_it_was_made(claim: str, experiment: str, script: Script, expected: Verdict) -> None:
+    found = only(findings(script.outcomes(experiment)), claim)
+    interval = found.interval
+    assert found.verdict == expected, found
+    assert interval.lower <= interval.value <= interval.upper
+    assert (found.experiment, found.variant, found.replication_count) == (experiment, "", 10)
+    assert found.statement == BY_NAME[claim].statement
+    # With four replications nothing is decided.
+    assert only(findings(script.outcomes(experiment, replication_count=4)), claim).verdict == "undecided"
+
+
+@pytest.mark.parametrize("count", [1, 4, 10])
+def test_a_claim_that_knows_no_exception_is_refuted_by_one(count: int) -> None:
+    def found(script: Script) -> Verdict:
+        return only(findings(script.outcomes("heterogeneous", replication_count=count)), "C9").verdict
+
+    assert found(Script()) == ("held" if count >= 5 else "undecided")
+    assert found(A_LOSS) == "not held"
+    assert found(swinging(A_LOSS, Script(), 1)) == "not held"
+
+
+def test_the_cases_and_the_laws_are_all_claims() -> None:
+    laws = {claim.name for claim in CLAIMS if claim.by_construction}
+    assert {claim for claim, *_ in CASES} | laws | {"C9"} == set(BY_NAME)
+    assert laws == {"C10a", "C12a"}
+    assert {name.rstrip("abc") for name in BY_NAME} == {f"C{number}" for number in range(1, 13)}
+
+
+@pytest.mark.parametrize(
+    ("claim", "script", "value"),
+    [
+        ("C1", Script(durations=lambda mu, r: [3, 3, 3, 3, 3 + (5 if mu == LENIENT else 0)]), 1.0),
+        ("C6b", earning(1, -0.5), 2.5),
+        ("C7a", Script(profit=lambda mu, r, t, c: 1.0 if mu == LENIENT and t == 1 and c == 0 else 0.0), 1.0),
+        ("C7b", Script(profit=lambda mu, r, t, c: 8.0 if mu == math.inf and t == 15 and c == 0 else 0.0), 1.0),
+        ("C8", Script(durations=lambda mu, r: stays(1 if mu == 0 else 15, 15)), 0.2),
+        ("C9", Script(profit=lambda mu, r, t, c: -0.1 if t <= 3 else 0.1), 0.8),
+        ("C12b", better_with_mu(0.1), 7.5),
+    ],
+)
+def test_effects_that_can_be_reckoned_by_hand(claim: str, script: Script, value: float) -> None:
+    assert only(findings(script.outcomes("heterogeneous")), claim).interval.value == pytest.approx(value)
+
+
+def test_leads_and_contributions_by_hand() -> None:
+    assert only(findings(lead(3, 8).outcomes("large-mnist")), "C2").interval.value == pytest.approx(5 / 8)
+    assert only(findings(LESS_OF_0.outcomes("label-noise")), "C11").interval.value == pytest.approx(0.011)
+    assert "client-0 has 10 % of all" in only(findings(LESS_OF_0.outcomes("label-noise")), "C11").driver
+
+
+def test_the_mu_of_c12b_is_not_chosen_where_it_is_measured() -> None:
+    """In each replication another μ is lucky: the best of all would be above zero, an honest choice is not."""
+    lucky = Script(profit=lambda mu, r, t, c: 1.0 if mu > 0 and MUS.index(mu) == 1 + r % 6 else 0.5 if mu == 0 else 0.4)
+    found = only(findings(lucky.outcomes("heterogeneous", replication_count=12)), "C12b")
+    assert found.verdict == "not held"
+
+
+@pytest.mark.parametrize("rule", ["clip", "raw"])
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_laws_hold_for_whatever_figures(rule: ContributionRule, seed: int) -> None:
+    outcomes = {("heterogeneous", rule): decided("heterogeneous", [seed], Grid(MUS), rule)}
+    found = findings(outcomes, variant="" if rule == "clip" else "raw contributions")
+    for law in ("C10a", "C12a"):
+        assert only(found, law).verdict == "held", "also with one replication"
+    if rule == "clip":
+        ours = outcomes["heterogeneous", "clip"].at(0)[0].history
+        assert not any(record.decision.irrational for record in ours.rounds), "at μ = 0 every one who stays earns"
+
+
+def test_one_broken_case_breaks_a_law() -> None:
+    """At the largest finite μ a loss-maker is let go in round 9 of one replication whom smaller μ keep."""
+    script = Script(
+        durations=lambda mu, r: stays(9 if mu == LENIENT and r == 3 else 15, 15),
+        profit=lambda mu, r, t, c: -0.05 if c == 0 else 0.1,
+    )
+    found = only(findings(script.outcomes("heterogeneous")), "C12a")
+    assert found.verdict == "not held"
+    assert "rises in 5" in found.driver, "against each of the five smaller μ"
+    assert found.interval.lower == found.interval.upper == found.interval.value < 1
+
+
+def test_loss_rules_break_proportionality_only_in_the_red() -> None:
+    script = Script(contribution=UNEQUAL.contribution, profit=lambda mu, r, t, c: -0.1 if t <= 3 else 0.1)
+    outcomes = script.outcomes("heterogeneous")
+    assert only(findings(outcomes), "C10a").verdict == "held"
+    for variant in ("losses in equal parts", "losses by cost"):
+        found = only(findings(outcomes, variant=variant), "C10a")
+        assert found.verdict == "not held"
+        assert found.interval.value == pytest.approx(12 / 15)
+        assert "210 of 1050 rounds are divided otherwise, 210 of them with a negative budget" in found.driver
+
+
+def test_drivers_quote_the_figures() -> None:
+    """Of a federation in which round 1 brings all, and client 2 bears what is lost."""
+    script = Script(
+        profit=lambda mu, r, t, c: 0.5 if t == 1 else -0.01,
+        contribution=lambda mu, r, t, c: 0.1 if c == 2 or t == 1 else 0.0,
+    )
+    found = findings(script.outcomes("label-noise"))
+    c9 = only(found, "C9").driver
+    assert "840 fall on client-2" in c9, "14 rounds, 6 finite μ, 10 replications"
+    assert "on average 0.0500 is lost, at worst 0.0500" in c9
+    assert "below its mean cost from round 2 on (0.0100 against 0.0200 a round)" in only(found, "C7b").driver
+    assert "Of the clients at a loss 80 % have no positive contribution" in only(found, "C1").driver
+    falling = Script(durations=lambda mu, r: stays(8 - (odd(r) and mu == 0.05), 8 + (mu == LENIENT)))
+    assert (
+        "In 5 of 10 replications some client's duration falls"
+        in only(findings(falling.outcomes("heterogeneous")), "C1").driver
+    )
+
+
+def by_decisions(
+    rule: ContributionRule = "clip", *, axis: bool = False
+) -> dict[tuple[str, ContributionRule], Outcomes]:
+    leniencies = WHOLE_AXIS if axis else Grid(MUS)
+    return {(name, rule): decided(name, DECIDED_SEEDS, leniencies, rule) for name in ("heterogeneous", "label-noise")}
+
+
+def test_the_order_and_the_numbers_of_replications_change_nothing() -> None:
+    outcomes = by_decisions()
+    expected = findings(outcomes)
+    numbers = DECIDED_SEEDS.copy()
+    random.Random(0).shuffle(numbers)
+    assert numbers != DECIDED_SEEDS
+    reordered = {
+        key: replace(some, replications={n: some.replications[n] for n in numbers}) for key, some in outcomes.items()
+    }
+    renumbered = {
+        key: replace(
+            some, replications={new: some.replications[old] for old, new in zip(DECIDED_SEEDS, numbers, strict=True)}
+        )
+        for key, some in outcomes.items()
+    }
+    assert findings(reordered) == expected
+    assert findings(renumbered) == expected
+
+
+@pytest.mark.parametrize("rule", ["clip", "raw"])
+def test_the_whole_axis_gives_what_the_grid_gives(rule: ContributionRule) -> None:
+    variant = "" if rule == "clip" else "raw contributions"
+    axis, grid = by_decisions(rule, axis=True), by_decisions(rule)
+    assert all(some.with_whole_axis().replications for some in axis.values())
+    assert findings(axis, variant=variant) == findings(grid, variant=variant)
+
+
+def test_an_alternative_stands_beside_ours_on_the_same_replications() -> None:
+    outcomes = by_decisions()
+    raw = {key: some.only(DECIDED_SEEDS[:5]) for key, some in by_decisions("raw").items()}
+    both = outcomes | raw
+    pairs = comparisons(both)
+    assert {one.other.variant for one in pairs} == {v.name for v in ALTERNATIVES} - {"label noise in training only"}
+    for one in pairs:
+        assert (one.settled.claim, one.settled.experiment) == (one.other.claim, one.other.experiment)
+        expected_count = 5 if one.other.variant == "raw contributions" else 7
+        assert one.settled.replication_count == one.other.replication_count == expected_count
+        assert one.settled.variant == ""
+    assert {one.other.claim for one in pairs if one.other.variant == "raw contributions"} == {
+        finding.claim for finding in findings(outcomes)
+    }
+    fewer = {key: some.only(DECIDED_SEEDS[:5]) for key, some in outcomes.items()}
+    ours = {*findings(outcomes), *findings(fewer)}
+    assert all(one.settled in ours for one in pairs)
+    flat = alternative_findings(both)
+    assert len(flat) == len(set(flat))
+    assert {f for one in pairs for f in (one.settled, one.other)} == set(flat)
+    assert {finding.variant for finding in findings(both)} == {""}, "raw results change nothing of ours"
+
+
+def test_label_noise_in_training_only_is_compared_with_label_noise() -> None:
+    outcomes = LESS_OF_0.outcomes("label-noise") | MORE_OF_0.outcomes("label-noise-training-only")
+    pairs = [one for one in comparisons(outcomes) if one.other.variant == "label noise in training only"]
+    assert [one.other.claim for one in pairs] == ["C5a", "C5b", "C11"]
+    assert {one.other.experiment for one in pairs} == {"label-noise"}
+    assert (pairs[-1].settled.verdict, pairs[-1].other.verdict) == ("held", "not held")
+    assert pairs[-1].verdict_changes
+
+
+def test_the_indices_by_hand() -> None:
+    """Who leaves in the last but one round has given up little as printed, all it brought by the other index."""
+    script = Script(durations=lambda mu, r: stays(15 if mu == 0 else 14, 15), contribution=lambda mu, r, t, c: 0.1)
+    as_printed = only(findings(script.outcomes("heterogeneous")), "C8")
+    final_set = only(findings(script.outcomes("heterogeneous"), variant="TSFI of the final set"), "C8")
+    zero = only(findings(script.outcomes("heterogeneous"), variant="departed count as zero"), "C8")
+    assert as_printed.interval.value == pytest.approx(-2 / 75)
+    assert final_set.interval.value == pytest.approx(-15 / 75)
+    assert zero.interval.value == pytest.approx(-1 / 74)
+
+
+def test_experiments_without_the_mu_to_compare_are_passed() -> None:
+    outcomes = growing(2).outcomes("heterogeneous")["heterogeneous", "clip"]
+    few = replace(outcomes, replications={n: (some[0], some[-1]) for n, some in outcomes.replications.items()})
+    assert findings({("heterogeneous", "clip"): few}) == ()
+    assert findings({}) == comparisons({}) == alternative_findings({}) == ()
+    without_the_largest = replace(outcomes, replications={n: some[:-2] + some[-1:] for n, some in
+                                                          outcomes.replications.items()})  # fmt: skip
+    assert "at μ = 0.1 less" in only(findings({("heterogeneous", "clip"): without_the_largest}), "C1").effect
+
+
+def test_an_unknown_variant_is_refused() -> None:
+    with pytest.raises(InputError, match=r"variant must be '' .* one of 'raw contributions', .*, got 'clip'; choose"):
+        findings({}, variant="clip")
+
+
+def test_findings_are_in_the_papers_order() -> None:
+    outcomes = {key: value for name in EXPERIMENTS for key, value in Script().outcomes(name).items()}
+    shuffled = dict(sorted(outcomes.items(), reverse=True))
+    names = [(finding.claim, finding.experiment) for finding in findings(shuffled)]
+    assert names == [(claim.name, experiment) for claim in CLAIMS for experiment in claim.experiments]
+    assert np.all(np.diff([int(name.strip("Cabc")) for name, _ in names]) >= 0)

@@ -1,0 +1,68 @@
+"""What is read off the rows is what runs of their own say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from commonweal import metrics
+from commonweal.data.holdings import Holdings
+from commonweal.federation.conductor import conduct
+from commonweal.records import ContributionRule, History, LossRule
+from commonweal.simulation.client_set import InProcessClients
+from commonweal.study.outcomes import Outcomes, gather
+from commonweal.study.result_set import read_results
+from tests.study.small_federation import small_federation
+
+
+@pytest.fixture(scope="module")
+def outcomes(small_results: Path) -> dict[tuple[str, ContributionRule], Outcomes]:
+    return gather(*read_results(small_results))
+
+
+def run_alone(seed: int, mu: float, rule: ContributionRule, loss_rule: LossRule) -> History:
+    scenario = small_federation(rounds=3)
+    rules = replace(scenario.mechanism.rules, mu=mu, contribution_rule=rule, loss_rule=loss_rule)
+    scenario = replace(scenario, seed=seed, mechanism=replace(scenario.mechanism, rules=rules))
+    with InProcessClients(scenario, Holdings.for_scenario(scenario, None)) as clients:
+        rounds = tuple(held.record for held in conduct(clients, scenario))
+    return History(clients=scenario.client_names, rounds=rounds)
+
+
+@pytest.mark.parametrize(
+    ("mu", "rule", "loss_rule"),
+    [(0.0, "clip", "contribution"), (0.05, "clip", "equal"), (0.05, "raw", "cost"), (math.inf, "clip", "cost")],
+)
+def test_history_and_metrics_are_those_of_a_run(outcomes, mu, rule, loss_rule):
+    for outcome in outcomes["label-noise", rule].at(mu):
+        alone = run_alone(small_federation().seed + outcome.replication - 1, mu, rule, loss_rule)
+        read = outcome.history_with(loss_rule)
+        for ours, theirs in zip(read.rounds, alone.rounds, strict=True):
+            assert ours.round_number == theirs.round_number
+            assert ours.decision.figures == theirs.decision.figures
+            assert ours.decision.payoffs == theirs.decision.payoffs
+            assert ours.decision.transfers == theirs.decision.transfers
+            assert ours.decision.eliminated == theirs.decision.eliminated
+        assert outcome.durations == metrics.durations(alone)
+        assert outcome.tsw == metrics.tsw(alone, round_count=3)
+        assert outcome.tsfi == metrics.tsfi(alone, round_count=3)
+        assert outcome.tsfi_final_set == metrics.tsfi_final_set(alone, round_count=3)
+        assert outcome.ended_early == (len(alone.rounds) < 3)
+
+
+def test_every_mu_has_one_outcome_of_each_replication(outcomes):
+    for rule in ("clip", "raw"):
+        some = outcomes["label-noise", rule]
+        assert list(some.with_whole_axis().replications) == [1, 2, 3]
+        for mu in (0.0, 1e-300, 0.003, 0.05, 0.2, 17.0, math.inf):
+            assert [outcome.replication for outcome in some.at(mu)] == [1, 2, 3]
+
+
+def test_some_of_the_replications(outcomes):
+    some = outcomes["label-noise", "clip"].only([1])
+    assert [outcome.replication for outcome in some.at(0.05)] == [1]
+    missing_one = replace(some, replications={1: some.replications[1][1:]})
+    assert not missing_one.with_whole_axis().replications, "without its first range it does not start at 0"

@@ -1,0 +1,381 @@
+"""The runner: the same rows with any number of workers, nothing twice, and nothing of another making."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from commonweal.errors import InputError
+from commonweal.records import ContributionRule
+from commonweal.scenario.spec import Scenario
+from commonweal.study import runner
+from commonweal.study.local_workers import replicate_locally
+from commonweal.study.mu_sets import Mus
+from commonweal.study.replication import Task
+from commonweal.study.result_set import (
+    RESULTS,
+    StoredReplication,
+    joined,
+    read_results,
+    stored_replications,
+    write_results,
+)
+from commonweal.study.runner import Request, Workers, carry_out, plan, result_directory
+from tests import one_thread
+from tests.study.small_federation import small_federation
+
+GRID = (0.0, 0.05, math.inf)
+ONE_WORKER = partial(replicate_locally, worker_count=1)
+TWO_WORKERS = partial(replicate_locally, worker_count=2)
+
+
+def request(
+    *,
+    replications: int = 2,
+    mus: Mapping[ContributionRule, Mus] | None = None,
+    scenarios: Mapping[str, Scenario] | None = None,
+) -> Request:
+    two = {"small-mnist": small_federation(rounds=2), "label-noise": small_federation(rounds=2, algorithm="fedbn")}
+    return Request(
+        scenarios=two if scenarios is None else scenarios,
+        replication_count=replications,
+        mus={"clip": GRID} if mus is None else mus,
+        data_directory=None,
+    )
+
+
+def fulfil(asked: Request, directory: Path, workers: Workers = ONE_WORKER) -> list[tuple[str, int]]:
+    """Which replications were computed for it."""
+    computed = []
+
+    def note(stored: StoredReplication) -> None:
+        computed.append((stored.origin.experiment, stored.replication))
+
+    with result_directory(directory):
+        carry_out(asked, plan(asked, directory), directory, workers, on_result=note)
+    return computed
+
+
+def rows(directory: Path) -> pa.Table:
+    return pq.read_table(directory / RESULTS).replace_schema_metadata(None)
+
+
+def children(process: int) -> set[int]:
+    """Of its own: workers, not the trackers that joblib keeps."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if parent == process and b"LokyProcess" in (stat.parent / "cmdline").read_bytes():
+                found.add(int(stat.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return found
+
+
+@pytest.fixture(scope="module")
+def two_of_each(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result set by one worker; not to be changed."""
+    directory = tmp_path_factory.mktemp("two-of-each")
+    assert len(fulfil(request(), directory)) == 4
+    return directory
+
+
+@pytest.fixture
+def copied(two_of_each: Path, tmp_path: Path) -> Path:
+    for path in two_of_each.rglob("*.parquet"):
+        copy = tmp_path / "set" / path.relative_to(two_of_each)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    return tmp_path / "set"
+
+
+def test_the_number_of_workers_changes_no_bit(
+    two_of_each: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in one_thread.LIMITS:  # nor does the number of their threads
+        monkeypatch.setenv(name, "2")
+    assert len(fulfil(request(), tmp_path, TWO_WORKERS)) == 4
+    assert rows(tmp_path).equals(rows(two_of_each))
+    assert rows(tmp_path).column("experiment").unique().to_pylist() == ["small-mnist", "label-noise"]
+
+
+def test_asked_again_nothing_is_computed(copied: Path) -> None:
+    before = (copied / RESULTS).read_bytes()
+    assert fulfil(request(), copied) == []
+    assert fulfil(request(replications=1, mus={"clip": (0.05,)}), copied) == []
+    assert (copied / RESULTS).read_bytes() == before
+
+
+def test_more_replications_leave_the_others_as_they_are(copied: Path) -> None:
+    before = {path: path.read_bytes() for path in copied.glob("replications/*/*")}
+    assert fulfil(request(replications=3), copied) == [("small-mnist", 3), ("label-noise", 3)]
+    assert before == {path: path.read_bytes() for path in before}
+    assert rows(copied).filter(pc.field("replication") == 3).column("seed").unique().to_pylist() == [6]
+    assert {(one.origin.experiment, one.seed - one.replication) for one in stored_replications(copied)} == {
+        ("small-mnist", 3), ("label-noise", 3),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wider", "now_held"),
+    [
+        ({"clip": (0.0, 0.1)}, {"clip": (0.0, 0.05, 0.1, math.inf)}),
+        ({"raw": GRID}, {"clip": GRID, "raw": GRID}),
+        ({"clip": "all"}, {"clip": "all"}),
+    ],
+)
+def test_what_is_added_stands_beside_what_was_there(
+    wider: Mapping[ContributionRule, Mus], now_held: Mapping[ContributionRule, Mus], copied: Path, tmp_path: Path
+) -> None:
+    """Replications without it are computed anew, the others not; the set is then as if asked for at once."""
+    one = request(scenarios={"label-noise": request().scenarios["label-noise"]}, replications=1, mus=wider)
+    others = [path for path in copied.glob("replications/*/*") if "label-noise/00001" not in str(path)]
+    before, kept = rows(copied), [path.read_bytes() for path in others]
+    assert fulfil(one, copied) == [("label-noise", 1)]
+    assert [path.read_bytes() for path in others] == kept
+    assert fulfil(one, copied) == []
+    assert fulfil(replace(one, mus={"clip": GRID}), copied) == [], "what was there still is"
+    assert [held.mus for held in stored_replications(copied) if held.origin.experiment == "label-noise"] == [
+        now_held, {"clip": GRID},
+    ]  # fmt: skip
+    now = rows(copied)
+    if wider != {"clip": "all"}:  # intervals take the place of values
+        assert {tuple(row.values()) for row in before.to_pylist()} <= {tuple(row.values()) for row in now.to_pylist()}
+    fulfil(replace(one, mus=now_held), tmp_path / "at-once")
+    assert rows(tmp_path / "at-once").equals(
+        now.filter((pc.field("experiment") == "label-noise") & (pc.field("replication") == 1))
+    )
+
+
+def test_the_whole_axis_has_every_grid(small_results: Path) -> None:
+    (stored, *_) = stored_replications(small_results)
+    assert stored.covers({"clip": GRID, "raw": "all"})
+    assert stored.covers({"raw": (0.123,)})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ((0.0, 1.0), (0.5, 1.0), (0.0, 0.5, 1.0)),
+        ((0.0,), "all", "all"),
+        ("all", (math.inf,), "all"),
+        ((0.0,), (-0.0,), (0.0,)),
+    ],
+)
+def test_joined_values_of_mu(one: Mus, other: Mus, both: Mus) -> None:
+    assert joined(one, other) == both
+
+
+def test_values_of_mu_survive_the_file(tmp_path: Path) -> None:
+    mus = (0.0, 1e-50, 0.1 + 0.2, 1e50, math.inf)
+    asked = request(scenarios={"label-noise": small_federation(rounds=1)}, replications=1, mus={"raw": mus})
+    assert len(fulfil(asked, tmp_path)) == 1
+    (stored,), _ = read_results(tmp_path)
+    assert stored.mus == {"raw": mus}
+    assert fulfil(asked, tmp_path) == []
+
+
+def test_data_are_read_once_for_all_experiments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    read = []
+    load = runner.load_source
+    monkeypatch.setattr(runner, "load_source", lambda name, directory: read.append(name) or load(name, directory))
+    planned = plan(replace(request(), data_directory=Path("data")), tmp_path)
+    assert sorted(read) == ["mnist-5k", "uci-digits"]
+    assert planned.tasks[0].data_directory == Path.cwd() / "data", "workers may be elsewhere"
+
+
+def test_all_experiments_grow_together(tmp_path: Path) -> None:
+    tasks = plan(request(replications=3), tmp_path).tasks
+    assert [(task.experiment, task.replication) for task in tasks] == [
+        (experiment, number) for number in (1, 2, 3) for experiment in ("small-mnist", "label-noise")
+    ]
+
+
+def diverging() -> Scenario:
+    scenario = small_federation(rounds=2)
+    return replace(scenario, learning=replace(scenario.learning, learning_rate=1e30))
+
+
+@pytest.mark.parametrize("workers", [ONE_WORKER, TWO_WORKERS])
+def test_a_refusal_of_a_worker_arrives_whole_and_ends_the_others(workers: Workers, tmp_path: Path) -> None:
+    asked = request(scenarios={"small-mnist": small_federation(rounds=2), "label-noise": diverging()}, replications=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match=r"training must stay finite, got .*; lower learning_rate \(now 1e\+30\)"):
+            fulfil(asked, tmp_path / "set", workers)
+    assert not children(os.getpid())
+    stored = list(stored_replications(tmp_path / "set"))
+    assert {one.origin.experiment for one in stored} <= {"small-mnist"}
+    assert not (tmp_path / "set/replications/label-noise").exists()
+
+
+def test_a_failure_here_ends_the_workers(tmp_path: Path) -> None:
+    def full(stored: StoredReplication) -> None:
+        raise InputError("the disk is full")
+
+    asked = request(replications=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match="the disk is full"), result_directory(tmp_path):
+            carry_out(asked, plan(asked, tmp_path), tmp_path, TWO_WORKERS, on_result=full)
+    assert not children(os.getpid())
+    assert len(list(stored_replications(tmp_path))) == 1
+
+
+def test_a_worker_that_is_killed_is_told_and_the_rest_is_kept(two_of_each: Path, tmp_path: Path) -> None:
+    """As a system does when memory runs out."""
+
+    def kill_one(stored: StoredReplication) -> None:
+        os.kill(min(children(os.getpid())), signal.SIGKILL)
+
+    asked = request(replications=4)
+    with pytest.raises(InputError, match=r"got one that was killed.*with fewer --workers"), result_directory(tmp_path):
+        carry_out(asked, plan(asked, tmp_path), tmp_path, TWO_WORKERS, on_result=kill_one)
+    assert not children(os.getpid())
+    fulfil(request(), tmp_path)
+    found = rows(tmp_path)
+    assert found.filter(pc.field("replication") <= 2).equals(rows(two_of_each))
+
+
+def test_a_worker_with_other_code_is_refused(copied: Path) -> None:
+    asked = request(replications=3)
+
+    def elsewhere(tasks: Sequence[Task]):
+        for result in ONE_WORKER(tasks[:1]):
+            yield replace(result, code_version="0123456789abcdef")
+
+    with pytest.raises(InputError, match="all workers must have the same code, got 0123456789ab instead of"):
+        fulfil(asked, copied, elsewhere)
+    assert len(list(stored_replications(copied))) == 4
+
+
+def test_a_worker_with_another_processor_is_refused_unless_accepted(copied: Path) -> None:
+    asked = request(replications=3)
+
+    def elsewhere(tasks: Sequence[Task]):
+        for result in ONE_WORKER(tasks[:1]):
+            yield replace(result, cpu_kind="Abacus family 1")
+
+    with pytest.raises(InputError, match=r"one kind of processor.*got .* and .*--mixed-cpus"):
+        fulfil(asked, copied, elsewhere)
+    with pytest.raises(InputError, match="one kind of processor"):
+        plan(asked, copied, cpu_kind="Abacus family 1")
+    assert plan(request(), copied, cpu_kind="Abacus family 1").tasks == (), "nothing is to be computed"
+    assert fulfil(replace(asked, mixed_cpus=True), copied, elsewhere) == [("small-mnist", 3)]
+    with pytest.raises(InputError, match="one kind of processor"):
+        plan(request(), copied)
+
+
+def spoil(path: Path, **changes: object) -> None:
+    """Other metadata of its replication."""
+    table = pq.read_table(path)
+    document = json.loads(table.schema.metadata[b"commonweal"])
+    document["replications"][0] |= changes
+    pq.write_table(table.replace_schema_metadata({b"commonweal": json.dumps(document).encode()}), path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "evidence"),
+    [
+        ({"mus": ["clip"]}, "a result file must be whole"),
+        ({"mus": {"clip": "some"}}, "could not convert string to float"),
+        ({"mus": {"clip": None}}, "a result file must be whole"),
+        ({"seconds": "soon"}, "a result file must be whole"),
+        ({"replication": 7}, "must be named after it, got replication 7 of label-noise in"),
+        ({"code_version": "another"}, "got results of other code for replication 1 of label-noise"),
+        ({"scenario_digest": "another"}, "got results of other scenario for replication 1"),
+        ({"data_fingerprint": "another"}, "got results of other data for replication 1"),
+        ({"data_fingerprint": "another", "scenario_digest": "x"}, "got results of other scenario and data for"),
+    ],
+)
+def test_metadata_of_another_making_are_refused(changes: dict[str, object], evidence: str, copied: Path) -> None:
+    path = copied / "replications/label-noise/00001.parquet"
+    spoil(path, **changes)
+    with pytest.raises(InputError) as caught:
+        plan(request(), copied)
+    assert evidence in str(caught.value)
+    assert "; " in str(caught.value)
+
+
+@pytest.mark.parametrize("length", [0, 4, 3000, -1, -4, -9])
+def test_a_truncated_file_is_named_with_the_way_out(length: int, copied: Path) -> None:
+    path = copied / "replications/small-mnist/00002.parquet"
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(InputError) as caught:
+        plan(request(), copied)
+    assert f"for '{path}'; remove that file and run `commonweal reproduce` again" in str(caught.value)
+    path.unlink()
+    assert fulfil(request(), copied) == [("small-mnist", 2)]
+
+
+def test_rotten_bytes_inside_a_file_are_noticed(copied: Path) -> None:
+    """The end of the file, where a reader looks first, is whole."""
+    path = copied / "replications/small-mnist/00002.parquet"
+    content = bytearray(path.read_bytes())
+    content[200] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"a result file must be whole, got .*00002\.parquet"):
+        write_results(copied)
+    (copied / RESULTS).write_bytes((copied / RESULTS).read_bytes()[:1000])
+    with pytest.raises(InputError, match=r"results\.parquet'; remove .*: the rows in it are put together anew"):
+        read_results(copied)
+
+
+def test_files_without_checksums_are_read(copied: Path) -> None:
+    """As versions before wrote them."""
+    before = rows(copied)
+    for path in copied.glob("replications/*/*"):
+        pq.write_table(pq.read_table(path), path)
+    assert fulfil(request(), copied) == []
+    assert rows(copied).equals(before)
+
+
+def test_another_format_is_refused(copied: Path) -> None:
+    path = copied / "replications/small-mnist/00001.parquet"
+    metadata = {b"commonweal": json.dumps({"format": "commonweal.results/9"}).encode()}
+    pq.write_table(pq.read_table(path).replace_schema_metadata(metadata), path)
+    with pytest.raises(InputError, match=r"format commonweal\.results/1, got 'commonweal\.results/9'"):
+        plan(request(), copied)
+    pq.write_table(pa.table({"a": [1]}), path)
+    with pytest.raises(InputError, match="a result file must be whole"):
+        plan(request(), copied)
+
+
+def test_a_folder_made_for_nothing_goes_again(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for name in ("there", "new/inner"):
+        with result_directory(tmp_path / name):
+            assert (tmp_path / name).is_dir()
+    assert list(tmp_path.iterdir()) == [tmp_path / "there"]
+
+
+def test_only_our_own_left_overs_go(tmp_path: Path) -> None:
+    ours = [tmp_path / ".1.unfinished", tmp_path / "replications/label-noise/.2.unfinished"]
+    theirs = tmp_path / "other/.3.unfinished"
+    for path in (*ours, theirs):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("half")
+    with result_directory(tmp_path):
+        assert not any(path.exists() for path in ours)
+    assert theirs.exists()
+
+
+def test_results_that_are_not_there_are_asked_for(copied: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"got no results\.parquet in .*; run `commonweal reproduce EXPERIMENT --out"):
+        read_results(tmp_path)
+    (copied / RESULTS).unlink()
+    with pytest.raises(InputError, match="run the command again that made the replications there"):
+        read_results(copied)
