@@ -180,7 +180,7 @@ def test_the_summary_is_the_document_with_keys_in_order(study_folders, document)
 
     read = json.loads(text, parse_constant=refuse, object_pairs_hook=in_order)
     assert read == document
-    assert read["schema"] == SCHEMA == "commonweal.records.study/1"
+    assert read["schema"] == SCHEMA == "commonweal.study/1"
     assert read["experiments"][0]["outcomes"][-1]["mu"] == "inf"
     assert read["experiments"][0]["steps"][-1]["mus"]["lower"] == "inf"
 

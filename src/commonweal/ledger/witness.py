@@ -13,7 +13,7 @@ from commonweal.ledger.signed_file import SignedDocument, read_signed
 from commonweal.ledger.state import LedgerState
 
 HEAD_FORMAT = "commonweal.head/1"
-STATEMENT_FORMAT = "commonweal.records.statement/1"
+STATEMENT_FORMAT = "commonweal.statement/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

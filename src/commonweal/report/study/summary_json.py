@@ -24,7 +24,7 @@ from commonweal.records.study import (
 from commonweal.report.history_json import range_document
 from commonweal.report.study.mu_text import recommendation_sentence
 
-SCHEMA = "commonweal.records.study/1"
+SCHEMA = "commonweal.study/1"
 
 FIELDS = {
     "schema": "this schema",
