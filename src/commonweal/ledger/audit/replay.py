@@ -11,7 +11,7 @@ from commonweal.ledger.state import LedgerState
 from commonweal.records import Decision, Figures, Rules
 
 Recompute = Callable[[str, Figures, Rules, bool], Decision]
-"""The mechanism of a version of the rules: (version, figures, rules, grace) → decision. Raises for an unknown version."""
+"""The mechanism of a version of the rules: (version, figures, rules, grace) → decision; raises for an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
