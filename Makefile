@@ -6,8 +6,10 @@ DEMO_INSTALLED := $(VENV)/.installed-simulation
 FLOWER_INSTALLED := $(VENV)/.installed-flower
 TEST_INSTALLED := $(VENV)/.installed-test
 BENCH_INSTALLED := $(VENV)/.installed-bench
+# Tests of one file share what they make, so a file is not split; tests/conftest.py puts the longest files first.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo federation test check bench pins clean
+.PHONY: help demo federation quick test soak check bench pins clean
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
 
@@ -24,8 +26,14 @@ demo: $(DEMO_INSTALLED) ## run a federation of five banks on built-in data, and 
 federation: $(FLOWER_INSTALLED) ## rehearse a federation on Flower on this machine: TLS, keys, a process for each member
 	$(BIN)/commonweal flower rehearse examples/digits --out out/federation --overwrite
 
-test: check ## lint, types, import rule and all tests
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder  # what a file's tests share is made once; longest files first
+quick: $(TEST_INSTALLED) ## the tests that neither train nor start a process, in a minute
+	COMMONWEAL_TESTS=quick $(PYTEST)
+
+test: check ## lint, types, import rule, and every behaviour once
+	$(PYTEST)
+
+soak: $(TEST_INSTALLED) ## what takes long: storms of killed processes, thousands of random examples
+	COMMONWEAL_TESTS=soak $(PYTEST) -m "soak or hypothesis"
 
 check: $(TEST_INSTALLED) ## lint, format, types and the import rule
 	$(BIN)/ruff check src tests benchmarks examples

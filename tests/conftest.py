@@ -1,24 +1,47 @@
-"""Property tests explore anew on every run of a developer, and are the same on every run of CI."""
+"""How all tests run. COMMONWEAL_TESTS is `quick`, `test` (the default) or `soak`, as in the Makefile."""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests import one_thread
+from tests import one_thread, quick
 
 one_thread.limit()
-settings.register_profile("steady", derandomize=True, deadline=None)
-settings.register_profile("exploring", deadline=None)
-settings.load_profile("steady" if os.environ.get("CI") else "exploring")
+
+PACE = os.environ.get("COMMONWEAL_TESTS", "test")
+EXAMPLE_COUNTS = {"quick": 20, "test": 60, "soak": 2000}
+
+# Property tests try new examples in every run of a developer, and the same ones in every run of CI.
+settings.register_profile(
+    "commonweal", max_examples=EXAMPLE_COUNTS[PACE], derandomize=bool(os.environ.get("CI")), deadline=None
+)
+settings.load_profile("commonweal")
+
+# A shell starts background jobs with Ctrl-C ignored, and so would every command started from here.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+if PACE == "quick":
+    quick.watch()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol():
+    quick.during_a_test(True)
+    try:
+        return (yield)
+    finally:
+        quick.during_a_test(False)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _keys_of_nobody(tmp_path_factory):
-    """Commands sign with keys of the tests, never with the user's own."""
+    """Commands sign with the tests' keys, never with the user's own."""
     os.environ["COMMONWEAL_KEYS"] = str(tmp_path_factory.mktemp("keys"))
 
 

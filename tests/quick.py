@@ -1,0 +1,65 @@
+"""What `make quick` leaves out: a test that starts a process or trains a network is skipped when it tries to.
+
+Nobody has to mark such tests, so no list can go stale.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import pytest
+
+STARTS_A_PROCESS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
+
+_is_testing = False
+
+
+def watch() -> None:
+    """From now on, tests cannot start processes or train. Call once, before tests are collected."""
+    sys.addaudithook(_skip_processes)
+    import _posixsubprocess  # multiprocessing calls it without an audit event
+
+    import torch
+
+    from commonweal.learning.fast import FastLearner
+    from commonweal.learning.plain import PlainLearner
+
+    patch: list[tuple[Any, str, Callable[[], NoReturn]]] = [
+        (_posixsubprocess, "fork_exec", _skip_process),
+        (torch.autograd, "backward", _skip_training),
+        (torch.autograd, "grad", _skip_training),
+        (FastLearner, "train", _skip_training),
+        (PlainLearner, "train", _skip_training),
+    ]
+    for owner, name, skip in patch:
+        setattr(owner, name, _skipping(getattr(owner, name), skip))
+
+
+def during_a_test(is_testing: bool) -> None:
+    """Imports during collection may start processes: libraries look for a compiler, or for fonts."""
+    global _is_testing
+    _is_testing = is_testing
+
+
+def _skip_processes(event: str, _: tuple[object, ...]) -> None:
+    if _is_testing and event in STARTS_A_PROCESS:
+        _skip_process()
+
+
+def _skip_process() -> NoReturn:
+    pytest.skip("starts a process")
+
+
+def _skip_training() -> NoReturn:
+    pytest.skip("trains a network")
+
+
+def _skipping(original: Callable[..., object], skip: Callable[[], NoReturn]) -> Callable[..., object]:
+    def guarded(*arguments: object, **options: object) -> object:
+        if _is_testing:
+            skip()
+        return original(*arguments, **options)
+
+    return guarded
