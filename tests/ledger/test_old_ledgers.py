@@ -100,7 +100,7 @@ def test_balances_are_those_computed_by_hand(old):
     assert Ledger(store, None).state.balances == BALANCES[name]
 
 
-@pytest.mark.parametrize("path", sorted(OLD.glob("*-???.json")) + [OLD / "raw-y.json"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*sorted(OLD.glob("*-???.json")), OLD / "raw-y.json"], ids=lambda path: path.name)
 def test_an_old_statement_verifies_offline_and_agrees_with_its_ledger(path, tmp_path):
     statement, signed = read_statement(path)
     assert doubts(statement, signed, FIRST_KEY.public) == []
