@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.conductor import conduct
 from commonweal.learning import models
 from commonweal.scenario.shipped import load
@@ -66,9 +66,9 @@ def _replicate(task: tuple[Scenario, str | None]) -> Replication:
     if widths is not None:
         one, two, three = map(int, widths.split("-"))
         models.ARCHITECTURES["compact"] = replace(models.ARCHITECTURES["compact"], channels=(one, two, three))
-    holdings = Holdings.for_scenario(scenario, Path(os.environ["COMMONWEAL_DATA"]))
+    dataset = FederatedDataset.for_scenario(scenario, Path(os.environ["COMMONWEAL_DATA"]))
     started = time.perf_counter()
-    with InProcessClients(scenario, holdings, worker_count=1) as clients:
+    with InProcessClients(scenario, dataset, worker_count=1) as clients:
         held = list(conduct(clients, scenario))
     return Replication(
         first=list(held[0].iteration_accuracies[-1].values()),

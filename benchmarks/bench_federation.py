@@ -27,7 +27,7 @@ from typing import Literal
 from benchmarks.federation_case import Outcome, make_case, mean_difference, run_fast, run_plain
 from benchmarks.promises import Promise, conclude
 
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.scenario.spec import ModelName
 
 Way = Literal["fast path", "plain loop"]
@@ -49,18 +49,18 @@ class Repetition:
 
 
 @lru_cache
-def holdings_of(model: ModelName, seed: int) -> Holdings:
-    return Holdings.for_scenario(make_case(model, seed), None)
+def dataset_of(model: ModelName, seed: int) -> FederatedDataset:
+    return FederatedDataset.for_scenario(make_case(model, seed), None)
 
 
 def replicate(way: Way, model: ModelName, seed: int, round_limit: int | None = None) -> tuple[Outcome, float]:
     """In a process of its own; the second figure is its processor time."""
-    scenario, holdings = make_case(model, seed), holdings_of(model, seed)
+    scenario, dataset = make_case(model, seed), dataset_of(model, seed)
     if round_limit is not None:
         scenario = replace(scenario, round_count=round_limit)
     run = run_fast if way == "fast path" else run_plain
     started = time.process_time()
-    return run(scenario, holdings), time.process_time() - started
+    return run(scenario, dataset), time.process_time() - started
 
 
 def on_all_cores(

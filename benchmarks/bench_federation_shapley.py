@@ -14,7 +14,7 @@ import time
 from benchmarks.federation_case import make_case, run_fast
 from benchmarks.promises import Promise, conclude
 
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.scenario.spec import MeasureName
 
 REPETITION_COUNT = 3
@@ -22,12 +22,12 @@ FACTOR = 2.0
 
 
 def main() -> int:
-    holdings = Holdings.for_scenario(make_case("compact", seed=1), None)
+    dataset = FederatedDataset.for_scenario(make_case("compact", seed=1), None)
 
     def seconds_of(measure: MeasureName) -> float:
         scenario = make_case("compact", seed=1, measure=measure)
         started = time.process_time()
-        run_fast(scenario, holdings)
+        run_fast(scenario, dataset)
         return (time.process_time() - started) / scenario.round_count
 
     seconds_of("shapley")

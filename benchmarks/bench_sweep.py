@@ -24,7 +24,7 @@ import torch
 from benchmarks.promises import Promise, conclude
 
 from commonweal.data.catalogue import BUILT_IN
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.data.sources import find_directory, load_source
 from commonweal.errors import InputError
 from commonweal.federation.conductor import conduct
@@ -84,17 +84,17 @@ def swept(scenario: Scenario) -> Replication:
     )
 
 
-def fast_for_each(scenario: Scenario, holdings: Holdings) -> Histories:
+def fast_for_each(scenario: Scenario, dataset: FederatedDataset) -> Histories:
     found = {}
     for mu in MUS:
-        with InProcessClients(at(scenario, mu), holdings, worker_count=1) as clients:
+        with InProcessClients(at(scenario, mu), dataset, worker_count=1) as clients:
             found[mu] = [held.record.decision.retained for held in conduct(clients, at(scenario, mu))]
     return found
 
 
-def plain_for_each(scenario: Scenario, holdings: Holdings) -> Histories:
+def plain_for_each(scenario: Scenario, dataset: FederatedDataset) -> Histories:
     torch.set_num_threads(1)
-    return {mu: [held.decision.retained for held in run_plainly(at(scenario, mu), holdings)] for mu in MUS}
+    return {mu: [held.decision.retained for held in run_plainly(at(scenario, mu), dataset)] for mu in MUS}
 
 
 def histories_of(replication: Replication) -> Histories:
@@ -117,7 +117,7 @@ def main() -> int:
     replication_count = given[0] if given else REPLICATIONS
     first = make_case(given[1] if len(given) > 1 else None)
     swept(replace(first, round_count=1))  # loads what a worker loads once in its life
-    plain_for_each(replace(first, round_count=1), Holdings.for_scenario(first, find_directory(None)))
+    plain_for_each(replace(first, round_count=1), FederatedDataset.for_scenario(first, find_directory(None)))
 
     print(f"{EXPERIMENT}, {first.round_count} rounds, {len(MUS)} mu, processor seconds (rounds computed):")
     print(f"{'replication':>11s} {'sweep':>14s} {'fast, each mu':>16s} {'plain, each mu':>16s} {'plain/sweep':>12s}")
@@ -125,10 +125,10 @@ def main() -> int:
     agreeing = same = 0
     for number in range(1, replication_count + 1):
         scenario = replace(first, seed=first.seed + number - 1)
-        holdings = Holdings.for_scenario(scenario, find_directory(None))
+        dataset = FederatedDataset.for_scenario(scenario, find_directory(None))
         together, sweep_seconds = timed(lambda: swept(scenario))  # noqa: B023
-        fast, fast_seconds = timed(lambda: fast_for_each(scenario, holdings))  # noqa: B023
-        plain, plain_seconds = timed(lambda: plain_for_each(scenario, holdings))  # noqa: B023
+        fast, fast_seconds = timed(lambda: fast_for_each(scenario, dataset))  # noqa: B023
+        plain, plain_seconds = timed(lambda: plain_for_each(scenario, dataset))  # noqa: B023
         print(
             f"{number:11d} {sweep_seconds:9.1f} ({together.held_count:2d}) {fast_seconds:10.1f} ({_rounds(fast):3d}) "
             f"{plain_seconds:10.1f} ({_rounds(plain):3d}) {plain_seconds / sweep_seconds:12.2f}",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.conductor import conduct
 from commonweal.records import Rules
 from commonweal.scenario.spec import ClientSpec, LearningSpec, MeasureName, MechanismSpec, ModelName, Scenario
@@ -54,9 +54,9 @@ def make_case(model: ModelName, seed: int, measure: MeasureName = "marginal") ->
     )
 
 
-def run_fast(scenario: Scenario, holdings: Holdings) -> Outcome:
+def run_fast(scenario: Scenario, dataset: FederatedDataset) -> Outcome:
     """The conductor over the in-process clients, on one core."""
-    with InProcessClients(scenario, holdings, worker_count=1) as clients:
+    with InProcessClients(scenario, dataset, worker_count=1) as clients:
         return [
             RoundOutcome(
                 accuracies=dict(held.iteration_accuracies[-1]),
@@ -66,12 +66,12 @@ def run_fast(scenario: Scenario, holdings: Holdings) -> Outcome:
         ]
 
 
-def run_plain(scenario: Scenario, holdings: Holdings) -> Outcome:
+def run_plain(scenario: Scenario, dataset: FederatedDataset) -> Outcome:
     """The plain loop, on one core."""
     torch.set_num_threads(1)
     return [
         RoundOutcome(accuracies=dict(found.accuracies), contributions=dict(found.decision.figures.contributions))
-        for found in run_plainly(scenario, holdings)
+        for found in run_plainly(scenario, dataset)
     ]
 
 

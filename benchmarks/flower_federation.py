@@ -36,11 +36,9 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 from torch import Tensor
 
-from commonweal.data.holdings import Holdings
-from commonweal.learning.aggregation import average
-from commonweal.learning.batches import make_epochs
-from commonweal.learning.images import to_tensor
-from commonweal.learning.models import ARCHITECTURES, Layout
+from commonweal.data.federated_dataset import FederatedDataset
+from commonweal.learning.local_training import make_epochs
+from commonweal.learning.models import ARCHITECTURES, Layout, average, to_tensor
 from commonweal.learning.plain import PlainLearner
 from commonweal.scenario.spec import ModelName, Scenario
 from commonweal.seeds import stream, stream_number
@@ -60,26 +58,26 @@ def scenario_of(model: ModelName, seed: int) -> Scenario:
 
 
 @lru_cache
-def holdings_of(model: ModelName, seed: int) -> Holdings:
-    return Holdings.for_scenario(scenario_of(model, seed), None)
+def dataset_of(model: ModelName, seed: int) -> FederatedDataset:
+    return FederatedDataset.for_scenario(scenario_of(model, seed), None)
 
 
 @lru_cache
 def learner_of(model: ModelName, seed: int) -> PlainLearner:
-    return PlainLearner(Layout(ARCHITECTURES[model], holdings_of(model, seed).image_shape))
+    return PlainLearner(Layout(ARCHITECTURES[model], dataset_of(model, seed).image_shape))
 
 
 @cache
 def samples_of(model: ModelName, seed: int, client: str, round_number: int) -> tuple[Pair, Pair]:
     """All that the client holds in the round: for training, and for validation."""
-    deliveries = [holdings_of(model, seed).arrive(client, earlier) for earlier in range(1, round_number + 1)]
+    received = [dataset_of(model, seed).samples_for(client, earlier) for earlier in range(1, round_number + 1)]
     training = (
-        torch.cat([to_tensor(d.training_images, torch.float32) for d in deliveries]),
-        torch.cat([torch.from_numpy(d.training_labels) for d in deliveries]),
+        torch.cat([to_tensor(d.training_images, torch.float32) for d in received]),
+        torch.cat([torch.from_numpy(d.training_labels) for d in received]),
     )
     validation = (
-        torch.cat([to_tensor(d.validation_images, torch.float32) for d in deliveries]),
-        torch.cat([torch.from_numpy(d.validation_labels) for d in deliveries]),
+        torch.cat([to_tensor(d.validation_images, torch.float32) for d in received]),
+        torch.cat([torch.from_numpy(d.validation_labels) for d in received]),
     )
     return training, validation
 
@@ -156,9 +154,9 @@ class Server:
         self.weights: dict[str, float] = {}
         self.accuracies: dict[str, list[float]] = {}
         self.busy_seconds = 0.0
-        holdings = holdings_of(model, seed)
+        dataset = dataset_of(model, seed)
         generator = torch.Generator().manual_seed(stream_number(seed, "initial model") % 2**63)
-        self.shared = Layout(ARCHITECTURES[model], holdings.image_shape).initial(generator, torch.float32)
+        self.shared = Layout(ARCHITECTURES[model], dataset.image_shape).initial(generator, torch.float32)
         self.strategy = FedAvg(
             min_available_nodes=CLIENT_COUNT,
             weighted_by_key=WEIGHT,

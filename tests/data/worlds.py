@@ -34,7 +34,7 @@ def scenario(*clients, seed=1, validation_share=0.3, label_skew=None):
 
 
 def samples(labels, name="toy", *, size=8, channels=1):
-    """Every image tells its own index, so a delivery can be traced back."""
+    """Every image tells its own index, so a sample can be traced back."""
     labels = np.asarray(labels, dtype=np.int64)
     images = np.zeros((len(labels), size, size, channels), dtype=np.uint8)
     images[:, 0, 0, 0], images[:, 0, 1, 0] = np.divmod(np.arange(len(labels)), 256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from commonweal import metrics
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.errors import CommonwealError
 from commonweal.federation.conductor import conduct
 from commonweal.records import History
@@ -67,8 +67,8 @@ class Lossy:
 
 
 def held_rounds(scenario, losses=None, **options):
-    holdings = Holdings.for_scenario(scenario, None)
-    with InProcessClients(scenario, holdings) as clients:
+    dataset = FederatedDataset.for_scenario(scenario, None)
+    with InProcessClients(scenario, dataset) as clients:
         return list(conduct(Lossy(clients, losses or {}), scenario, **options))
 
 
@@ -128,12 +128,12 @@ def test_a_round_that_nobody_answers_is_refused():
 @pytest.mark.parametrize("measure", ["quantity", "marginal", "shapley"])
 def test_rounds_held_before_are_continued(measure):
     scenario = scenario_of(measure=measure)
-    holdings = Holdings.for_scenario(scenario, None)
+    dataset = FederatedDataset.for_scenario(scenario, None)
     whole = held_rounds(scenario)
-    with InProcessClients(scenario, holdings) as clients:
+    with InProcessClients(scenario, dataset) as clients:
         first = next(conduct(clients, scenario))
         state = {name: array.copy() for name, array in clients.save().items()}
-    with InProcessClients(scenario, holdings) as clients:
+    with InProcessClients(scenario, dataset) as clients:
         clients.restore(1, state)
         rest = list(conduct(clients, scenario, held=[first]))
     for found, expected in zip([first, *rest], whole, strict=True):
@@ -144,14 +144,14 @@ def test_rounds_held_before_are_continued(measure):
 
 def test_a_restored_absence_continues_to_the_bit():
     scenario = scenario_of()
-    holdings = Holdings.for_scenario(scenario, None)
+    dataset = FederatedDataset.for_scenario(scenario, None)
     losses = {("train", 2, 0): ("tablet",)}
     whole = held_rounds(scenario, losses)
-    with InProcessClients(scenario, holdings) as clients:
+    with InProcessClients(scenario, dataset) as clients:
         rounds = conduct(Lossy(clients, losses), scenario)
         held = [next(rounds), next(rounds)]
         state = {name: array.copy() for name, array in clients.save().items()}
-    with InProcessClients(scenario, holdings) as clients:
+    with InProcessClients(scenario, dataset) as clients:
         clients.restore(2, state)
         held += conduct(clients, scenario, held=held)
     assert [h.record for h in held] == [h.record for h in whole]

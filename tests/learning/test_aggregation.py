@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from commonweal.learning.aggregation import average
+from commonweal.learning.models import average
 
 entries = st.floats(-1e3, 1e3)
 weights = st.lists(st.integers(1, 500), min_size=1, max_size=5)

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from commonweal.learning.aggregation import average
 from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.algorithms.scaffold import Scaffold
-from commonweal.learning.batches import make_epochs
 from commonweal.learning.fast import FastLearner
-from commonweal.learning.models import Layout
+from commonweal.learning.local_training import make_epochs
+from commonweal.learning.models import Layout, average
 from commonweal.learning.plain import PlainLearner
 from commonweal.scenario.spec import LearningSpec
 from tests.learning.small import Task, make_task, one_batch

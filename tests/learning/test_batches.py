@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commonweal.learning.batches import make_epochs
+from commonweal.learning.local_training import make_epochs
 
 counts = {
     "sample_count": st.integers(1, 400),

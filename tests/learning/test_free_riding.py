@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from commonweal.learning.free_riding import pretended_model
+from commonweal.learning.local_training import pretended_model
 from commonweal.learning.models import ARCHITECTURES, Layout
 from commonweal.scenario.spec import Noised, Scaled, Untrained
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from commonweal.learning.images import to_tensor
+from commonweal.learning.models import to_tensor
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

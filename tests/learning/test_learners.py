@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from commonweal.learning.batches import make_epochs
 from commonweal.learning.fast import FastLearner
+from commonweal.learning.local_training import make_epochs
 from commonweal.learning.models import ARCHITECTURES, Architecture
 from commonweal.learning.plain import PlainLearner
 from tests.learning.small import TINY, forward_by_hand, loss_by_hand, make_task, one_batch

@@ -14,12 +14,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from commonweal.data.sources import load_source
-from commonweal.learning.aggregation import average
 from commonweal.learning.algorithms.fedavg import FedAvg
-from commonweal.learning.batches import make_epochs
 from commonweal.learning.fast import FastLearner
-from commonweal.learning.images import to_tensor
-from commonweal.learning.models import ARCHITECTURES, Layout
+from commonweal.learning.local_training import make_epochs
+from commonweal.learning.models import ARCHITECTURES, Layout, average, to_tensor
 from commonweal.learning.plain import PlainLearner
 
 LEARNING_RATE = 0.05

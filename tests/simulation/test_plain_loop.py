@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.conductor import conduct
 from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.client_set import InProcessClients
@@ -85,9 +85,9 @@ def test_fast_path_equals_the_plain_loop(name):
     clients, algorithm, mu, measure, mechanism = SCENARIOS[name]
     text = HEAD.format(seed=7, algorithm=algorithm, mu=mu, measure=measure, mechanism=mechanism) + clients
     scenario = parse_scenario(text, "the test")
-    holdings = Holdings.for_scenario(scenario, None)
-    expected = run_plainly(scenario, holdings, dtype=torch.float64)
-    with InProcessClients(scenario, holdings, dtype=torch.float64) as client_set:
+    dataset = FederatedDataset.for_scenario(scenario, None)
+    expected = run_plainly(scenario, dataset, dtype=torch.float64)
+    with InProcessClients(scenario, dataset, dtype=torch.float64) as client_set:
         held = list(conduct(client_set, scenario))
     assert len(held) == len(expected) > 1
     for found, plain in zip(held, expected, strict=True):

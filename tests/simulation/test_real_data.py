@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.conductor import conduct
 from commonweal.scenario.override import override
 from commonweal.scenario.shipped import load
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not DATA, reason="COMMONWEAL_DATA names no folde
 def test_after_the_first_round_no_scenario_sits_at_chance(name):
     """By more than four standard errors of what guessing would score on as many validation samples."""
     scenario = override(load(name), mu="inf", rounds=1)
-    with InProcessClients(scenario, Holdings.for_scenario(scenario, Path(DATA))) as clients:
+    with InProcessClients(scenario, FederatedDataset.for_scenario(scenario, Path(DATA))) as clients:
         (held,) = conduct(clients, scenario)
     sample_count = sum(measured.validation_count for measured in held.measured.values())
     mean = np.mean([measured.accuracy.value for measured in held.measured.values()])

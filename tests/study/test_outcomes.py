@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from commonweal import metrics
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.conductor import conduct
 from commonweal.records import ContributionRule, History, LossRule
 from commonweal.simulation.client_set import InProcessClients
@@ -27,7 +27,7 @@ def run_alone(seed: int, mu: float, rule: ContributionRule, loss_rule: LossRule)
     scenario = small_federation(rounds=3)
     rules = replace(scenario.mechanism.rules, mu=mu, contribution_rule=rule, loss_rule=loss_rule)
     scenario = replace(scenario, seed=seed, mechanism=replace(scenario.mechanism, rules=rules))
-    with InProcessClients(scenario, Holdings.for_scenario(scenario, None)) as clients:
+    with InProcessClients(scenario, FederatedDataset.for_scenario(scenario, None)) as clients:
         rounds = tuple(held.record for held in conduct(clients, scenario))
     return History(clients=scenario.client_names, rounds=rounds)
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.conductor import conduct
 from commonweal.federation.round_result import RoundResult
 from commonweal.records import ContributionRule, MuRange
@@ -25,14 +25,14 @@ GRID = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, math.inf)
 
 def swept(scenario: Scenario, policies: Policies) -> tuple[list[Branch], list[Past]]:
     pasts: list[Past] = []
-    with InProcessClients(scenario, Holdings.for_scenario(scenario, None), worker_count=1) as clients:
+    with InProcessClients(scenario, FederatedDataset.for_scenario(scenario, None), worker_count=1) as clients:
         return list(sweep(clients, scenario, policies, on_round=pasts.append)), pasts
 
 
 def run_alone(scenario: Scenario, mu: float, rule: ContributionRule = "clip") -> list[RoundResult]:
     rules = replace(scenario.mechanism.rules, mu=mu, contribution_rule=rule)
     alone = replace(scenario, mechanism=replace(scenario.mechanism, rules=rules))
-    with InProcessClients(alone, Holdings.for_scenario(alone, None), worker_count=2) as clients:
+    with InProcessClients(alone, FederatedDataset.for_scenario(alone, None), worker_count=2) as clients:
         return list(conduct(clients, alone))
 
 

@@ -4,14 +4,14 @@
     pools       the samples of a source -> a pool for each of its clients
     arrival     a pool and a round -> the samples that arrive, divided into training and validation
     defects     wrong labels, copies declared as new
-    holdings    all of it for one scenario: what a client receives in a round
+    dataset    all of it for one scenario: what a client receives in a round
     official/   published distributions -> files of a data directory
     fetch       the network -> published distributions
 
 Everything is a pure function of the scenario and its seed, so a run can be resumed without stored data state.
 """
 
-from commonweal.data.holdings import Delivery, Holdings
+from commonweal.data.federated_dataset import FederatedDataset, RoundSamples
 from commonweal.data.samples import Samples
 
-__all__ = ["Delivery", "Holdings", "Samples"]
+__all__ = ["FederatedDataset", "RoundSamples", "Samples"]

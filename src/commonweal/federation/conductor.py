@@ -21,7 +21,7 @@ from commonweal.federation.early_stopping import has_settled
 from commonweal.federation.round_result import Measured, RoundResult
 from commonweal.federation.round_valuation import RoundValuation, value_round
 from commonweal.records import Estimate, Figures, RoundRecord
-from commonweal.scenario.spec import Plan
+from commonweal.scenario.spec import FederationPlan
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 
 Answer = TypeVar("Answer")
@@ -40,7 +40,7 @@ Watch = Callable[[Progress], None]
 
 
 def conduct(
-    clients: ClientSet, plan: Plan, *, held: Sequence[RoundResult] = (), watch: Watch | None = None
+    clients: ClientSet, plan: FederationPlan, *, held: Sequence[RoundResult] = (), watch: Watch | None = None
 ) -> Iterator[RoundResult]:
     """Hold the rounds that follow those held before, one at a time, until the last or fewer than two clients."""
     active = list(plan.client_names)
@@ -55,7 +55,7 @@ def conduct(
 
 
 def hold_round(
-    clients: ClientSet, plan: Plan, round_number: int, active: Sequence[str], *, watch: Watch | None = None
+    clients: ClientSet, plan: FederationPlan, round_number: int, active: Sequence[str], *, watch: Watch | None = None
 ) -> RoundResult:
     """Hold one round with the clients that are active in it."""
     return _Round(clients, plan, round_number, active, watch).hold()
@@ -68,7 +68,9 @@ class _LostError(Exception):
 class _Round:
     """One round while it is held."""
 
-    def __init__(self, clients: ClientSet, plan: Plan, number: int, active: Sequence[str], watch: Watch | None) -> None:
+    def __init__(
+        self, clients: ClientSet, plan: FederationPlan, number: int, active: Sequence[str], watch: Watch | None
+    ) -> None:
         self._clients = clients
         self._plan = plan
         self._number = number

@@ -13,7 +13,7 @@ import numpy as np
 
 from commonweal.federation.client_set import Coalition, Scores
 from commonweal.records import Estimate
-from commonweal.scenario.spec import Plan
+from commonweal.scenario.spec import FederationPlan
 from commonweal.seeds import stream
 from commonweal.valuation import Contributions, estimate_shapley, marginal, quantity, shapley
 from commonweal.valuation.bootstrap import (
@@ -44,7 +44,7 @@ class RoundValuation:
 
 def value_round(
     clients: Sequence[str],
-    plan: Plan,
+    plan: FederationPlan,
     *,
     round_number: int,
     scores: CoalitionScores,
@@ -67,7 +67,7 @@ def value_round(
     )
 
 
-def _known_in_advance(clients: Sequence[str], plan: Plan) -> list[Coalition]:
+def _known_in_advance(clients: Sequence[str], plan: FederationPlan) -> list[Coalition]:
     everyone = frozenset(clients)
     if plan.mechanism.measure == "marginal":
         return [everyone - {client} for client in clients]
@@ -79,7 +79,7 @@ def _known_in_advance(clients: Sequence[str], plan: Plan) -> list[Coalition]:
 
 def _measure(
     clients: Sequence[str],
-    plan: Plan,
+    plan: FederationPlan,
     round_number: int,
     values: _Values,
     sample_counts: Mapping[str, int],

@@ -28,13 +28,13 @@ from commonweal.records import (
     RunReport,
 )
 from commonweal.scenario.description import Description
-from commonweal.scenario.spec import Plan
+from commonweal.scenario.spec import FederationPlan
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 
 PATH_LIMIT = 1000  # breakpoints of a round's μ path; beyond, no ranges are shown
 
 
-def make_run_report(plan: Plan, description: Description, held: Sequence[RoundResult]) -> RunReport:
+def make_run_report(plan: FederationPlan, description: Description, held: Sequence[RoundResult]) -> RunReport:
     """All that a reader is shown of the rounds held so far."""
     history = History(clients=plan.client_names, rounds=tuple(held_round.record for held_round in held))
     divisions = [_Divisions(held_round) for held_round in held]

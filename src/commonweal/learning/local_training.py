@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +11,12 @@ from torch import Tensor
 
 from commonweal.errors import InputError
 from commonweal.learning.algorithms import Algorithm, LocalResult
-from commonweal.learning.batches import make_epochs
-from commonweal.learning.free_riding import FreeRide, pretended_model
 from commonweal.learning.learner import Correction, Learner
 from commonweal.learning.models import Layout
-from commonweal.scenario.spec import Defect, LearningSpec
+from commonweal.scenario.spec import Defect, LearningSpec, Noised, Scaled, Untrained
 from commonweal.seeds import stream
+
+FreeRide = Untrained | Noised | Scaled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,3 +66,29 @@ class LocalTraining:
                 f"(now {learning.learning_rate:g})"
             )
         return result, step_count, loss
+
+
+def make_epochs(
+    sample_count: int, batch_size: int, epoch_count: int, random: np.random.Generator
+) -> list[list[Tensor]]:
+    """For each epoch a random order of all samples, cut into ⌈samples / batch size⌉ batches of nearly one size.
+
+    Nearly one size, because a last batch of two or three samples wrecks the statistics of batch normalisation and with
+    them every client's accuracy.
+    """
+    batch_count = math.ceil(sample_count / batch_size)
+    return [
+        list(torch.from_numpy(random.permutation(sample_count)).tensor_split(batch_count)) for _ in range(epoch_count)
+    ]
+
+
+def pretended_model(received: Tensor, weights: slice, defect: FreeRide, random: np.random.Generator) -> Tensor:
+    """The received model as it came, or its weights with light noise, or times a factor."""
+    model = received.clone()
+    match defect:
+        case Scaled(factor=factor):
+            model[weights] *= factor
+        case Noised(deviation=deviation):
+            noise = torch.from_numpy(random.standard_normal(len(model[weights]))).to(model.dtype)
+            model[weights] += deviation * float(model[weights].std()) * noise
+    return model

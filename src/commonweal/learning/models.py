@@ -7,10 +7,13 @@ single operations on vectors and slices; only the two learners (`plain`, `fast`)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from commonweal.scenario.spec import ModelName
@@ -139,3 +142,17 @@ class Layout:
 def initial_model(layout: Layout, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """The untrained model of a federation with this seed."""
     return layout.initial(torch.Generator().manual_seed(stream_number(seed, "initial model") % 2**63), dtype)
+
+
+def average(models: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+    """Σ w_i m_i / Σ w_i, BN statistics included; summed in the given order, so equal inputs give equal bits."""
+    total = sum(weights)
+    mean = models[0] * (weights[0] / total)
+    for model, weight in zip(models[1:], weights[1:], strict=True):
+        mean.add_(model, alpha=weight / total)
+    return mean
+
+
+def to_tensor(images: NDArray[np.uint8], dtype: torch.dtype) -> Tensor:
+    """Pixels 0..255 as −1..1, as in the FedBN code; (sample, height, width, channel)."""
+    return torch.from_numpy(images).to(dtype).div_(127.5).sub_(1.0)

@@ -15,13 +15,13 @@ from commonweal.scenario.keys import (
     fewest_evaluations,
 )
 from commonweal.scenario.spec import LearningSpec, MechanismSpec
-from commonweal.scenario.toml_table import Table
+from commonweal.scenario.toml_table import TomlTable
 
 Values = Mapping[str, Any]
 _DEFAULT_MEASURE = MechanismSpec.__dataclass_fields__["measure"].default
 
 
-def check_mechanism(table: Table, values: Values, client_count: int) -> None:
+def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None:
     faults, path = table.faults, table.path
     if values.get("contribution_rule") == "raw" and client_count > RAW_RULE_CLIENTS:
         faults.add(
@@ -67,7 +67,7 @@ def check_mechanism(table: Table, values: Values, client_count: int) -> None:
         )
 
 
-def check_learning(table: Table, values: Values) -> None:
+def check_learning(table: TomlTable, values: Values) -> None:
     algorithm = values.get("algorithm", LearningSpec().algorithm)
     if "proximal_weight" in values and algorithm != "fedprox" and _sound(table, values, "algorithm"):
         table.faults.add(
@@ -117,6 +117,6 @@ def check_distinct_names(clients: Sequence[Values], faults: Faults) -> None:
             )
 
 
-def _sound(table: Table, values: Values, *keys: str) -> bool:
+def _sound(table: TomlTable, values: Values, *keys: str) -> bool:
     """Whether none of these keys was given with a value that is a fault by itself."""
     return all(key in values or key not in table.given for key in keys)

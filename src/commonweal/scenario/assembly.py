@@ -12,7 +12,7 @@ from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import CLIENT_KEYS, DEFECT_KIND, DEFECTS, SCENARIO_KEYS, TABLE_KEYS
 from commonweal.scenario.lines import KeyPath
 from commonweal.scenario.spec import ClientSpec, DataSpec, Defect, LearningSpec, MechanismSpec, Scenario
-from commonweal.scenario.toml_table import Table, present
+from commonweal.scenario.toml_table import TomlTable, present
 
 NEEDED_OF_SCENARIO = ("name", "rounds")
 NEEDED_OF_MECHANISM = ("mu",)
@@ -22,7 +22,7 @@ DEFAULT_SEED = 1
 
 def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
     """The scenario, or an `ScenarioError` with all faults."""
-    root = Table(given=present(document), path=(), title="a scenario", faults=faults)
+    root = TomlTable(given=present(document), path=(), title="a scenario", faults=faults)
     top = root.read(SCENARIO_KEYS, needed=NEEDED_OF_SCENARIO, tables=(*TABLE_KEYS, "clients"))
     tables = {name: subtable(root, name) for name in TABLE_KEYS}
     values = {name: tables[name].read(keys, needed=_needed(root, name)) for name, keys in TABLE_KEYS.items()}
@@ -53,23 +53,23 @@ def make_mechanism(values: Mapping[str, Any]) -> MechanismSpec:
     return MechanismSpec(rules=rules, **others)
 
 
-def subtable(root: Table, name: str) -> Table:
+def subtable(root: TomlTable, name: str) -> TomlTable:
     """A table below the root; an empty one if it is missing or no table."""
     given = root.given.get(name, {})
     if not isinstance(given, Mapping):
         way_out = f"write [{name}], in single brackets, above its keys"
         root.faults.add((name,), f"{name} must be a table", shown(given), way_out)
         given = {}
-    return Table(given=present(given), path=(name,), title=f"[{name}]", faults=root.faults)
+    return TomlTable(given=present(given), path=(name,), title=f"[{name}]", faults=root.faults)
 
 
-def _needed(root: Table, name: str) -> tuple[str, ...]:
+def _needed(root: TomlTable, name: str) -> tuple[str, ...]:
     """Keys the table must have; none if it is no table at all, which is fault enough."""
     is_table = isinstance(root.given.get(name, {}), Mapping)
     return NEEDED_OF_MECHANISM if name == "mechanism" and is_table else ()
 
 
-def _clients(root: Table, defaults: Table, default_values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _clients(root: TomlTable, defaults: TomlTable, default_values: Mapping[str, Any]) -> list[dict[str, Any]]:
     given = root.given.get("clients", [])
     if not isinstance(given, list | tuple) or not all(isinstance(client, Mapping) for client in given):
         root.faults.add(
@@ -84,7 +84,7 @@ def _clients(root: Table, defaults: Table, default_values: Mapping[str, Any]) ->
     for position, client in enumerate(given):
         name = client.get("name")
         whose = f" for client {shown(name)}" if isinstance(name, str) else f" for client number {position + 1}"
-        own = Table(
+        own = TomlTable(
             given=present(client), path=("clients", position), title="a client", faults=root.faults, whose=whose
         )
         clients.append({**default_values, **_client(own, defaults)})
@@ -92,7 +92,7 @@ def _clients(root: Table, defaults: Table, default_values: Mapping[str, Any]) ->
     return clients
 
 
-def _client(own: Table, defaults: Table) -> dict[str, Any]:
+def _client(own: TomlTable, defaults: TomlTable) -> dict[str, Any]:
     needed = [key for key in NEEDED_OF_CLIENT if key not in defaults.given]
     values = own.read(CLIENT_KEYS, needed=needed, tables=("defect",))
     if "defect" in own.given:
@@ -100,7 +100,7 @@ def _client(own: Table, defaults: Table) -> dict[str, Any]:
     return values
 
 
-def _defect(client: Table, given: object) -> Defect | None:
+def _defect(client: TomlTable, given: object) -> Defect | None:
     """The defect, or None if it has faults."""
     path: KeyPath = (*client.path, "defect")
     if not isinstance(given, Mapping):
@@ -110,12 +110,14 @@ def _defect(client: Table, given: object) -> Defect | None:
     kind = given.get("kind")
     if not isinstance(kind, str) or kind not in DEFECTS:  # what its other keys should be is not known
         given = {"kind": kind}
-        Table(given=present(given), path=path, title="a defect", faults=client.faults, whose=client.whose).read(
+        TomlTable(given=present(given), path=path, title="a defect", faults=client.faults, whose=client.whose).read(
             {"kind": DEFECT_KIND}, needed=["kind"]
         )
         return None
     make, keys = DEFECTS[kind]
-    table = Table(given=present(given), path=path, title=f"the defect {kind}", faults=client.faults, whose=client.whose)
+    table = TomlTable(
+        given=present(given), path=path, title=f"the defect {kind}", faults=client.faults, whose=client.whose
+    )
     needed = [field.name for field in fields(make) if field.default is MISSING]
     values = table.read(keys, needed=needed, tables=("kind",))
     return make(**values) if set(needed) <= set(values) else None

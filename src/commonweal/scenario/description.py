@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from commonweal.scenario.document import to_document
-from commonweal.scenario.spec import ClientSpec, Duplicates, LabelNoise, Noised, Plan, Scaled, Scenario, Untrained
+from commonweal.scenario.spec import (
+    ClientSpec,
+    Duplicates,
+    FederationPlan,
+    LabelNoise,
+    Noised,
+    Scaled,
+    Scenario,
+    Untrained,
+)
 
 _MEASURES = {
     "quantity": "quantity: new samples",
@@ -50,7 +59,7 @@ def settings(scenario: Scenario) -> dict[str, str]:
     return described
 
 
-def plan_settings(plan: Plan, of_learning: Mapping[str, str]) -> dict[str, str]:
+def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[str, str]:
     """What any federation is run by, and what is known of its learning."""
     mechanism = plan.mechanism
     described = {

@@ -109,7 +109,7 @@ class Stopping(Protocol):
     def stop_below(self) -> float: ...
 
 
-class Plan(Protocol):
+class FederationPlan(Protocol):
     """What a conductor must know of a federation; how its clients learn, and from what, is theirs to know."""
 
     @property

@@ -13,7 +13,7 @@ from commonweal.scenario.lines import KeyPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class TomlTable:
     """A table as it was given, where it stands, and how to speak of it."""
 
     given: Mapping[str, object]

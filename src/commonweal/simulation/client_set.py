@@ -18,13 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.client_set import Coalition, Opening, Report, Scores, State, Training
-from commonweal.learning.aggregation import average
 from commonweal.learning.algorithms import LocalResult, make_algorithm
 from commonweal.learning.fast import FastLearner
 from commonweal.learning.local_training import LocalTraining
-from commonweal.learning.models import ARCHITECTURES, Layout, initial_model
+from commonweal.learning.models import ARCHITECTURES, Layout, average, initial_model
 from commonweal.records import Event, RoundRecord
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.simulated_client import Member
@@ -39,14 +38,14 @@ class InProcessClients:
     def __init__(
         self,
         scenario: Scenario,
-        holdings: Holdings,
+        dataset: FederatedDataset,
         *,
         worker_count: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        layout = Layout(ARCHITECTURES[scenario.learning.model], holdings.image_shape)
+        layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape)
         self._scenario = scenario
-        self._holdings = holdings
+        self._dataset = dataset
         self._learner = FastLearner(layout)
         self._algorithm = make_algorithm(scenario.learning, layout)
         self._training = LocalTraining(
@@ -58,7 +57,7 @@ class InProcessClients:
         )
         self._shared = initial_model(layout, scenario.seed, dtype)
         self._members = {
-            spec.name: Member.start(spec, self._algorithm.first_memory(self._shared), holdings.image_shape, dtype)
+            spec.name: Member.start(spec, self._algorithm.first_memory(self._shared), dataset.image_shape, dtype)
             for spec in scenario.clients
         }
         self._local: dict[str, LocalResult] = {}  # of the last iteration
@@ -146,7 +145,7 @@ class InProcessClients:
             member.previous_scores = state[f"{number}/previous_scores"]
             member.known_scores = state[f"{number}/known_scores"]
             for earlier in range(1, round_number + 1):
-                member.receive(self._holdings.arrive(client, earlier))
+                member.receive(self._dataset.samples_for(client, earlier))
 
     def fork(self, retained: Container[str]) -> InProcessClients:
         """The same clients between two rounds, less those not retained: another future of the same past.
@@ -159,8 +158,8 @@ class InProcessClients:
 
     def _open(self, client: str, round_number: int) -> Opening:
         member = self._members[client]
-        delivery = self._holdings.arrive(client, round_number)
-        member.receive(delivery)
+        samples = self._dataset.samples_for(client, round_number)
+        member.receive(samples)
         # The samples held before were scored with this very model when the last round ended.
         known = len(member.known_scores)
         fresh = self._score(client, self._shared, first=known)
@@ -168,11 +167,11 @@ class InProcessClients:
         if member.previous_scores is None:
             member.previous_scores = scores  # ε(n,0): the untrained model on the first validation set
         return Opening(
-            sample_count=delivery.declared_count,
+            sample_count=samples.declared_count,
             training_count=len(member.training_labels),
             validation_count=len(member.validation_labels),
             scores=scores,
-            events=(_dry(client, delivery.fresh_count),) if delivery.is_dry else (),
+            events=(_dry(client, samples.fresh_count),) if samples.is_dry else (),
         )
 
     def _train(self, client: str, round_number: int, iteration: int, served: Tensor) -> tuple[LocalResult, Training]:

@@ -13,16 +13,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from commonweal.data.holdings import Delivery, Holdings
+from commonweal.data.federated_dataset import FederatedDataset, RoundSamples
 from commonweal.decision.decide import decide_figures
 from commonweal.federation.early_stopping import has_settled
-from commonweal.learning.aggregation import average
 from commonweal.learning.algorithms import LocalResult, make_algorithm
-from commonweal.learning.batches import make_epochs
-from commonweal.learning.free_riding import FreeRide, pretended_model
-from commonweal.learning.images import to_tensor
 from commonweal.learning.learner import Correction
-from commonweal.learning.models import ARCHITECTURES, Layout
+from commonweal.learning.local_training import FreeRide, make_epochs, pretended_model
+from commonweal.learning.models import ARCHITECTURES, Layout, average, to_tensor
 from commonweal.learning.plain import PlainLearner
 from commonweal.records import Decision, Figures
 from commonweal.scenario.spec import Scenario
@@ -40,9 +37,11 @@ class PlainRound:
     decision: Decision
 
 
-def run_plainly(scenario: Scenario, holdings: Holdings, *, dtype: torch.dtype = torch.float32) -> list[PlainRound]:
+def run_plainly(
+    scenario: Scenario, dataset: FederatedDataset, *, dtype: torch.dtype = torch.float32
+) -> list[PlainRound]:
     """All rounds of a scenario."""
-    loop = _Loop(scenario, holdings, dtype)
+    loop = _Loop(scenario, dataset, dtype)
     rounds: list[PlainRound] = []
     for round_number in range(1, scenario.round_count + 1):
         if len(loop.active) > 1:
@@ -53,11 +52,11 @@ def run_plainly(scenario: Scenario, holdings: Holdings, *, dtype: torch.dtype = 
 class _Loop:
     """The federation between rounds, and one round after another."""
 
-    def __init__(self, scenario: Scenario, holdings: Holdings, dtype: torch.dtype) -> None:
+    def __init__(self, scenario: Scenario, dataset: FederatedDataset, dtype: torch.dtype) -> None:
         self.scenario = scenario
-        self.holdings = holdings
+        self.dataset = dataset
         self.dtype = dtype
-        self.layout = Layout(ARCHITECTURES[scenario.learning.model], holdings.image_shape)
+        self.layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape)
         self.learner = PlainLearner(self.layout)
         self.algorithm = make_algorithm(scenario.learning, self.layout)
         generator = torch.Generator().manual_seed(stream_number(scenario.seed, "initial model") % 2**63)
@@ -65,13 +64,13 @@ class _Loop:
         self.specs = {spec.name: spec for spec in scenario.clients}
         self.active = list(self.specs)
         self.memories = {client: self.algorithm.first_memory(self.shared) for client in self.active}
-        self.deliveries: dict[str, list[Delivery]] = {client: [] for client in self.active}
+        self.samples_by_client: dict[str, list[RoundSamples]] = {client: [] for client in self.active}
         self.previous: dict[str, float] = {}
 
     def hold(self, round_number: int) -> PlainRound:
         learning = self.scenario.learning
         for client in self.active:
-            self.deliveries[client].append(self.holdings.arrive(client, round_number))
+            self.samples_by_client[client].append(self.dataset.samples_for(client, round_number))
         start, start_memories = self.shared, dict(self.memories)
         accuracies = self.accuracies(self.shared, self.memories)
         previous = self.previous or accuracies
@@ -115,8 +114,8 @@ class _Loop:
         if isinstance(defect, FreeRide):
             random = stream(seed, "free rider", client, round_number, iteration)
             return pretended_model(start, self.layout.weights, defect, random), 0
-        images = torch.cat([to_tensor(d.training_images, self.dtype) for d in self.deliveries[client]])
-        labels = torch.cat([torch.from_numpy(d.training_labels) for d in self.deliveries[client]])
+        images = torch.cat([to_tensor(d.training_images, self.dtype) for d in self.samples_by_client[client]])
+        labels = torch.cat([torch.from_numpy(d.training_labels) for d in self.samples_by_client[client]])
         order = stream(seed, "batches", client, round_number, iteration)
         epochs = make_epochs(len(labels), learning.batch_size, learning.local_epochs, order)
         model, _ = self.learner.train(start, images, labels, epochs, learning.learning_rate, correction)
@@ -129,14 +128,14 @@ class _Loop:
 
     def sizes(self, clients: Sequence[str]) -> list[float]:
         """Training samples held."""
-        return [float(sum(len(d.training_labels) for d in self.deliveries[client])) for client in clients]
+        return [float(sum(len(d.training_labels) for d in self.samples_by_client[client])) for client in clients]
 
     def accuracies(self, model: Tensor, memories: Mapping[str, Tensor]) -> dict[str, float]:
         """Of the active clients, each with its own memory."""
         found: dict[str, float] = {}
         for client in self.active:
-            images = torch.cat([to_tensor(d.validation_images, self.dtype) for d in self.deliveries[client]])
-            labels = torch.cat([torch.from_numpy(d.validation_labels) for d in self.deliveries[client]])
+            images = torch.cat([to_tensor(d.validation_images, self.dtype) for d in self.samples_by_client[client]])
+            labels = torch.cat([torch.from_numpy(d.validation_labels) for d in self.samples_by_client[client]])
             personal = self.algorithm.personal(model, memories[client])
             found[client] = float(self.learner.score(personal, images, labels, self.scenario.learning.score).mean())
         return found
@@ -149,7 +148,7 @@ class _Loop:
         step_counts: Mapping[str, int],
         coalition_value: Callable[[frozenset[str]], float],
     ) -> Decision:
-        new = {client: self.deliveries[client][-1] for client in self.active}
+        new = {client: self.samples_by_client[client][-1] for client in self.active}
         profits, costs = {}, {}
         for client in self.active:
             spec = self.specs[client]

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED, held_alone, make_results_folder
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.errors import FederationError
 from commonweal.federation.checkpoint import CHECKPOINT, load_checkpoint, save_checkpoint
 from commonweal.federation.conductor import Watch, conduct
@@ -37,11 +37,11 @@ def run_scenario(
     Results of an earlier run in the directory, and the files `replaced`, go when the first checkpoint of this one is
     written, not before. `on_round` is called with each round once it is safe, those of an earlier start included.
     """
-    holdings = Holdings.for_scenario(scenario, data_directory)
-    identity = hashlib.sha256(f"{digest(scenario)} {holdings.fingerprint()}".encode()).hexdigest()
+    dataset = FederatedDataset.for_scenario(scenario, data_directory)
+    identity = hashlib.sha256(f"{digest(scenario)} {dataset.fingerprint()}".encode()).hexdigest()
     checkpoint = None if directory is None else directory / CHECKPOINT
     held: list[RoundResult] = []
-    with InProcessClients(scenario, holdings, worker_count=worker_count) as clients:
+    with InProcessClients(scenario, dataset, worker_count=worker_count) as clients:
         if resume and checkpoint is not None:
             held, state = load_checkpoint(checkpoint, identity=identity, rules=scenario.mechanism.rules)
             clients.restore(len(held), state)

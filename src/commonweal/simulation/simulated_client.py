@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from commonweal.data.holdings import Delivery
+from commonweal.data.federated_dataset import RoundSamples
 from commonweal.federation.client_set import Report, Scores
-from commonweal.learning.images import to_tensor
+from commonweal.learning.models import to_tensor
 from commonweal.scenario.spec import ClientSpec
 from commonweal.valuation import cost, profit, utility
 from commonweal.valuation.bootstrap import mean_draws, resampling_weights
@@ -45,15 +45,15 @@ class Member:
             validation_labels=no_labels,
         )
 
-    def receive(self, delivery: Delivery) -> None:
+    def receive(self, samples: RoundSamples) -> None:
         """Add what is new in a round to what the client holds."""
         dtype = self.training_images.dtype
-        self.training_images = torch.cat([self.training_images, to_tensor(delivery.training_images, dtype)])
-        self.training_labels = torch.cat([self.training_labels, torch.from_numpy(delivery.training_labels)])
-        self.validation_images = torch.cat([self.validation_images, to_tensor(delivery.validation_images, dtype)])
-        self.validation_labels = torch.cat([self.validation_labels, torch.from_numpy(delivery.validation_labels)])
-        self.declared_count = delivery.declared_count
-        self.fresh_count = delivery.fresh_count
+        self.training_images = torch.cat([self.training_images, to_tensor(samples.training_images, dtype)])
+        self.training_labels = torch.cat([self.training_labels, torch.from_numpy(samples.training_labels)])
+        self.validation_images = torch.cat([self.validation_images, to_tensor(samples.validation_images, dtype)])
+        self.validation_labels = torch.cat([self.validation_labels, torch.from_numpy(samples.validation_labels)])
+        self.declared_count = samples.declared_count
+        self.fresh_count = samples.fresh_count
         self.step_count = 0
 
     def report(self, scores: Scores, seed: int) -> Report:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.data.samples import Samples
 from commonweal.data.sources import load_source
 from commonweal.records import ContributionRule
@@ -53,7 +53,7 @@ def replicate(task: Task, *, on_round: Callable[[], None] | None = None) -> Repl
     """Hold all rounds that the task's policies lead to, each once, with one thread."""
     began, began_processor = time.perf_counter(), time.process_time()
     sources = {client.source for client in task.scenario.clients}
-    holdings = Holdings.from_sources(
+    dataset = FederatedDataset.from_sources(
         task.scenario, {source: _source(source, task.data_directory) for source in sorted(sources)}
     )
     held_count = 0
@@ -67,13 +67,13 @@ def replicate(task: Task, *, on_round: Callable[[], None] | None = None) -> Repl
     policies: dict[ContributionRule, Leniencies] = {
         rule: WHOLE_AXIS if mus == "all" else Grid(mus) for rule, mus in task.mus.items()
     }
-    with InProcessClients(task.scenario, holdings, worker_count=1) as clients:
+    with InProcessClients(task.scenario, dataset, worker_count=1) as clients:
         branches = list(sweep(clients, task.scenario, policies, on_round=count))
     return Replication(
         task=task,
         rows=to_table(task.experiment, task.replication, task.scenario, branches),
         code_version=code_version(),
-        data_fingerprint=holdings.fingerprint(),
+        data_fingerprint=dataset.fingerprint(),
         cpu_kind=cpu_kind(),
         held_count=held_count,
         seconds=time.perf_counter() - began,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED, held_alone, make_results_folder
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.data.samples import Samples
 from commonweal.data.sources import load_source
 from commonweal.errors import InputError
@@ -125,12 +125,12 @@ def _origins(request: Request) -> dict[str, Origin]:
         for source in sources:
             if source not in loaded:
                 loaded[source] = load_source(source, request.data_directory)
-        holdings = Holdings.from_sources(scenario, {source: loaded[source] for source in sources})
+        dataset = FederatedDataset.from_sources(scenario, {source: loaded[source] for source in sources})
         origins[name] = Origin(
             experiment=name,
             scenario_digest=scenario_digest(scenario),
             code_version=code_version(),
-            data_fingerprint=holdings.fingerprint(),
+            data_fingerprint=dataset.fingerprint(),
         )
     return origins
 

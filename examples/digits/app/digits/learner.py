@@ -5,9 +5,8 @@ import torch
 from commonweal.flower import Trained
 from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.fast import FastLearner
-from commonweal.learning.images import to_tensor
 from commonweal.learning.local_training import LocalTraining
-from commonweal.learning.models import ARCHITECTURES, Layout, initial_model
+from commonweal.learning.models import ARCHITECTURES, Layout, initial_model, to_tensor
 
 torch.set_num_threads(1)
 

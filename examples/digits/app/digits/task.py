@@ -10,7 +10,7 @@ and statements need not wait for it.
 from functools import cache
 from pathlib import Path
 
-from commonweal.data.holdings import Holdings
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.flower import NewData
 from commonweal.scenario.toml_file import read_scenario
 
@@ -18,13 +18,13 @@ SCENARIO = read_scenario(Path(__file__).with_name("digits.toml"))
 
 
 @cache
-def holdings():
-    return Holdings.for_scenario(SCENARIO, None)
+def dataset():
+    return FederatedDataset.for_scenario(SCENARIO, None)
 
 
 def load(round_number, member):
     """What is new to a member in a round."""
-    new = holdings().arrive(member.name, round_number)
+    new = dataset().samples_for(member.name, round_number)
     return NewData(
         training=(new.training_images, new.training_labels),
         validation=(new.validation_images, new.validation_labels),

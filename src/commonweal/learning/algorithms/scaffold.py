@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from commonweal.learning.aggregation import average
 from commonweal.learning.algorithms.protocol import Descent, LocalResult
-from commonweal.learning.models import Layout
+from commonweal.learning.models import Layout, average
 
 
 class Scaffold:

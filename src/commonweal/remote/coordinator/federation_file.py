@@ -22,7 +22,7 @@ from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import LEARNING_KEYS, MECHANISM_KEYS, SCENARIO_KEYS, Keys
 from commonweal.scenario.kinds import Kind, name, number, whole_number
 from commonweal.scenario.spec import LearningSpec, MechanismSpec
-from commonweal.scenario.toml_table import Table, present
+from commonweal.scenario.toml_table import TomlTable, present
 from commonweal.scenario.toml_text import read_tables
 
 DECLARED = (
@@ -132,7 +132,7 @@ class Federation:
 def read_federation(path: Path) -> Federation:
     """The federation in a file; keys are files named relative to it."""
     document, faults = read_tables(path, "a federation's file", "let `commonweal flower new` write one")
-    root = Table(given=present(document), path=(), title="a federation's file", faults=faults)
+    root = TomlTable(given=present(document), path=(), title="a federation's file", faults=faults)
     top = root.read(SCENARIO_KEYS, needed=("name", "rounds"), tables=("mechanism", "learning", "waiting", "clients"))
     mechanism = subtable(root, "mechanism")
     mechanism_values = mechanism.read(MECHANISM_KEYS, needed=("mu",))
@@ -160,7 +160,7 @@ def read_federation(path: Path) -> Federation:
     )
 
 
-def _clients(root: Table, folder: Path) -> list[dict[str, Any]]:
+def _clients(root: TomlTable, folder: Path) -> list[dict[str, Any]]:
     given = root.given.get("clients", [])
     if not isinstance(given, list) or not all(isinstance(client, Mapping) for client in given):
         root.faults.add(
@@ -171,7 +171,7 @@ def _clients(root: Table, folder: Path) -> list[dict[str, Any]]:
     clients = []
     for position, client in enumerate(given):
         whose = f" for client {shown(client.get('name', f'number {position + 1}'))}"
-        table = Table(
+        table = TomlTable(
             given=present(client), path=("clients", position), title="a client", faults=root.faults, whose=whose
         )
         values = table.read(_CLIENT_KEYS, needed=("name", "key_file"))

@@ -13,7 +13,7 @@ from typing import Any
 
 from commonweal.scenario.keys import DEFAULTS_KEYS, Keys
 from commonweal.scenario.kinds import name
-from commonweal.scenario.toml_table import Table, present
+from commonweal.scenario.toml_table import TomlTable, present
 from commonweal.scenario.toml_text import read_tables
 
 MEMBER_KEYS: Keys = MappingProxyType(
@@ -45,7 +45,7 @@ class Member:
 def read_member(path: Path) -> Member:
     """The member in a file; other files in it are named relative to it."""
     document, faults = read_tables(path, "a member's file", "let `commonweal flower member` write one")
-    table = Table(given=present(document), path=(), title="a member's file", faults=faults)
+    table = TomlTable(given=present(document), path=(), title="a member's file", faults=faults)
     values = table.read(MEMBER_KEYS, needed=("name", "key_file", "home"), tables=("task",))
     settings = document.get("task", {})
     if not isinstance(settings, Mapping):

@@ -71,7 +71,7 @@ def average(models: Sequence[Model], weights: Sequence[float]) -> Model:
     """Σ w_i m_i / Σ w_i, computed by the very code that averages in the simulator: equal inputs, equal bits."""
     import torch
 
-    from commonweal.learning.aggregation import average as average_tensors
+    from commonweal.learning.models import average as average_tensors
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -22,7 +22,7 @@ _LEAST_TRAINING = 2  # batch normalisation needs two samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class RoundSamples:
     """What is new to a client in a round; it keeps what it got before."""
 
     client: str
@@ -37,7 +37,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holdings:
+class FederatedDataset:
     """The samples of a scenario. Nothing changes after it is built: `arrive` answers for any round, in any order."""
 
     sources: Mapping[str, Samples]
@@ -47,13 +47,13 @@ class Holdings:
     _clients: Mapping[str, ClientSpec]
 
     @classmethod
-    def for_scenario(cls, scenario: Scenario, directory: Path | None) -> Holdings:
+    def for_scenario(cls, scenario: Scenario, directory: Path | None) -> FederatedDataset:
         """Load each source of the scenario once, divide it, and refuse what could not start its first round."""
         names = dict.fromkeys(client.source for client in scenario.clients)
         return cls.from_sources(scenario, {name: load_source(name, directory) for name in names})
 
     @classmethod
-    def from_sources(cls, scenario: Scenario, sources: Mapping[str, Samples]) -> Holdings:
+    def from_sources(cls, scenario: Scenario, sources: Mapping[str, Samples]) -> FederatedDataset:
         """The same from samples at hand, so that many replications of a scenario can share them."""
         clients = {client.name: client for client in scenario.clients}
         image_shape = _common_shape(sources)
@@ -69,10 +69,10 @@ class Holdings:
             )
             for name, client in clients.items()
         }
-        holdings = cls(sources=sources, pools=pools, image_shape=image_shape, _arrivals=arrivals, _clients=clients)
+        dataset = cls(sources=sources, pools=pools, image_shape=image_shape, _arrivals=arrivals, _clients=clients)
         for name in clients:
-            holdings._check_start(name)
-        return holdings
+            dataset._check_start(name)
+        return dataset
 
     def fingerprint(self) -> str:
         """A hash of all samples: the same scenario on other data is another run."""
@@ -83,7 +83,7 @@ class Holdings:
             content.update(samples.labels.tobytes())
         return content.hexdigest()
 
-    def arrive(self, client: str, round_number: int) -> Delivery:
+    def samples_for(self, client: str, round_number: int) -> RoundSamples:
         """What the client receives in the round; rounds count from 1."""
         spec, arrivals = self._clients[client], self._arrivals[client]
         labels = self.sources[spec.source].labels
@@ -100,7 +100,7 @@ class Holdings:
                 client=client,
                 round_number=round_number,
             )
-        return Delivery(
+        return RoundSamples(
             client=client,
             round_number=round_number,
             training_images=self._images(spec.source, training),
