@@ -13,7 +13,7 @@ import torch
 from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.conductor import conduct
 from commonweal.records import Rules
-from commonweal.scenario.spec import ClientSpec, LearningSpec, MeasureName, MechanismSpec, ModelName, Scenario
+from commonweal.scenario.spec import ClientSpec, LearningSpec, MechanismSpec, ModelName, Scenario
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.plain_loop import run_plainly
 
@@ -33,7 +33,7 @@ class RoundOutcome:
 Outcome = list[RoundOutcome]
 
 
-def make_case(model: ModelName, seed: int, measure: MeasureName = "marginal") -> Scenario:
+def make_case(model: ModelName, seed: int, measure: str = "marginal") -> Scenario:
     round_count = ROUND_COUNTS[model]
     return Scenario(
         name=f"benchmark-{model}",

@@ -84,7 +84,10 @@ def test_values_are_those_of_the_rules(title):
         rule = table[key.strip("`")].rule
         if rule.startswith("one of "):
             choices = rule.removeprefix("one of ").split(", ")
-            assert re.findall(r'"([^"]+)"', value) == choices, key
+            documented = re.findall(r'"([^"]+)"', value)
+            # Measures may be added without this page; those that it names must exist, in the order of the registry.
+            known = [choice for choice in choices if choice in documented] if key == "`contribution`" else choices
+            assert documented == known, key
         elif "whole number" in rule and key != "`seed`":
             assert re.findall(r"\d+", value) == re.findall(r"\d+", rule), key
 

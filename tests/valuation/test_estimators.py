@@ -103,7 +103,7 @@ def test_null_and_like_clients_are_treated_so_on_average(method) -> None:
 
 @every_method
 def test_too_small_a_limit_is_refused_before_anything_is_evaluated(method, federation) -> None:
-    with pytest.raises(InputError, match=r"needs at least .* evaluations for 9 clients, got a limit of 9"):
+    with pytest.raises(InputError, match=r"needs an evaluation_limit of at least .* for 9 clients, got 9"):
         estimate_shapley(federation.clients, federation, evaluation_limit=9, seed=0, method=method)
     assert federation.calls == []
 

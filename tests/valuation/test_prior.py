@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from commonweal.valuation import shapley
-from commonweal.valuation.measures import all_coalitions
+from commonweal.valuation.coalition import all_coalitions
 from commonweal.valuation.prior import GamePrior
 
 PRIORS = [

@@ -6,7 +6,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from commonweal.valuation.measures import all_coalitions
+from commonweal.valuation.coalition import all_coalitions
 from commonweal.valuation.sampling import distinct_pairs, fresh_coalitions
 
 

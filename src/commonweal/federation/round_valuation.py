@@ -15,17 +15,9 @@ from commonweal.federation.client_set import Coalition, Scores
 from commonweal.records import Estimate
 from commonweal.scenario.spec import FederationPlan
 from commonweal.seeds import stream
-from commonweal.valuation import Contributions, estimate_shapley, marginal, quantity, shapley
-from commonweal.valuation.bootstrap import (
-    DRAW_COUNT,
-    Draws,
-    marginal_draws,
-    mean_draws,
-    resampling_weights,
-    shapley_draws,
-    standard_error,
-)
-from commonweal.valuation.measures import all_coalitions
+from commonweal.valuation.bootstrap import Draws, mean_draws, resampling_weights, standard_error
+from commonweal.valuation.measure import ValuationInputs
+from commonweal.valuation.registry import MEASURES
 
 CoalitionScores = Callable[[Sequence[Coalition]], Mapping[Coalition, Mapping[str, Scores]]]
 """From coalitions to the scores of their models by each client present; asked for in one go where possible."""
@@ -53,8 +45,20 @@ def value_round(
     """Value the round of the clients present by the plan's contribution measure."""
     values = _Values(clients, plan.seed, scores)
     everyone = frozenset(clients)
-    values.fetch([frozenset(), everyone, *_known_in_advance(clients, plan)])
-    contributions, draws = _measure(clients, plan, round_number, values, sample_counts)
+    measure = MEASURES[plan.mechanism.measure]
+    values.fetch([frozenset(), everyone, *measure.coalitions(clients)])
+    inputs = ValuationInputs(
+        clients=clients,
+        coalition_value=values,
+        sample_counts=sample_counts,
+        evaluation_limit=plan.mechanism.evaluation_limit,
+        rng=stream(plan.seed, "shapley", round_number),
+    )
+
+    def client_stream(client: str) -> np.random.Generator:
+        return stream(plan.seed, "estimator", client, round_number)
+
+    contributions, draws = measure.value(inputs, values.draws, client_stream)
     return RoundValuation(
         contributions=contributions.values,
         contribution_errors={
@@ -65,53 +69,6 @@ def value_round(
         accuracies=values.accuracies(everyone),
         coalition_values=values.estimates(),
     )
-
-
-def _known_in_advance(clients: Sequence[str], plan: FederationPlan) -> list[Coalition]:
-    everyone = frozenset(clients)
-    if plan.mechanism.measure == "marginal":
-        return [everyone - {client} for client in clients]
-    if plan.mechanism.measure == "shapley":
-        names = np.array(clients, dtype=object)
-        return [frozenset(names[row > 0]) for row in all_coalitions(len(clients))]
-    return []
-
-
-def _measure(
-    clients: Sequence[str],
-    plan: FederationPlan,
-    round_number: int,
-    values: _Values,
-    sample_counts: Mapping[str, int],
-) -> tuple[Contributions, dict[str, Draws]]:
-    measure = plan.mechanism.measure
-    if measure == "quantity":
-        counted = quantity(clients, sample_counts)
-        return counted, {client: np.full(DRAW_COUNT, value) for client, value in counted.values.items()}
-    if measure == "marginal":
-        return marginal(clients, values), marginal_draws(clients, values.draws)
-    if measure == "shapley":
-        return shapley(clients, values), shapley_draws(clients, values.draws)
-    assert plan.mechanism.evaluation_limit is not None, "the plan is validated"
-    estimated = estimate_shapley(
-        clients,
-        values,
-        evaluation_limit=plan.mechanism.evaluation_limit,
-        seed=stream(plan.seed, "shapley", round_number),
-        method=measure,
-    )
-    # The draws show the spread of the fit to the coalitions at hand; they are moved onto the estimate, and the error of
-    # the estimator itself is added, so that all that follows from contributions has it too.
-    draws = shapley_draws(clients, values.draws)
-
-    def moved(client: str) -> Draws:
-        own = estimated.standard_errors[client]
-        spread = draws[client].copy()
-        if math.isfinite(own):
-            spread += own * stream(plan.seed, "estimator", client, round_number).standard_normal(DRAW_COUNT)
-        return np.asarray(estimated.values[client] + spread - spread.mean())
-
-    return estimated, {client: moved(client) for client in clients}
 
 
 class _Values:

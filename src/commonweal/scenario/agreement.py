@@ -7,15 +7,13 @@ from typing import Any
 
 from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import (
-    EXACT_SHAPLEY_CLIENTS,
     FEWEST_CLIENTS,
     MOST_CLIENTS,
     RAW_RULE_CLIENTS,
-    SAMPLED_MEASURES,
-    fewest_evaluations,
 )
 from commonweal.scenario.spec import LearningSpec, MechanismSpec
 from commonweal.scenario.toml_table import TomlTable
+from commonweal.valuation.registry import MEASURES
 
 Values = Mapping[str, Any]
 _DEFAULT_MEASURE = MechanismSpec.__dataclass_fields__["measure"].default
@@ -32,36 +30,37 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
         )
     if not _sound(table, values, "contribution", "evaluation_limit"):
         return
-    measure = values.get("contribution", _DEFAULT_MEASURE)
+    measure = MEASURES[values.get("contribution", _DEFAULT_MEASURE)]
     limit = values.get("evaluation_limit")
-    if measure == "shapley" and client_count > EXACT_SHAPLEY_CLIENTS:
+    if measure.client_limit is not None and client_count > measure.client_limit:
         faults.add(
             (*path, "contribution"),
-            f'contribution = "shapley" is exact and takes at most {EXACT_SHAPLEY_CLIENTS} clients',
+            f'contribution = "{measure.name}" takes at most {measure.client_limit} clients',
             f"{client_count}",
             'write contribution = "adaptive" and evaluation_limit = 500',
         )
-    if measure not in SAMPLED_MEASURES:
+    if not measure.is_sampled:
         if limit is not None:
+            sampled = ", ".join(name for name, other in MEASURES.items() if other.is_sampled)
             faults.add(
                 (*path, "evaluation_limit"),
-                f"evaluation_limit belongs to the sampled measures {', '.join(SAMPLED_MEASURES)}",
-                f"it beside {measure}",
+                f"evaluation_limit belongs to the sampled measures {sampled}",
+                f"it beside {measure.name}",
                 "drop it",
             )
         return
-    fewest = fewest_evaluations(measure, client_count)
+    fewest = measure.fewest_evaluations(client_count)
     if limit is None:
         faults.add(
             (*path, "contribution"),
-            f'contribution = "{measure}" must come with evaluation_limit, the coalition models a round may evaluate',
+            f'contribution = "{measure.name}" must come with evaluation_limit, the most coalition models per round',
             "none",
             f"add e.g. evaluation_limit = {max(64, 4 * fewest)}",
         )
     elif limit < fewest:
         faults.add(
             (*path, "evaluation_limit"),
-            f'evaluation_limit must be at least {fewest} for contribution = "{measure}" and {client_count} clients',
+            f'evaluation_limit must be at least {fewest} for "{measure.name}" and {client_count} clients',
             f"{limit}",
             f"write e.g. {max(64, 4 * fewest)}",
         )

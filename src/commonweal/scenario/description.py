@@ -16,12 +16,7 @@ from commonweal.scenario.spec import (
     Scenario,
     Untrained,
 )
-
-_MEASURES = {
-    "quantity": "quantity: new samples",
-    "marginal": "marginal: what the model loses without the client",
-    "shapley": "exact Shapley value",
-}
+from commonweal.valuation.registry import MEASURES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +59,7 @@ def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[
     mechanism = plan.mechanism
     described = {
         "leniency mu": f"{mechanism.rules.mu:g}",
-        "contribution": _MEASURES.get(mechanism.measure, f"Shapley value, estimated ({mechanism.measure})"),
+        "contribution": MEASURES[mechanism.measure].description,
         "contribution rule": mechanism.rules.contribution_rule,
         "loss rule": mechanism.rules.loss_rule,
         **of_learning,

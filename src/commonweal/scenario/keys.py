@@ -13,21 +13,19 @@ from commonweal.scenario.spec import (
     Defect,
     Duplicates,
     LabelNoise,
-    MeasureName,
     ModelName,
     Noised,
     Scaled,
     ScoreName,
     Untrained,
 )
+from commonweal.valuation.registry import MEASURES
 
 Keys = Mapping[str, Kind]
 
 FEWEST_CLIENTS, MOST_CLIENTS = 2, 1000
 MOST_ROUNDS = 10_000
-EXACT_SHAPLEY_CLIENTS = 12  # 4,096 models a round; each further client doubles that
 RAW_RULE_CLIENTS = 20  # the raw rule tries all sets of loss-makers
-SAMPLED_MEASURES: tuple[MeasureName, ...] = ("adaptive", "leverage", "tmc", "gtg")
 LARGEST_FACTOR = 1e6
 
 SCENARIO_KEYS: Keys = MappingProxyType(
@@ -41,7 +39,7 @@ SCENARIO_KEYS: Keys = MappingProxyType(
 MECHANISM_KEYS: Keys = MappingProxyType(
     {
         "mu": leniency(),
-        "contribution": one_of(get_args(MeasureName)),
+        "contribution": one_of(tuple(MEASURES)),
         "contribution_rule": one_of(get_args(ContributionRule)),
         "loss_rule": one_of(get_args(LossRule)),
         "liability_cap": amount("0.1", hint="write e.g. 0.1, or leave it out for no cap"),
@@ -127,9 +125,3 @@ DEFECTS: Mapping[str, tuple[type[Defect], Keys]] = MappingProxyType(
     }
 )
 DEFECT_KIND = one_of(tuple(DEFECTS))
-
-
-def fewest_evaluations(measure: MeasureName, client_count: int) -> int:
-    """Coalition models that a sampled measure needs to give an estimate at all."""
-    sampled = 2 * client_count if measure == "leverage" else client_count + 1
-    return min(sampled, 1 << client_count)

@@ -12,7 +12,6 @@ from commonweal.records import Rules
 
 ModelName = Literal["compact", "fedbn-digits"]
 AlgorithmName = Literal["fedavg", "fedbn", "fedprox", "scaffold"]
-MeasureName = Literal["quantity", "marginal", "shapley", "adaptive", "leverage", "tmc", "gtg"]
 ScoreName = Literal["hit", "probability"]
 
 
@@ -96,7 +95,7 @@ class MechanismSpec:
 
     rules: Rules
     grace_rounds: int = 0
-    measure: MeasureName = "marginal"
+    measure: str = "marginal"  # a name in valuation/registry.py
     evaluation_limit: int | None = None  # coalition models a round, of the sampled measures alone
 
 

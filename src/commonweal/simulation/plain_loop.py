@@ -24,7 +24,9 @@ from commonweal.learning.plain import PlainLearner
 from commonweal.records import Decision, Figures
 from commonweal.scenario.spec import Scenario
 from commonweal.seeds import stream, stream_number
-from commonweal.valuation import cost, estimate_shapley, marginal, profit, quantity, shapley, utility
+from commonweal.valuation import cost, profit, utility
+from commonweal.valuation.measure import ValuationInputs
+from commonweal.valuation.registry import MEASURES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,20 +164,13 @@ class _Loop:
             gained = utility(spec.unit_value, accuracies[client], previous[client])
             profits[client] = profit(gained, costs[client])
         mechanism = self.scenario.mechanism
-        if mechanism.measure == "quantity":
-            contributions = quantity(self.active, {client: new[client].declared_count for client in self.active})
-        elif mechanism.measure == "marginal":
-            contributions = marginal(self.active, coalition_value)
-        elif mechanism.measure == "shapley":
-            contributions = shapley(self.active, coalition_value)
-        else:
-            assert mechanism.evaluation_limit is not None, "the scenario is validated"
-            contributions = estimate_shapley(
-                self.active,
-                coalition_value,
-                evaluation_limit=mechanism.evaluation_limit,
-                seed=stream(self.scenario.seed, "shapley", round_number),
-                method=mechanism.measure,
-            )
+        inputs = ValuationInputs(
+            clients=self.active,
+            coalition_value=coalition_value,
+            sample_counts={client: new[client].declared_count for client in self.active},
+            evaluation_limit=mechanism.evaluation_limit,
+            rng=stream(self.scenario.seed, "shapley", round_number),
+        )
+        contributions = MEASURES[mechanism.measure].compute(inputs)
         figures = Figures(profits=profits, contributions=contributions.values, costs=costs)
         return decide_figures(figures, mechanism.rules, grace=round_number <= mechanism.grace_rounds)

@@ -2,10 +2,10 @@
 
 from commonweal.valuation.adaptive import shapley_adaptive
 from commonweal.valuation.coalition import CoalitionValue, Game
-from commonweal.valuation.estimate import Contributions
 from commonweal.valuation.estimators import estimate_shapley
+from commonweal.valuation.exact import marginal, quantity, shapley
 from commonweal.valuation.leverage import shapley_leverage
-from commonweal.valuation.measures import marginal, quantity, shapley
+from commonweal.valuation.measure import Contributions
 from commonweal.valuation.permutations import shapley_gtg, shapley_tmc
 from commonweal.valuation.profit import cost, profit, utility
 

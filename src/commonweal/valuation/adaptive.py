@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from commonweal.valuation.coalition import CoalitionValue, Members
-from commonweal.valuation.estimate import Contributions
-from commonweal.valuation.limits import exact_if_affordable, generator, limited_game
+from commonweal.valuation.measure import Contributions
 from commonweal.valuation.prior import GamePrior
+from commonweal.valuation.sampled import exact_if_affordable, generator, limited_game, shapley_measure
 from commonweal.valuation.sampling import fresh_coalitions
 from commonweal.valuation.surrogate import FITTING_LIMIT, fitted_prior, shapley_posterior
 
@@ -18,6 +18,10 @@ USEFUL_EVALUATION_LIMIT = 2000
 
 BATCH_LIMIT = 100
 CANDIDATES_PER_CHOICE = 10
+
+
+def evaluation_minimum(client_count: int) -> int:
+    return client_count + 1
 
 
 def shapley_adaptive(
@@ -35,7 +39,7 @@ def shapley_adaptive(
     prior is fitted anew. The values are posterior means and sum to v(A) − v(∅); the standard errors are
     posterior deviations, of the estimate from the exact Shapley values.
     """
-    game = limited_game(clients, coalition_value, evaluation_limit, minimum=len(clients) + 1)
+    game = limited_game(clients, coalition_value, evaluation_limit, minimum=evaluation_minimum(len(clients)))
     exact = exact_if_affordable(game, measure="shapley_adaptive")
     if exact is not None:
         return exact
@@ -87,3 +91,6 @@ def most_telling(prior: GamePrior, known: Members, count: int, rng: np.random.Ge
         variances = variances - shift * covariance[best]
         covariance = covariance - np.outer(covariance[best], shift)
     return candidates[chosen]
+
+
+ADAPTIVE = shapley_measure("adaptive", shapley_adaptive, evaluation_minimum)

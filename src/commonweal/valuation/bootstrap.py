@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.seeds import stream
-from commonweal.valuation.measures import all_coalitions
+from commonweal.valuation.coalition import all_coalitions
 
 Draws = NDArray[np.float64]
 """A figure in each bootstrap draw."""
@@ -41,6 +41,11 @@ def mean_draws(scores: NDArray[np.float64], weights: NDArray[np.float64]) -> Dra
 def standard_error(draws: Draws) -> float:
     """The standard deviation of a figure over the draws."""
     return float(np.std(draws, ddof=1))
+
+
+def constant_draws(values: Mapping[str, float]) -> dict[str, Draws]:
+    """The same value in every draw: for figures that do not depend on validation samples."""
+    return {client: np.full(DRAW_COUNT, value) for client, value in values.items()}
 
 
 def marginal_draws(clients: Sequence[str], values: Mapping[frozenset[str], Draws]) -> dict[str, Draws]:

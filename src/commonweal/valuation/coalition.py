@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 from commonweal.errors import InputError
 
-CoalitionValue = Callable[[frozenset[str]], float]
+Coalition = frozenset[str]
+"""The names of the clients that take part."""
+
+CoalitionValue = Callable[[Coalition], float]
 """v(S): the value of the model made of the clients in S, in units of accuracy (or of any other measure)."""
 
 
@@ -98,6 +101,12 @@ class Game:
         """How many more coalitions may be evaluated."""
         assert self.evaluation_limit is not None
         return max(self.evaluation_limit - self.evaluation_count, 0)
+
+
+def all_coalitions(client_count: int) -> Members:
+    """All 2^N coalitions; row c contains client i where bit i of c is set."""
+    numbers = np.arange(1 << client_count)
+    return ((numbers[:, None] >> np.arange(client_count)) & 1).astype(np.float64)
 
 
 def checked_clients(clients: Sequence[str]) -> tuple[str, ...]:

@@ -1,33 +1,21 @@
-"""The one door to the Shapley estimators."""
+"""Shapley values from a limited number of coalitions, by the estimator of your choice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
 from commonweal.errors import InputError
 from commonweal.valuation.adaptive import shapley_adaptive
 from commonweal.valuation.coalition import CoalitionValue
-from commonweal.valuation.estimate import Contributions
 from commonweal.valuation.leverage import shapley_leverage
+from commonweal.valuation.measure import Contributions
 from commonweal.valuation.permutations import shapley_gtg, shapley_tmc
+from commonweal.valuation.sampled import ShapleyEstimator
 
 ShapleyMethod = Literal["adaptive", "leverage", "tmc", "gtg"]
-
-
-class ShapleyEstimator(Protocol):
-    """Estimates Shapley values from at most `evaluation_limit` distinct coalitions."""
-
-    def __call__(
-        self,
-        clients: Sequence[str],
-        coalition_value: CoalitionValue,
-        *,
-        evaluation_limit: int,
-        seed: int | np.random.Generator,
-    ) -> Contributions: ...
 
 
 SHAPLEY_ESTIMATORS: dict[ShapleyMethod, ShapleyEstimator] = {
@@ -48,12 +36,12 @@ def estimate_shapley(
 ) -> Contributions:
     """Shapley values with standard errors, from at most `evaluation_limit` distinct coalitions.
 
-    A limit that covers all 2^N coalitions gives the exact values (but for the rounds that `gtg` truncates). The same
+    A limit that covers all 2^N coalitions gives the exact values (except in rounds that `gtg` truncates). The same
     seed gives the same result.
     """
     if method not in SHAPLEY_ESTIMATORS:
         raise InputError(
-            f"method must be one of {sorted(SHAPLEY_ESTIMATORS)}, got {method!r}; 'adaptive' is the most accurate"
+            f"method must be one of {', '.join(SHAPLEY_ESTIMATORS)}, got {method!r}; adaptive is the most accurate."
         )
     estimator = SHAPLEY_ESTIMATORS[method]
     return estimator(clients, coalition_value, evaluation_limit=evaluation_limit, seed=seed)

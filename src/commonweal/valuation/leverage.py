@@ -8,9 +8,13 @@ from math import comb
 import numpy as np
 
 from commonweal.valuation.coalition import CoalitionValue
-from commonweal.valuation.estimate import Contributions
-from commonweal.valuation.limits import exact_if_affordable, generator, limited_game
+from commonweal.valuation.measure import Contributions
+from commonweal.valuation.sampled import exact_if_affordable, generator, limited_game, shapley_measure
 from commonweal.valuation.sampling import distinct_pairs
+
+
+def evaluation_minimum(client_count: int) -> int:
+    return 2 * client_count
 
 
 def shapley_leverage(
@@ -28,7 +32,7 @@ def shapley_leverage(
     residuals (sandwich), with the correction for sampling from a finite set; it errs on the large side,
     because the draws are more even than independent ones.
     """
-    game = limited_game(clients, coalition_value, evaluation_limit, minimum=2 * len(clients))
+    game = limited_game(clients, coalition_value, evaluation_limit, minimum=evaluation_minimum(len(clients)))
     exact = exact_if_affordable(game, measure="shapley_leverage")
     if exact is not None:
         return exact
@@ -59,3 +63,6 @@ def shapley_leverage(
         standard_errors=dict(zip(game.clients, errors.tolist(), strict=True)),
         evaluation_count=game.evaluation_count,
     )
+
+
+LEVERAGE = shapley_measure("leverage", shapley_leverage, evaluation_minimum)

@@ -17,14 +17,18 @@ from numpy.typing import NDArray
 
 from commonweal.errors import InputError
 from commonweal.valuation.coalition import CoalitionValue, Game
-from commonweal.valuation.estimate import Contributions
-from commonweal.valuation.limits import exact_if_affordable, generator, limited_game
+from commonweal.valuation.measure import Contributions
+from commonweal.valuation.sampled import exact_if_affordable, generator, limited_game, shapley_measure
 
 WALKS_PER_EVALUATION = 10
 GTG_WALK_MINIMUM = 30
 GTG_WINDOW = 10
 ERROR_WALK_MINIMUM = 5
 """Fewer walks may agree by chance, so they tell no standard error."""
+
+
+def evaluation_minimum(client_count: int) -> int:
+    return client_count + 1
 
 
 def shapley_tmc(
@@ -42,7 +46,7 @@ def shapley_tmc(
     are used up; for few clients walks over known coalitions cost nothing, and ten an evaluation are enough.
     """
     _check_tolerance("truncation tolerance", truncation_tolerance)
-    game = limited_game(clients, coalition_value, evaluation_limit, minimum=len(clients) + 1)
+    game = limited_game(clients, coalition_value, evaluation_limit, minimum=evaluation_minimum(len(clients)))
     exact = exact_if_affordable(game, measure="shapley_tmc")
     if exact is not None:
         return exact
@@ -81,7 +85,7 @@ def shapley_gtg(
     _check_tolerance("round tolerance", round_tolerance)
     _check_tolerance("walk tolerance", walk_tolerance)
     _check_tolerance("convergence tolerance", convergence_tolerance)
-    game = limited_game(clients, coalition_value, evaluation_limit, minimum=len(clients) + 1)
+    game = limited_game(clients, coalition_value, evaluation_limit, minimum=evaluation_minimum(len(clients)))
     if abs(game(frozenset(game.clients)) - game(frozenset())) <= round_tolerance:
         return Contributions(
             measure="shapley_gtg",
@@ -167,3 +171,7 @@ def _mean_credit(game: Game, walks: NDArray[np.float64], leaders: Sequence[int] 
 def _check_tolerance(name: str, tolerance: float) -> None:
     if not 0.0 <= tolerance < math.inf:
         raise InputError(f"{name} must be finite and >= 0, got {tolerance}; give 0 to switch it off")
+
+
+TMC = shapley_measure("tmc", shapley_tmc, evaluation_minimum)
+GTG = shapley_measure("gtg", shapley_gtg, evaluation_minimum)

@@ -8,8 +8,9 @@ from math import comb
 import numpy as np
 
 from commonweal.errors import InputError
-from commonweal.valuation.coalition import CoalitionValue, Game, Members, checked_clients
-from commonweal.valuation.estimate import Contributions
+from commonweal.valuation.bootstrap import constant_draws, marginal_draws, shapley_draws
+from commonweal.valuation.coalition import Coalition, CoalitionValue, Game, all_coalitions, checked_clients
+from commonweal.valuation.measure import Contributions, Measure
 
 EXACT_CLIENT_LIMIT = 20
 """Exact Shapley values of 20 clients take a million coalitions; each further client doubles that."""
@@ -84,7 +85,38 @@ def exact_contributions(game: Game, *, measure: str) -> Contributions:
     )
 
 
-def all_coalitions(client_count: int) -> Members:
-    """All 2^N coalitions; row c holds client i where bit i of c is set."""
-    numbers = np.arange(1 << client_count)
-    return ((numbers[:, None] >> np.arange(client_count)) & 1).astype(np.float64)
+def _all_but_one(clients: Sequence[str]) -> list[Coalition]:
+    everyone = frozenset(clients)
+    return [everyone - {client} for client in clients]
+
+
+def _every_coalition(clients: Sequence[str]) -> list[Coalition]:
+    names = np.array(clients, dtype=object)
+    return [frozenset(names[row > 0]) for row in all_coalitions(len(clients))]
+
+
+QUANTITY = Measure(
+    name="quantity",
+    description="quantity: new samples",
+    compute=lambda inputs: quantity(inputs.clients, inputs.sample_counts),
+    draws=lambda contributions, coalition_draws, client_stream: constant_draws(contributions.values),
+)
+MARGINAL = Measure(
+    name="marginal",
+    description="marginal: what the model loses without the client",
+    compute=lambda inputs: marginal(inputs.clients, inputs.coalition_value),
+    coalitions=_all_but_one,
+    draws=lambda contributions, coalition_draws, client_stream: marginal_draws(
+        list(contributions.values), coalition_draws
+    ),
+)
+SHAPLEY = Measure(
+    name="shapley",
+    description="exact Shapley value",
+    compute=lambda inputs: shapley(inputs.clients, inputs.coalition_value),
+    coalitions=_every_coalition,
+    client_limit=12,  # 4,096 models per round; each further client doubles that
+    draws=lambda contributions, coalition_draws, client_stream: shapley_draws(
+        list(contributions.values), coalition_draws
+    ),
+)
