@@ -56,7 +56,7 @@ def _described(name: str, rate: float | None) -> Scenario:
     scenario = load(name)
     learning = replace(scenario.learning, learning_rate=rate or scenario.learning.learning_rate)
     if algorithm:
-        learning = replace(learning, algorithm=algorithm)  # type: ignore[arg-type]
+        learning = replace(learning, algorithm=algorithm, parameters={})
     rules = replace(scenario.mechanism.rules, mu=math.inf)
     return replace(scenario, learning=learning, mechanism=replace(scenario.mechanism, rules=rules, measure="quantity"))
 

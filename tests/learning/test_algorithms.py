@@ -30,8 +30,8 @@ def close(actual, expected, tolerance=1e-10):
     torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
 
 
-def algorithm_named(name, layout, **settings):
-    return make_algorithm(LearningSpec(algorithm=name, learning_rate=LEARNING_RATE, **settings), layout)
+def algorithm_named(name, layout, **parameters):
+    return make_algorithm(LearningSpec(algorithm=name, learning_rate=LEARNING_RATE, parameters=parameters), layout)
 
 
 @dataclass(frozen=True)
@@ -405,7 +405,7 @@ def test_scaffold_learns_nothing_about_drift_from_a_client_that_took_no_step() -
 def test_scaffold_forgets_a_client_that_left() -> None:
     """On quadratics with minima 0, 1 and 8: once the third has left, the model settles between the other two."""
     targets, rate, steps = [0.0, 1.0, 8.0], 0.1, 5
-    algorithm = Scaffold(SimpleNamespace(trainable=slice(0, 1)), rate)
+    algorithm = Scaffold(SimpleNamespace(trainable=slice(0, 1)), LearningSpec(learning_rate=rate))
     shared = torch.zeros(1, dtype=torch.float64)
     memories = [algorithm.first_memory(shared) for _ in targets]
 

@@ -19,6 +19,7 @@ from commonweal.learning.fast import FastLearner
 from commonweal.learning.local_training import make_epochs
 from commonweal.learning.models import ARCHITECTURES, Layout, average, to_tensor
 from commonweal.learning.plain import PlainLearner
+from commonweal.scenario.spec import LearningSpec
 
 LEARNING_RATE = 0.05
 LEARNERS = [FastLearner, PlainLearner]
@@ -156,7 +157,7 @@ def test_fedavg_averages_statistics_by_samples_and_a_model_without_them_is_at_ch
     """Averaging weights alone, as some libraries do, is an accidental FedBN whose shared model knows no statistics."""
     clients = [digits(96, 0), digits(40, 1)]
     layout, shared = clients[0].layout, clients[0].untrained
-    algorithm, nothing = FedAvg(), torch.empty(0)
+    algorithm, nothing = FedAvg(layout, LearningSpec()), torch.empty(0)
     models = []
     for client in clients:
         epochs = make_epochs(len(client.labels), 32, 3, np.random.default_rng(0))

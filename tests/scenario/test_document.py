@@ -63,17 +63,18 @@ measures = st.one_of(
 learnings = st.builds(
     LearningSpec,
     model=st.sampled_from(["compact", "fedbn-digits"]),
-    algorithm=st.sampled_from(["fedavg", "fedbn", "fedprox", "scaffold"]),
+    algorithm=st.sampled_from(["fedavg", "fedbn", "scaffold"]),
     learning_rate=st.floats(0, 1e30, exclude_min=True),
     batch_size=st.integers(3, 1024),
     local_epochs=st.integers(1, 10_000),
     iteration_limit=st.integers(1, 10_000),
     stop_below=shares,
-    proximal_weight=st.floats(0, 1e6).map(abs),
     score=st.sampled_from(["hit", "probability"]),
-).map(
-    # The weight is fedprox's alone; elsewhere it stays at its default.
-    lambda spec: spec if spec.algorithm == "fedprox" else replace(spec, proximal_weight=LearningSpec().proximal_weight)
+)
+fedprox = st.builds(
+    lambda spec, weight: replace(spec, algorithm="fedprox", parameters={"proximal_weight": weight}),
+    learnings,
+    st.floats(0, 1e6).map(abs),
 )
 
 
@@ -93,7 +94,7 @@ def scenarios(draw):
             validation_share=draw(st.floats(0, 1, exclude_min=True, exclude_max=True)),
             label_skew=draw(st.none() | st.floats(1e-3, 1e6)),
         ),
-        learning=draw(learnings),
+        learning=draw(learnings | fedprox),
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from commonweal.records import Rules
 from commonweal.scenario import keys
+from commonweal.scenario.algorithms import ALGORITHMS
 from commonweal.scenario.assembly import DEFAULT_SEED, NEEDED_OF_CLIENT, NEEDED_OF_MECHANISM, NEEDED_OF_SCENARIO
 from commonweal.scenario.shipped import shipped_names
 from commonweal.scenario.spec import ClientSpec, DataSpec, LearningSpec, MechanismSpec
@@ -82,7 +83,9 @@ def test_values_are_those_of_the_rules(title):
     table, _ = TABLES[title]
     for key, value, *_ in SECTIONS[title]:
         rule = table[key.strip("`")].rule
-        if rule.startswith("one of "):
+        if key == "`algorithm`":
+            assert "](#algorithms)" in value
+        elif rule.startswith("one of "):
             choices = rule.removeprefix("one of ").split(", ")
             documented = re.findall(r'"([^"]+)"', value)
             # Measures may be added without this page; those that it names must exist, in the order of the registry.
@@ -102,6 +105,19 @@ def test_the_smallest_scenario_relies_on_the_documented_defaults():
     """The seed's and the description's are of the parser, not of a dataclass."""
     assert parse_scenario(SMALL, "x").seed == DEFAULT_SEED
     assert parse_scenario(SMALL, "x").description == ""
+
+
+def test_algorithms():
+    """What the page says is true; an algorithm that it leaves out works all the same."""
+    for name, key, value, default, meaning in SECTIONS["Algorithms"]:
+        parameters = ALGORITHMS[name.strip("`")].parameters
+        assert meaning
+        if not key:
+            assert not parameters, name
+            continue
+        parameter = parameters[key.strip("`")]
+        assert parameter.kind.rule == f"a {value}"
+        assert documented_default(default) == parameter.default
 
 
 def test_defects():

@@ -125,7 +125,7 @@ def test_every_key_arrives():
             local_epochs=2,
             iteration_limit=7,
             stop_below=0.0,
-            proximal_weight=1.0,
+            parameters={"proximal_weight": 1.0},
             score="probability",
         ),
         data=DataSpec(validation_share=0.4, label_skew=0.5),

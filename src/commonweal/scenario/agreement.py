@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from commonweal.scenario.algorithms import users_of
 from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import (
     FEWEST_CLIENTS,
@@ -67,14 +68,18 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
 
 
 def check_learning(table: TomlTable, values: Values) -> None:
+    if not _sound(table, values, "algorithm"):
+        return
     algorithm = values.get("algorithm", LearningSpec().algorithm)
-    if "proximal_weight" in values and algorithm != "fedprox" and _sound(table, values, "algorithm"):
-        table.faults.add(
-            (*table.path, "proximal_weight"),
-            "proximal_weight belongs to the algorithm fedprox",
-            f"it beside {algorithm}",
-            'drop it, or write algorithm = "fedprox"',
-        )
+    for key in values:
+        users = users_of(key)
+        if users and algorithm not in users:
+            table.faults.add(
+                (*table.path, key),
+                f"{key} belongs to the algorithm {' or '.join(users)}",
+                f"it beside {algorithm}",
+                f'drop it, or write algorithm = "{users[0]}"',
+            )
 
 
 def check_client_count(count: int, faults: Faults) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from commonweal.records import Rules
 from commonweal.scenario.agreement import check_client_count, check_distinct_names, check_learning, check_mechanism
+from commonweal.scenario.algorithms import users_of
 from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import CLIENT_KEYS, DEFECT_KIND, DEFECTS, SCENARIO_KEYS, TABLE_KEYS
 from commonweal.scenario.lines import KeyPath
@@ -39,8 +40,15 @@ def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
         clients=tuple(ClientSpec(**client) for client in clients),
         mechanism=make_mechanism(values["mechanism"]),
         data=DataSpec(**values["data"]),
-        learning=LearningSpec(**values["learning"]),
+        learning=make_learning(values["learning"]),
     )
+
+
+def make_learning(values: Mapping[str, Any]) -> LearningSpec:
+    """The learning of a checked table: the algorithm's own keys are its parameters."""
+    parameters = {key: value for key, value in values.items() if users_of(key)}
+    others = {key: value for key, value in values.items() if key not in parameters}
+    return LearningSpec(parameters=parameters, **others)
 
 
 def make_mechanism(values: Mapping[str, Any]) -> MechanismSpec:

@@ -13,6 +13,9 @@ from commonweal.scenario.faults import Faults
 from commonweal.scenario.keys import DEFECTS
 from commonweal.scenario.spec import ClientSpec, Defect, LearningSpec, MechanismSpec, Scenario
 
+# The first version listed this parameter with every algorithm; digests of older runs depend on it.
+_ALWAYS_LISTED = {"proximal_weight": None}
+
 
 def to_document(scenario: Scenario) -> dict[str, object]:
     """Everything, defaults included, in a stable order; what does not apply is None, an infinite μ is "inf"."""
@@ -55,9 +58,9 @@ def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
 
 
 def _learning(learning: LearningSpec) -> dict[str, object]:
-    document = asdict(learning)
-    if learning.algorithm != "fedprox":
-        document["proximal_weight"] = None
+    document: dict[str, object] = {}
+    for key, value in asdict(learning).items():
+        document |= {**_ALWAYS_LISTED, **value} if key == "parameters" else {key: value}
     return document
 
 

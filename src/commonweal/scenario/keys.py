@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import get_args
 
 from commonweal.records import ContributionRule, LossRule
+from commonweal.scenario.algorithms import ALGORITHMS, parameter_kinds
 from commonweal.scenario.kinds import Kind, amount, leniency, name, number, one_of, prose, truth, whole_number
 from commonweal.scenario.spec import (
-    AlgorithmName,
     Defect,
     Duplicates,
     LabelNoise,
@@ -50,14 +50,13 @@ MECHANISM_KEYS: Keys = MappingProxyType(
 LEARNING_KEYS: Keys = MappingProxyType(
     {
         "model": one_of(get_args(ModelName)),
-        "algorithm": one_of(get_args(AlgorithmName)),
+        "algorithm": one_of(tuple(ALGORITHMS)),
         "learning_rate": number("a number > 0, at most 1e30", "0.1", lambda rate: 0 < rate <= 1e30),
         # Fewer than 3 can leave a batch of one, which has no variance; sums over very many lose digits.
         "batch_size": whole_number(3, 1024, example=32),
         "local_epochs": whole_number(1, 10_000, example=1),
         "iteration_limit": whole_number(1, 10_000, example=5),
         "stop_below": number("a number from 0 to 1", "0.01", lambda change: 0 <= change <= 1),
-        "proximal_weight": number("a number from 0 to 1e6", "0.01", lambda weight: 0 <= weight <= 1e6),
         "score": one_of(get_args(ScoreName)),
     }
 )
@@ -87,7 +86,12 @@ DEFAULTS_KEYS: Keys = MappingProxyType(
 CLIENT_KEYS: Keys = MappingProxyType({"name": name(60, "north"), **DEFAULTS_KEYS})  # and a table `defect`
 
 TABLE_KEYS: Mapping[str, Keys] = MappingProxyType(
-    {"mechanism": MECHANISM_KEYS, "learning": LEARNING_KEYS, "data": DATA_KEYS, "defaults": DEFAULTS_KEYS}
+    {
+        "mechanism": MECHANISM_KEYS,
+        "learning": {**LEARNING_KEYS, **parameter_kinds()},
+        "data": DATA_KEYS,
+        "defaults": DEFAULTS_KEYS,
+    }
 )
 
 DEFECTS: Mapping[str, tuple[type[Defect], Keys]] = MappingProxyType(

@@ -5,13 +5,14 @@ Amounts are in units of utility; a step is one mini-batch of local training.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from commonweal.records import Rules
+from commonweal.scenario.algorithms import complete_parameters
 
 ModelName = Literal["compact", "fedbn-digits"]
-AlgorithmName = Literal["fedavg", "fedbn", "fedprox", "scaffold"]
 ScoreName = Literal["hit", "probability"]
 
 
@@ -79,14 +80,18 @@ class LearningSpec:
     """How a round learns."""
 
     model: ModelName = "compact"
-    algorithm: AlgorithmName = "fedavg"
+    algorithm: str = "fedavg"  # a name of `scenario.algorithms`
     learning_rate: float = 0.1
     batch_size: int = 32
     local_epochs: int = 1  # an iteration
     iteration_limit: int = 5  # a round
     stop_below: float = 0.01  # a round ends when no client's accuracy changed by this much in an iteration
-    proximal_weight: float = 0.01  # of FedProx alone
+    # The algorithm's own, e.g. FedProx's proximal_weight; defaults are filled in.
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
     score: ScoreName = "hit"  # of one validation sample: right or wrong, or the probability given to the true class
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", complete_parameters(self.algorithm, self.parameters))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

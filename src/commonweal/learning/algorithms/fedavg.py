@@ -7,10 +7,15 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from commonweal.learning.algorithms.protocol import Descent, LocalResult
+from commonweal.learning.models import Layout
+from commonweal.scenario.spec import LearningSpec
 
 
 class FedAvg:
     """Everything is averaged, BN statistics too."""
+
+    def __init__(self, layout: Layout, learning: LearningSpec) -> None:
+        """Needs neither."""
 
     def first_memory(self, initial: Tensor) -> Tensor:
         return initial.new_empty(0)

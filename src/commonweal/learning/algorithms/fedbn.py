@@ -8,12 +8,13 @@ from torch import Tensor
 
 from commonweal.learning.algorithms.protocol import Descent, LocalResult
 from commonweal.learning.models import Layout
+from commonweal.scenario.spec import LearningSpec
 
 
 class FedBN:
-    """Batch normalisation, its scales, shifts and statistics, stays with the client; all else is averaged."""
+    """Scales, shifts and statistics of batch normalisation stay with the client; everything else is averaged."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, learning: LearningSpec) -> None:
         self._norms = layout.norms
 
     def first_memory(self, initial: Tensor) -> Tensor:

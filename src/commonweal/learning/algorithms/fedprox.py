@@ -8,12 +8,13 @@ from torch import Tensor
 
 from commonweal.learning.algorithms.protocol import Descent, LocalResult
 from commonweal.learning.models import Layout
+from commonweal.scenario.spec import LearningSpec
 
 
 class FedProx:
     """Each client minimises ℓ(w) + ρ/2 ‖w − w_shared‖²; ρ is the proximal weight (the authors' μ)."""
 
-    def __init__(self, layout: Layout, proximal_weight: float) -> None:
+    def __init__(self, layout: Layout, learning: LearningSpec, *, proximal_weight: float) -> None:
         self._trainable = layout.trainable
         self._proximal_weight = proximal_weight
 

@@ -1,19 +1,21 @@
-"""What an algorithm of federated learning decides; everything else is common to all of them.
+"""What an algorithm of federated learning decides; everything else is the same for all of them.
 
 Models and memories are flat vectors (see `learning.models`). A memory is what a client keeps from one iteration to the
-next; it is empty where an algorithm needs none. The server keeps none: what it sends beside the model follows from the
-memories of the clients that are still there, so whoever leaves takes its part along.
+next; it is empty where an algorithm needs none. The server keeps none: what it sends beside the model is computed from
+the memories of the active clients, so a client that leaves takes its part with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from commonweal.learning.learner import Correction
+from commonweal.learning.models import Layout
+from commonweal.scenario.spec import LearningSpec
 
 
 class Descent(Protocol):
@@ -26,14 +28,14 @@ class Descent(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalResult:
-    """What local training left behind."""
+    """What a client has after local training."""
 
     model: Tensor
     memory: Tensor
 
 
 class Algorithm(Protocol):
-    """One file each: fedavg, fedbn, fedprox, scaffold."""
+    """What differs between algorithms. All methods are pure: they write into no argument."""
 
     def first_memory(self, initial: Tensor) -> Tensor:
         """A client's memory before the first round."""
@@ -44,9 +46,15 @@ class Algorithm(Protocol):
         ...
 
     def serve(self, memories: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
-        """What the server sends beside the shared model, from the memories of all active clients."""
+        """What the server sends with the shared model, from the memories of all active clients."""
         ...
 
     def local(self, shared: Tensor, served: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
         """A client's part of an iteration."""
         ...
+
+
+class AlgorithmClass(Protocol):
+    """How every algorithm is made: from the model's layout, the learning settings and its own parameters."""
+
+    def __call__(self, layout: Layout, learning: LearningSpec, **parameters: Any) -> Algorithm: ...

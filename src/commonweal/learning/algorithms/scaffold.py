@@ -1,8 +1,8 @@
 """SCAFFOLD (Karimireddy et al. 2020, Algorithm 1, option II, server step 1): drift corrected by control variates.
 
 The published algorithm averages models and control variates with equal weights; here both are weighted by samples, as
-in all algorithms. The server's c is made anew from the c_i of those who are there: adding up changes, as published,
-would keep the part of a client that has left for good.
+in all algorithms. The server's c is computed afresh from the c_i of the active clients: adding up changes, as
+published, would keep the part of a client that has left.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from torch import Tensor
 
 from commonweal.learning.algorithms.protocol import Descent, LocalResult
 from commonweal.learning.models import Layout, average
+from commonweal.scenario.spec import LearningSpec
 
 
 class Scaffold:
-    """A client's memory is its control variate c_i, about the trainable entries."""
+    """A client's memory is its control variate c_i, one entry for each trainable weight."""
 
-    def __init__(self, layout: Layout, learning_rate: float) -> None:
+    def __init__(self, layout: Layout, learning: LearningSpec) -> None:
         self._trainable = layout.trainable
-        self._learning_rate = learning_rate
+        self._learning_rate = learning.learning_rate
 
     def first_memory(self, initial: Tensor) -> Tensor:
         return initial.new_zeros(self._trainable.stop)
