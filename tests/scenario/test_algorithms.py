@@ -26,7 +26,7 @@ def test_parameters_of_another_algorithm_are_refused():
 
 
 def test_an_unknown_algorithm_is_refused():
-    with pytest.raises(ScenarioError, match="one of fedavg, fedbn.*got 'fedsgd'"):
+    with pytest.raises(ScenarioError, match=r"one of fedavg, fedbn.*got 'fedsgd'"):
         LearningSpec(algorithm="fedsgd")
 
 
