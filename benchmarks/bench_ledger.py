@@ -1,8 +1,8 @@
-"""What does a book cost over plain inserts: chained and signed entries, checked reports, and an audit of it all?
+"""What does a ledger cost over plain inserts: chained and signed entries, checked reports, and an audit of it all?
 
-Rounds of 50 clients, each with a signed report. Every round is settled into a book; then the same rows and content,
+Rounds of 50 clients, each with a signed report. Every round is settled into a ledger; then the same rows and content,
 hashed, go through the bare driver into a second database, in one transaction that is as durable as the store's. By
-turns, so that a busy machine is busy for both. Then the book is verified. Clients sign beforehand, as they would
+turns, so that a busy machine is busy for both. Then the ledger is verified. Clients sign beforehand, as they would
 elsewhere; checking their signatures is part of the time.
 
 The promise is about time on the clock, since a commit waits for the disk. So SQLite's files are in ./out: a temporary
@@ -34,7 +34,6 @@ from tests.ledger.postgres_server import PostgresServer, missing_reason
 
 from commonweal.decision.decide import decide_figures
 from commonweal.federation.rule_versions import CURRENT, recompute
-from commonweal.ledger.audit.walk import Audit, audit
 from commonweal.ledger.canonical import canonical, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of
 from commonweal.ledger.key_directory import KeyDirectory
@@ -43,6 +42,7 @@ from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.verify import Verification, verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 
 CLIENT_COUNT = 50
@@ -83,10 +83,10 @@ def decided(round_count: int) -> list[RoundRecord]:
     return rounds
 
 
-def signed(record: RoundRecord, book: str) -> RoundToSettle:
+def signed(record: RoundRecord, ledger: str) -> RoundToSettle:
     unsigned = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=dict.fromkeys(KEYS, 100))
     return replace(
-        unsigned, signatures={client: unsigned.report(book, client).signed(key) for client, key in KEYS.items()}
+        unsigned, signatures={client: unsigned.report(ledger, client).signed(key) for client, key in KEYS.items()}
     )
 
 
@@ -97,24 +97,24 @@ def timed(action: Callable[..., object], *arguments: object) -> Seconds:
 
 
 def measure(store: SqlStore, keys: Path, rounds: Sequence[RoundRecord], plainly: Add) -> Times:
-    book = Ledger.start(store, Terms(name="benchmark"), KeyDirectory(keys))
-    book.admit({client: key.public for client, key in KEYS.items()})
-    to_settle = [signed(record, book.identity) for record in rounds]
+    ledger = Ledger.start(store, Terms(name="benchmark"), KeyDirectory(keys))
+    ledger.admit({client: key.public for client, key in KEYS.items()})
+    to_settle = [signed(record, ledger.identity) for record in rounds]
     for number in (1, 2):
         plainly(*stored(store, number))
     settling, plain = [], []
     for each in to_settle:
-        settling.append(timed(book.settle, each))
-        plain.append(timed(plainly, *stored(store, book.state.number)))
-    outcomes: list[Audit] = []
-    auditing = timed(lambda: outcomes.append(audit(store, recompute)))
+        settling.append(timed(ledger.settle, each))
+        plain.append(timed(plainly, *stored(store, ledger.state.number)))
+    outcomes: list[Verification] = []
+    auditing = timed(lambda: outcomes.append(verify_ledger(store, recompute)))
     assert not outcomes[0].findings
     assert outcomes[0].signed_reports == len(rounds) * CLIENT_COUNT
     return Times(settling=settling, plain=plain, auditing=auditing)
 
 
 def stored(store: SqlStore, number: int) -> tuple[StoredEntry, tuple[Posting, ...]]:
-    """An entry of the book with its postings."""
+    """An entry of the ledger with its postings."""
     with store.reading() as reading:
         entry = next(reading.entries(after=number - 1))
     document = parse(entry.content)
@@ -180,17 +180,17 @@ def plain_postgresql(url: str) -> Iterator[Add]:
 def in_sqlite(rounds: Sequence[RoundRecord]) -> Times:
     Path("out").mkdir(exist_ok=True)
     with TemporaryDirectory(dir="out") as folder:
-        book, plain = str(Path(folder) / "book.db"), str(Path(folder) / "plain.db")
+        ledger, plain = str(Path(folder) / "ledger.db"), str(Path(folder) / "plain.db")
         open_store(plain, create=True).close()
-        with closing(open_store(book, create=True)) as store, plain_sqlite(plain) as add:
+        with closing(open_store(ledger, create=True)) as store, plain_sqlite(plain) as add:
             return measure(store, Path(folder) / "keys", rounds, add)
 
 
 def in_postgresql(rounds: Sequence[RoundRecord]) -> Times:
     with PostgresServer() as server, TemporaryDirectory() as folder:
-        book, plain = server.new_database(), server.new_database()
+        ledger, plain = server.new_database(), server.new_database()
         open_store(plain, create=True).close()
-        with closing(open_store(book, create=True)) as store, plain_postgresql(plain) as add:
+        with closing(open_store(ledger, create=True)) as store, plain_postgresql(plain) as add:
             return measure(store, Path(folder), rounds, add)
 
 

@@ -37,10 +37,10 @@ def rounds(tmp_path):
 
 
 @pytest.fixture
-def book(told, rounds):
-    told("ledger", "init", "book.db", "--currency", "EUR", "--worth", "1000", "--keys", "keys")
-    told("decide", rounds, "--mu", "0.5", "--ledger", "book.db", "--keys", "keys")
-    return "book.db"
+def ledger(told, rounds):
+    told("ledger", "init", "ledger.db", "--currency", "EUR", "--worth", "1000", "--keys", "keys")
+    told("decide", rounds, "--mu", "0.5", "--ledger", "ledger.db", "--keys", "keys")
+    return "ledger.db"
 
 
 def balances(told, ledger):
@@ -48,57 +48,57 @@ def balances(told, ledger):
     return {account: Decimal(amount) for account, amount in document["balances"].items()}
 
 
-def test_a_book_settles_what_was_decided(told, book, rounds):
+def test_a_ledger_settles_what_was_decided(told, ledger, rounds):
     decided = json.loads(told("decide", rounds, "--mu", "0.5", "--json"))
     transfers = {"north": 0.0, "south": 0.0, "west": 0.0}
     for held in decided["rounds"]:
         for client in held["clients"]:
             transfers[client["client"]] += client["transfer"] or 0.0
-    found = balances(told, book)
+    found = balances(told, ledger)
     assert sum(found.values()) == 0
     for client, transfer in transfers.items():
         assert abs(found[f"clients/{client}"] - Decimal(transfer) * 1000) <= Decimal("0.02")
 
 
-def test_settling_again_does_nothing_and_says_so(commonweal, told, book, rounds):
-    before = told("ledger", "show", book, "--json")
-    done = commonweal("decide", rounds, "--mu", "0.5", "--ledger", book, "--keys", "keys")
+def test_settling_again_does_nothing_and_says_so(commonweal, told, ledger, rounds):
+    before = told("ledger", "show", ledger, "--json")
+    done = commonweal("decide", rounds, "--mu", "0.5", "--ledger", ledger, "--keys", "keys")
     assert done.returncode == 0
     assert "2 settled before, nothing done for them" in done.stderr
-    assert told("ledger", "show", book, "--json") == before
+    assert told("ledger", "show", ledger, "--json") == before
 
 
-def test_verify_says_sound_and_finds_what_was_changed(commonweal, told, book, tmp_path):
+def test_verify_says_sound_and_finds_what_was_changed(commonweal, told, ledger, tmp_path):
     import sqlite3
 
-    assert told("ledger", "verify", book).startswith("sound: 4 entries")
-    with sqlite3.connect(tmp_path / book) as connection:
+    assert told("ledger", "verify", ledger).startswith("sound: 4 entries")
+    with sqlite3.connect(tmp_path / ledger) as connection:
         connection.execute("UPDATE commonweal_postings SET amount = amount + 1 WHERE entry = 3 AND position = 0")
     connection.close()
-    done = commonweal("ledger", "verify", book)
+    done = commonweal("ledger", "verify", ledger)
     assert done.returncode == 1
     assert "entry 3" in done.stdout
-    found = json.loads(commonweal("ledger", "verify", book, "--json").stdout)["findings"]
+    found = json.loads(commonweal("ledger", "verify", ledger, "--json").stdout)["findings"]
     assert {"entry", "rule", "expected", "found"} == set(found[0])
     assert found[0]["entry"] == 3
 
 
-def test_a_rewritten_book_is_found_by_a_statement_that_somebody_kept(commonweal, told, book, rounds, tmp_path):
-    told("ledger", "statement", book, "south", "--format", "json", "--out", "south.json", "--keys", "keys")
-    told("ledger", "export", book, "--format", "head", "--out", "head.json", "--keys", "keys")
-    (tmp_path / book).rename(tmp_path / "old.db")
-    told("ledger", "init", book, "--currency", "EUR", "--worth", "1000", "--keys", "keys")
-    told("decide", rounds, "--mu", "0", "--ledger", book, "--keys", "keys")
-    assert "sound" in told("ledger", "verify", book)
+def test_a_rewritten_ledger_is_found_by_a_statement_that_somebody_kept(commonweal, told, ledger, rounds, tmp_path):
+    told("ledger", "statement", ledger, "south", "--format", "json", "--out", "south.json", "--keys", "keys")
+    told("ledger", "export", ledger, "--format", "head", "--out", "head.json", "--keys", "keys")
+    (tmp_path / ledger).rename(tmp_path / "old.db")
+    told("ledger", "init", ledger, "--currency", "EUR", "--worth", "1000", "--keys", "keys")
+    told("decide", rounds, "--mu", "0", "--ledger", ledger, "--keys", "keys")
+    assert "sound" in told("ledger", "verify", ledger)
     for witness in ("south.json", "head.json"):
-        assert commonweal("ledger", "verify", book, "--against", witness).returncode == 1
+        assert commonweal("ledger", "verify", ledger, "--against", witness).returncode == 1
         assert "sound" in told("ledger", "verify", "old.db", "--against", witness)
 
 
-def test_a_member_checks_its_statement_offline(commonweal, told, book, tmp_path):
-    told("ledger", "statement", book, "south", "--format", "json", "--out", "south.json", "--keys", "keys")
+def test_a_member_checks_its_statement_offline(commonweal, told, ledger, tmp_path):
+    told("ledger", "statement", ledger, "south", "--format", "json", "--out", "south.json", "--keys", "keys")
     (key,) = (tmp_path / "keys").glob("*.pub.pem")
-    (tmp_path / book).unlink()
+    (tmp_path / ledger).unlink()
     assert "sound: signed by the operator" in told("verify-statement", "south.json", "--key", key)
     statement = tmp_path / "south.json"
     whole = json.loads(statement.read_text())
@@ -109,12 +109,12 @@ def test_a_member_checks_its_statement_offline(commonweal, told, book, tmp_path)
     assert "finding" in done.stdout
 
 
-def test_statements_come_in_all_four_forms(told, book, tmp_path):
-    told("ledger", "rotate-key", book, "--keys", "keys")
-    shown = told("ledger", "statement", book, "south")
+def test_statements_come_in_all_four_forms(told, ledger, tmp_path):
+    told("ledger", "rotate-key", ledger, "--keys", "keys")
+    shown = told("ledger", "statement", ledger, "south")
     assert "balance" in shown
     for form in ("text", "html", "csv", "json"):
-        told("ledger", "statement", book, "south", "--format", form, "--out", f"s.{form}", "--keys", "keys")
+        told("ledger", "statement", ledger, "south", "--format", form, "--out", f"s.{form}", "--keys", "keys")
         content = (tmp_path / f"s.{form}").read_text()
         assert "south" in content
         assert "north" not in content, "a statement is private"
@@ -137,40 +137,40 @@ def test_income_is_divided_once_a_reference(told, rounds):
     assert balances(told, "a.db") == after
 
 
-def test_a_reversed_round_leaves_the_money_as_it_was_and_may_be_settled_anew(told, book, rounds):
-    told("ledger", "reverse", book, "--round", "2", "--reason", "wrong month", "--keys", "keys")
-    told("ledger", "reverse", book, "--entry", "3", "--reason", "wrong month", "--keys", "keys")
-    assert set(balances(told, book).values()) == {0}
-    told("decide", rounds, "--mu", "0", "--ledger", book, "--keys", "keys")
-    assert "sound: 8 entries" in told("ledger", "verify", book)
+def test_a_reversed_round_leaves_the_money_as_it_was_and_may_be_settled_anew(told, ledger, rounds):
+    told("ledger", "reverse", ledger, "--round", "2", "--reason", "wrong month", "--keys", "keys")
+    told("ledger", "reverse", ledger, "--entry", "3", "--reason", "wrong month", "--keys", "keys")
+    assert set(balances(told, ledger).values()) == {0}
+    told("decide", rounds, "--mu", "0", "--ledger", ledger, "--keys", "keys")
+    assert "sound: 8 entries" in told("ledger", "verify", ledger)
 
 
-def test_a_copy_of_the_book_verifies_like_the_book(told, book):
-    told("ledger", "export", book, "--format", "book", "--out", "copy.db")
-    assert told("ledger", "verify", "copy.db") == told("ledger", "verify", book)
-    assert told("ledger", "show", "copy.db", "--json") == told("ledger", "show", book, "--json")
+def test_a_copy_of_the_ledger_verifies_like_the_ledger(told, ledger):
+    told("ledger", "export", ledger, "--format", "book", "--out", "copy.db")
+    assert told("ledger", "verify", "copy.db") == told("ledger", "verify", ledger)
+    assert told("ledger", "show", "copy.db", "--json") == told("ledger", "show", ledger, "--json")
 
 
-def test_one_entry_can_be_read_in_full(told, book):
-    entry = json.loads(told("ledger", "show", book, "--entry", "3"))
+def test_one_entry_can_be_read_in_full(told, ledger):
+    entry = json.loads(told("ledger", "show", ledger, "--entry", "3"))
     assert entry["kind"] == "round"
     assert [row["client"] for row in entry["body"]["inputs"]] == ["north", "south", "west"]
     assert sum(int(amount) for _, amount in entry["postings"]) == 0
 
 
 def forge(path, change, keys):
-    """A statement that the operator signs, but not as the book has it."""
+    """A statement that the operator signs, but not as the ledger has it."""
     from commonweal.ledger.key_directory import KeyDirectory
-    from commonweal.ledger.signed_file import signed_content
+    from commonweal.ledger.signed_files import signed_content
 
     document = json.loads(path.read_text())["document"]
     change(document)
     path.write_bytes(signed_content(document, KeyDirectory(keys).current()))
 
 
-def test_a_signed_statement_that_contradicts_the_book_is_found(commonweal, told, book, tmp_path):
-    told("ledger", "statement", book, "south", "--format", "json", "--out", "south.json", "--keys", "keys")
-    assert "sound" in told("ledger", "verify", book, "--against", "south.json")
+def test_a_signed_statement_that_contradicts_the_ledger_is_found(commonweal, told, ledger, tmp_path):
+    told("ledger", "statement", ledger, "south", "--format", "json", "--out", "south.json", "--keys", "keys")
+    assert "sound" in told("ledger", "verify", ledger, "--against", "south.json")
 
     def lie(document):
         document["lines"][-1] |= {"amount": "0", "balance": document["lines"][-2]["balance"], "profit": 0.5}
@@ -179,14 +179,14 @@ def test_a_signed_statement_that_contradicts_the_book_is_found(commonweal, told,
     forge(tmp_path / "south.json", lie, tmp_path / "keys")
     (key,) = (tmp_path / "keys").glob("*.pub.pem")
     assert "sound" in told("verify-statement", "south.json", "--key", key), "it is signed and adds up"
-    done = commonweal("ledger", "verify", book, "--against", "south.json")
+    done = commonweal("ledger", "verify", ledger, "--against", "south.json")
     assert done.returncode == 1
-    assert "entry 4: south.json says what the book says" in done.stdout
+    assert "entry 4: south.json says what the ledger says" in done.stdout
     forge(tmp_path / "south.json", lambda document: document.update(lines=[], balance="0"), tmp_path / "keys")
-    assert commonweal("ledger", "verify", book, "--against", "south.json").returncode == 1
+    assert commonweal("ledger", "verify", ledger, "--against", "south.json").returncode == 1
 
 
-def test_a_member_sees_whether_the_book_holds_its_own_key(commonweal, told, tmp_path):
+def test_a_member_sees_whether_the_ledger_holds_its_own_key(commonweal, told, tmp_path):
     from commonweal.ledger.keys import SigningKey, public_pem
 
     for name in ("own", "other"):
@@ -196,7 +196,7 @@ def test_a_member_sees_whether_the_book_holds_its_own_key(commonweal, told, tmp_
     for wrong in ("south=other.pem", "north=own.pem"):
         done = commonweal("ledger", "verify", "k.db", "--member", wrong)
         assert done.returncode == 1
-        assert "the book holds the key of" in done.stdout
+        assert "the ledger holds the key of" in done.stdout
 
 
 def test_rounds_in_files_of_their_own_are_those_of_one_file(told, tmp_path):
@@ -206,13 +206,13 @@ def test_rounds_in_files_of_their_own_are_those_of_one_file(told, tmp_path):
     (tmp_path / "two.csv").write_text("\n".join([rows[0], *rows[4:6]]) + "\n")
     (tmp_path / "both.csv").write_text("\n".join([rows[0], *rows[1:6]]) + "\n")
     for file in ("one", "two", "both"):
-        told("decide", f"{file}.csv", "--mu", "0.5", "--ledger", "book.db", "--keys", "keys")
-    assert "round 2: 2 clients, mu 0.5; absent: west" in " ".join(told("ledger", "show", "book.db").split())
-    assert "round 2: absent" in " ".join(told("ledger", "statement", "book.db", "west").split())
+        told("decide", f"{file}.csv", "--mu", "0.5", "--ledger", "ledger.db", "--keys", "keys")
+    assert "round 2: 2 clients, mu 0.5; absent: west" in " ".join(told("ledger", "show", "ledger.db").split())
+    assert "round 2: absent" in " ".join(told("ledger", "statement", "ledger.db", "west").split())
 
 
-def test_a_new_book_is_announced(commonweal, rounds):
+def test_a_new_ledger_is_announced(commonweal, rounds):
     done = commonweal("decide", rounds, "--mu", "0.5", "--ledger", "boook.db", "--keys", "keys")
-    assert "new book opened in XTS" in done.stderr
+    assert "new ledger opened in XTS" in done.stderr
     done = commonweal("decide", rounds, "--mu", "0.5", "--ledger", "boook.db", "--keys", "keys")
-    assert "new book" not in done.stderr
+    assert "new ledger" not in done.stderr

@@ -1,4 +1,4 @@
-"""What the ledger's commands refuse: one sentence, exit code 2, and the book as it was."""
+"""What the ledger's commands refuse: one sentence, exit code 2, and the ledger as it was."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ROUND = "round,client,profit,contribution\n1,north,0.15,0.4\n1,south,-0.05,0.5\n
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Two books, made once."""
-    folder = tmp_path_factory.mktemp("books")
+    """Two ledgers, made once."""
+    folder = tmp_path_factory.mktemp("ledgers")
     (folder / "r.csv").write_text(ROUND)
     for arguments in (
-        ("ledger", "init", "book.db", "--member", "north", "--member", "south", "--keys", "keys"),
-        ("decide", "r.csv", "--mu", "inf", "--ledger", "book.db", "--keys", "keys"),
+        ("ledger", "init", "ledger.db", "--member", "north", "--member", "south", "--keys", "keys"),
+        ("decide", "r.csv", "--mu", "inf", "--ledger", "ledger.db", "--keys", "keys"),
         ("ledger", "init", "a.db", "--accrue", "--keys", "keys"),
         ("decide", "r.csv", "--mu", "inf", "--ledger", "a.db", "--keys", "keys"),
         ("ledger", "realise", "a.db", "10", "--reference", "used", "--keys", "keys"),
@@ -33,17 +33,17 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def book(made, tmp_path):
+def ledger(made, tmp_path):
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
-    return tmp_path / "book.db"
+    return tmp_path / "ledger.db"
 
 
 @pytest.fixture
-def unchanged(refused, book, tmp_path):
-    """The refusal of a command that leaves both books, to the byte, as they were."""
+def unchanged(refused, ledger, tmp_path):
+    """The refusal of a command that leaves both ledgers, to the byte, as they were."""
 
     def run(*arguments, keys="keys"):
-        before = {name: (tmp_path / name).read_bytes() for name in ("book.db", "a.db")}
+        before = {name: (tmp_path / name).read_bytes() for name in ("ledger.db", "a.db")}
         said = refused(*arguments, "--keys", keys)
         assert {name: (tmp_path / name).read_bytes() for name in before} == before
         return said
@@ -53,14 +53,14 @@ def unchanged(refused, book, tmp_path):
 
 def settle_more(tmp_path, text):
     (tmp_path / "more.csv").write_text(text)
-    return ("decide", "more.csv", "--mu", "inf", "--ledger", "book.db")
+    return ("decide", "more.csv", "--mu", "inf", "--ledger", "ledger.db")
 
 
 def test_an_unknown_client(unchanged, tmp_path):
     said = unchanged(*settle_more(tmp_path, ROUND.replace("1,", "2,").replace("south", "sooth")))
     assert "unknown client 'sooth'" in said
     assert "north, south" in said
-    assert "unknown client 'sooth'" in unchanged("ledger", "statement", "book.db", "sooth")
+    assert "unknown client 'sooth'" in unchanged("ledger", "statement", "ledger.db", "sooth")
 
 
 def test_other_figures_for_a_settled_round(unchanged, tmp_path):
@@ -80,10 +80,10 @@ def test_income_under_a_used_reference_with_another_amount(unchanged):
 
 
 def test_income_where_nobody_accrued(unchanged):
-    assert "--accrue" in unchanged("ledger", "realise", "book.db", "10", "--reference", "new")
+    assert "--accrue" in unchanged("ledger", "realise", "ledger.db", "10", "--reference", "new")
 
 
-def test_a_key_that_is_not_the_books(unchanged):
+def test_a_key_that_is_not_the_ledgers(unchanged):
     said = unchanged("ledger", "realise", "a.db", "10", "--reference", "new", keys="other-keys")
     assert "--keys" in said
 
@@ -117,23 +117,23 @@ def test_a_read_only_database(unchanged, tmp_path, arguments):
     assert "may write" in said
 
 
-def test_a_database_of_a_newer_schema(refused, book, tmp_path):
-    with sqlite3.connect(book) as connection:
+def test_a_database_of_a_newer_schema(refused, ledger, tmp_path):
+    with sqlite3.connect(ledger) as connection:
         connection.execute("UPDATE commonweal_schema SET version_num = '0099'")
     connection.close()
     for arguments in (
-        ("ledger", "verify", "book.db"),
-        ("ledger", "init", "book.db"),
-        ("ledger", "reverse", "book.db", "--round", "1", "--reason", "x"),
-        ("decide", "r.csv", "--mu", "inf", "--ledger", "book.db"),
+        ("ledger", "verify", "ledger.db"),
+        ("ledger", "init", "ledger.db"),
+        ("ledger", "reverse", "ledger.db", "--round", "1", "--reason", "x"),
+        ("decide", "r.csv", "--mu", "inf", "--ledger", "ledger.db"),
     ):
         said = refused(*arguments)
         assert "'0099'" in said
         assert "newer version" in said
 
 
-def test_two_books_in_one_database(unchanged):
-    assert "holds one book" in unchanged("ledger", "init", "book.db")
+def test_two_ledgers_in_one_database(unchanged):
+    assert "holds one ledger" in unchanged("ledger", "init", "ledger.db")
 
 
 def test_a_file_that_is_no_database(refused, tmp_path):
@@ -143,24 +143,24 @@ def test_a_file_that_is_no_database(refused, tmp_path):
     assert (tmp_path / "r.csv").read_text() == ROUND
 
 
-def test_a_database_without_a_book(refused, tmp_path):
+def test_a_database_without_a_ledger(refused, tmp_path):
     with sqlite3.connect(tmp_path / "other.db") as connection:
         connection.execute("CREATE TABLE entries (number INTEGER)")
     connection.close()
     assert "ledger init" in refused("ledger", "show", "other.db")
     assert "no file" in refused("ledger", "show", "missing.db")
     assert not (tmp_path / "missing.db").exists()
-    assert "folder" in refused("ledger", "init", "no/such/folder/book.db")
+    assert "folder" in refused("ledger", "init", "no/such/folder/ledger.db")
 
 
 def test_an_unreachable_server_shows_no_password(refused):
-    said = refused("ledger", "verify", "postgresql://ann:secret@127.0.0.1:1/book")
+    said = refused("ledger", "verify", "postgresql://ann:secret@127.0.0.1:1/ledger")
     assert "must be reachable" in said
     assert "secret" not in said
 
 
 def test_a_url_of_another_kind(refused):
-    assert "SQLite or PostgreSQL" in refused("ledger", "show", "mysql://host/book")
+    assert "SQLite or PostgreSQL" in refused("ledger", "show", "mysql://host/ledger")
 
 
 @pytest.mark.parametrize(
@@ -182,25 +182,25 @@ def test_terms_that_make_no_sense(refused, tmp_path, option, value):
     assert not (tmp_path / "new.db").exists()
 
 
-def test_a_disk_that_is_full(commonweal, book, tmp_path):
+def test_a_disk_that_is_full(commonweal, ledger, tmp_path):
     """The file may not grow: what SQLite meets when there is no room."""
-    before = book.read_bytes()
+    before = ledger.read_bytes()
     rows = "".join(f"{number},{client},0.1,0.5\n" for number in range(2, 60) for client in ("north", "south"))
     (tmp_path / "many.csv").write_text("round,client,profit,contribution\n" + rows)
     limit = len(before) + 8192
 
     done = commonweal(
-        "decide", "many.csv", "--mu", "inf", "--ledger", "book.db", "--keys", "keys",
+        "decide", "many.csv", "--mu", "inf", "--ledger", "ledger.db", "--keys", "keys",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert "needs room" in done.stderr
     assert "Traceback" not in done.stderr
-    verified = commonweal("ledger", "verify", "book.db")
+    verified = commonweal("ledger", "verify", "ledger.db")
     assert verified.returncode == 0, verified.stdout
-    again = commonweal("decide", "many.csv", "--mu", "inf", "--ledger", "book.db", "--keys", "keys")
+    again = commonweal("decide", "many.csv", "--mu", "inf", "--ledger", "ledger.db", "--keys", "keys")
     assert again.returncode == 0, again.stderr
-    assert "sound: 61 entries" in commonweal("ledger", "verify", "book.db").stdout
+    assert "sound: 61 entries" in commonweal("ledger", "verify", "ledger.db").stdout
 
 
 def test_a_disk_without_room_for_one_byte(refused, tmp_path):
@@ -212,7 +212,7 @@ def test_a_disk_without_room_for_one_byte(refused, tmp_path):
         pytest.skip("this system mounts no tmpfs here")
     try:
         (tmp_path / "r.csv").write_text(ROUND)
-        said = refused("decide", "r.csv", "--mu", "inf", "--ledger", "small/book.db", "--keys", "keys2")
+        said = refused("decide", "r.csv", "--mu", "inf", "--ledger", "small/ledger.db", "--keys", "keys2")
         assert "needs room" in said
     finally:
         subprocess.run(["umount", str(small)], check=True)
@@ -224,11 +224,11 @@ def test_figures_that_are_no_money(unchanged, tmp_path):
 
 
 def test_a_reversal_of_what_is_not_there(unchanged):
-    assert "round 7" in unchanged("ledger", "reverse", "book.db", "--round", "7", "--reason", "x")
-    assert "entry 1, an opening" in unchanged("ledger", "reverse", "book.db", "--entry", "1", "--reason", "x")
-    assert "1 to 3" in unchanged("ledger", "reverse", "book.db", "--entry", "99", "--reason", "x")
-    assert "reason" in unchanged("ledger", "reverse", "book.db", "--round", "1", "--reason", " ")
-    assert "either" in unchanged("ledger", "reverse", "book.db", "--reason", "x")
+    assert "round 7" in unchanged("ledger", "reverse", "ledger.db", "--round", "7", "--reason", "x")
+    assert "entry 1, an opening" in unchanged("ledger", "reverse", "ledger.db", "--entry", "1", "--reason", "x")
+    assert "1 to 3" in unchanged("ledger", "reverse", "ledger.db", "--entry", "99", "--reason", "x")
+    assert "reason" in unchanged("ledger", "reverse", "ledger.db", "--round", "1", "--reason", " ")
+    assert "either" in unchanged("ledger", "reverse", "ledger.db", "--reason", "x")
 
 
 def test_statements_that_are_none(refused, tmp_path):
@@ -261,22 +261,22 @@ def test_no_odd_location_ends_in_a_traceback_or_shows_its_password(refused, loca
     assert "topsecret" not in refused("ledger", "verify", location)
 
 
-def test_a_round_that_no_book_would_take_opens_none(refused, tmp_path):
+def test_a_round_that_no_ledger_would_take_opens_none(refused, tmp_path):
     (tmp_path / "r.csv").write_text(ROUND.replace("0.15", "1e40"))
     refused("decide", "r.csv", "--mu", "inf", "--ledger", "new.db", "--keys", "keys")
     refused("ledger", "init", "new.db", "--member", "good", "--member", "bad\nname", "--keys", "keys")
     assert not (tmp_path / "new.db").exists()
 
 
-def test_what_nobody_signed_is_not_built_upon(unchanged, commonweal, book):
-    with sqlite3.connect(book) as connection:
+def test_what_nobody_signed_is_not_built_upon(unchanged, commonweal, ledger):
+    with sqlite3.connect(ledger) as connection:
         connection.execute("UPDATE commonweal_entries SET signature = hash || hash WHERE number = 3")
     connection.close()
-    assert "not signed" in unchanged("ledger", "reverse", "book.db", "--round", "1", "--reason", "x")
-    assert "did not sign" in unchanged("ledger", "statement", "book.db", "north")
+    assert "not signed" in unchanged("ledger", "reverse", "ledger.db", "--round", "1", "--reason", "x")
+    assert "did not sign" in unchanged("ledger", "statement", "ledger.db", "north")
 
 
-def test_figures_without_signatures_for_a_member_that_signs(refused, commonweal, book, tmp_path):
+def test_figures_without_signatures_for_a_member_that_signs(refused, commonweal, ledger, tmp_path):
     from commonweal.ledger.keys import SigningKey, public_pem
 
     (tmp_path / "n.pem").write_bytes(public_pem(SigningKey.new().public))

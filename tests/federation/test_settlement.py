@@ -15,15 +15,15 @@ from commonweal.decision.decide import decide_figures
 from commonweal.errors import CommonwealError
 from commonweal.federation.rule_versions import CURRENT, recompute
 from commonweal.federation.settlement import FederationLedger
-from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.ledger import Ledger, Receipt
+from commonweal.ledger.member_documents import WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.ledger.notices import WithdrawalNotice
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import doubts, read_statement
+from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 
 KEYS = {"ann": SigningKey.from_seed(b"a" * 32), "bob": NodeKey.new()}
@@ -48,7 +48,7 @@ def new_treasury(tmp_path):
         treasury.close()
     if (tmp_path / "book.db").exists():
         with closing(open_store(str(tmp_path / "book.db"))) as store:
-            assert audit(store, recompute).findings == ()
+            assert verify_ledger(store, recompute).findings == ()
 
 
 def decided(number, *clients, rules=LENIENT, profits=PROFITS):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from commonweal.federation.rule_versions import recompute
-from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.coordinator import coordinate as coordinator
 from commonweal.remote.messages.message import from_content
 from tests.flower.toy import NAMES, make_toy, open_toy
@@ -33,7 +33,7 @@ def entries(toy):
     """The book's entries without what a clock or an attempt decides."""
     store = open_store(str(toy.out / "ledger.db"))
     try:
-        found = audit(store, recompute)
+        found = verify_ledger(store, recompute)
         assert not found.findings
         with store.reading() as reading:
             documents = [json.loads(entry.content) for entry in reading.entries()]

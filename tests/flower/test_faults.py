@@ -10,10 +10,10 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from commonweal.federation.rule_versions import recompute
-from commonweal.ledger.audit.walk import audit
+from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.ledger.reports import ClientReport
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.messages.message import Parcel, from_content, to_content
 from commonweal.remote.messages.signature import sealed
 from tests.flower.toy import NAMES, make_toy
@@ -54,7 +54,7 @@ def with_profit(profit):
         fields = from_content(question.content).fields
         key = NodeKey.read(toy.folder / "members" / LIAR / "node-key")
         report = ClientReport(
-            book=fields["book"], round_number=fields["round"], client=LIAR, profit=profit, sample_count=40
+            ledger=fields["book"], round_number=fields["round"], client=LIAR, profit=profit, sample_count=40
         )
         signature = report.signed(key) if np.isfinite(profit) else ""
         told = {"profit": profit, "signature": signature}
@@ -87,7 +87,7 @@ def report_signed_by(signer):
         fields = from_content(question.content).fields
         key = NodeKey.read(toy.folder / "members" / signer / "node-key")
         report = ClientReport(
-            book=fields["book"], round_number=fields["round"], client=LIAR, profit=0.1, sample_count=40
+            ledger=fields["book"], round_number=fields["round"], client=LIAR, profit=0.1, sample_count=40
         )
         told = {"profit": 0.1, "signature": report.signed(key)}
         return resealed(toy, question, Parcel(fields=told))
@@ -179,7 +179,7 @@ def settled(toy):
     """What the book holds of each round, less signatures: these are made anew by keys made anew."""
     store = open_store(str(toy.out / "ledger.db"))
     try:
-        assert not audit(store, recompute).findings
+        assert not verify_ledger(store, recompute).findings
         with store.reading() as reading:
             documents = [json.loads(entry.content) for entry in reading.entries()]
     finally:

@@ -1,4 +1,4 @@
-"""Stores for the tests of books: SQLite in a file, and a PostgreSQL server of our own."""
+"""Stores for the tests of ledgers: SQLite in a file, and a PostgreSQL server of our own."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def quick_connections() -> Iterator[None]:
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def new_location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewLocation]:
-    """Makes places for books that do not exist yet: paths for SQLite, URLs of empty databases for PostgreSQL."""
+    """Makes places for ledgers that do not exist yet: paths for SQLite, URLs of empty databases for PostgreSQL."""
     if request.param == "sqlite":
-        folder, numbers = tmp_path_factory.mktemp("books"), count(1)
+        folder, numbers = tmp_path_factory.mktemp("ledgers"), count(1)
         yield lambda: str(folder / f"{next(numbers)}.db")
     else:
         server: PostgresServer = request.getfixturevalue("postgres_server")

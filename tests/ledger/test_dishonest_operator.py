@@ -15,20 +15,18 @@ from commonweal.federation.rule_versions import CURRENT
 from commonweal.ledger.canonical import hash_of, parse
 from commonweal.ledger.entries import Posting, signed_message
 from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.money import in_proportion
 from commonweal.ledger.node_keys import ORDER, NodeKey
-from commonweal.ledger.notices import WithdrawalNotice
-from commonweal.ledger.reports import ClientReport
 from commonweal.ledger.rounds import RoundToSettle, decision_document, draft_round, round_postings
 from commonweal.records import Figures, RoundRecord, Rules
-from tests.ledger.sample_book import (
+from tests.ledger.sample_ledger import (
     CLIENT_KEYS,
     ENTRIES,
     LAST_OF_DAN,
     LENIENT,
     STRANGER,
     STRICT,
-    audited,
     burgled,
     make_sample,
     next_document,
@@ -36,6 +34,7 @@ from tests.ledger.sample_book import (
     sealed,
     signed_round,
     undone,
+    verified,
 )
 
 ROUND = 4  # the next one
@@ -45,7 +44,7 @@ FIGURES = {"ann": (0.2003, 0.4, None), "bob": (0.1009, 0.35, None), "dan": (-0.0
 @pytest.fixture(scope="module", params=["transfers", "accruals"])
 def sample(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("book")
-    made = make_sample(str(folder / "book.db"), folder / "keys", request.param)
+    made = make_sample(str(folder / "ledger.db"), folder / "keys", request.param)
     yield made
     made.store.close()
 
@@ -66,7 +65,7 @@ def forge(sample, inside):
         edit(document)
         with undone(inside):
             inside.add(sealed(document, key))
-            findings = audited(inside).findings
+            findings = verified(inside).findings
         # Nothing but the forged entry is accused; the balances are told of the last entry, which it is.
         assert {finding.entry for finding in findings} <= {len(entries) + 1}
         return {finding.rule: finding for finding in findings}
@@ -81,9 +80,11 @@ where_transfers_are_paid = pytest.mark.parametrize("sample", ["transfers"], indi
 
 
 def honest(sample, number=ROUND, figures=FIGURES, rules=LENIENT, **options):
-    """A round as the book would enter it."""
+    """A round as the ledger would enter it."""
     return draft_round(
-        signed_round(sample.book.identity, number, figures, rules, **options), sample.book.identity, sample.book.terms
+        signed_round(sample.ledger.identity, number, figures, rules, **options),
+        sample.ledger.identity,
+        sample.ledger.terms,
     )
 
 
@@ -108,11 +109,11 @@ def test_an_honest_entry_of_the_same_make_is_no_finding(sample, forge):
 @pytest.mark.parametrize("retained", [("ann", "bob"), ("ann", "dan"), ("bob", "dan")])
 def test_another_retained_set(sample, forge, retained):
     """Everything else follows from it, to the last cent."""
-    settled = signed_round(sample.book.identity, ROUND, FIGURES)
+    settled = signed_round(sample.ledger.identity, ROUND, FIGURES)
     figures = settled.record.decision.figures
     decision = decision_with(figures, LENIENT, retained)
     body = body_of(honest(sample)) | {"decision": decision_document(decision)}
-    findings = forge("round", body, round_postings(decision, sample.book.terms))
+    findings = forge("round", body, round_postings(decision, sample.ledger.terms))
     finding = only(
         {rule: found for rule, found in findings.items() if "eliminated" not in rule},
         "the decision follows from its inputs: retained",
@@ -124,17 +125,17 @@ def test_another_retained_set(sample, forge, retained):
 
 def test_payoffs_off_by_one_minor_unit(sample, forge):
     body = body_of(honest(sample))
-    cent = 1 / sample.book.terms.worth
+    cent = 1 / sample.ledger.terms.worth
     for name in ("payoffs", "transfers"):
         row = body["decision"][name]
         row[0], row[1] = row[0] + cent, row[1] - cent
-    figures = signed_round(sample.book.identity, ROUND, FIGURES).record.decision
+    figures = signed_round(sample.ledger.identity, ROUND, FIGURES).record.decision
     shifted = replace(
         figures,
         payoffs=dict(zip(figures.retained, body["decision"]["payoffs"], strict=True)),
         transfers=dict(zip(figures.retained, body["decision"]["transfers"], strict=True)),
     )
-    postings = round_postings(shifted, sample.book.terms)
+    postings = round_postings(shifted, sample.ledger.terms)
     assert postings != honest(sample).postings
     findings = forge("round", body, postings)
     assert set(findings) == {
@@ -176,17 +177,17 @@ def test_a_hundredth_to_a_friend(sample, forge):
 def test_a_hundredth_to_a_friend_by_a_rounding_of_figures(sample, forge):
     """Where two would get the same, a difference in the sixteenth digit says who gets the odd cent."""
     even = {"ann": (-0.000025, 0.5, None), "bob": (-0.000025, 0.5, None), "dan": (0.00005, 1.0, None)}
-    if sample.book.terms.settlement == "accruals":
+    if sample.ledger.terms.settlement == "accruals":
         even = {"ann": (0.00003, 0.5, None), "bob": (0.00003, 0.5, None), "dan": (0.00004, 1.0, None)}
-    settled = signed_round(sample.book.identity, ROUND, even)
+    settled = signed_round(sample.ledger.identity, ROUND, even)
     decision = settled.record.decision
     friends = {
         name: amounts | {"ann": amounts["ann"] * (1 - 1e-14), "bob": amounts["bob"] * (1 + 1e-14)}
         for name, amounts in (("payoffs", decision.payoffs), ("transfers", decision.transfers))
     }
     bent = replace(decision, **friends)
-    draft = draft_round(settled, sample.book.identity, sample.book.terms)
-    postings = round_postings(bent, sample.book.terms)
+    draft = draft_round(settled, sample.ledger.identity, sample.ledger.terms)
+    postings = round_postings(bent, sample.ledger.terms)
     body = body_of(draft) | {"decision": decision_document(bent)}
     amounts = {posting.account.split("/")[-1]: posting.amount for posting in postings}
     fair = {posting.account.split("/")[-1]: posting.amount for posting in draft.postings}
@@ -229,12 +230,12 @@ def test_an_unknown_version_of_rules(sample, forge):
 
 
 def test_shares_beyond_the_terms(sample, forge):
-    """A book that was opened without --largest-share takes shares from 0 to 1 alone."""
+    """A ledger that was opened without --largest-share takes shares from 0 to 1 alone."""
     raw = {"ann": (0.2, 0.5, None), "bob": (0.1, -0.4, None)}
-    decision = signed_round(sample.book.identity, ROUND, raw, Rules(mu=float("inf"), contribution_rule="raw"))
-    generous = replace(sample.book.terms, largest_share=10.0)
-    draft = draft_round(decision, sample.book.identity, generous)
-    finding = only(forge("round", draft.body, draft.postings), "shares are within the book's terms")
+    decision = signed_round(sample.ledger.identity, ROUND, raw, Rules(mu=float("inf"), contribution_rule="raw"))
+    generous = replace(sample.ledger.terms, largest_share=10.0)
+    draft = draft_round(decision, sample.ledger.identity, generous)
+    finding = only(forge("round", draft.body, draft.postings), "shares are within the ledger's terms")
     assert "'ann'" in finding.found
 
 
@@ -243,10 +244,10 @@ def test_shares_beyond_the_terms(sample, forge):
 
 def signed_otherwise(sample, signature_of):
     """An honest round, but for the signature of bob's report."""
-    settled = signed_round(sample.book.identity, ROUND, FIGURES)
-    report = settled.report(sample.book.identity, "bob")
+    settled = signed_round(sample.ledger.identity, ROUND, FIGURES)
+    report = settled.report(sample.ledger.identity, "bob")
     signatures = dict(settled.signatures) | {"bob": signature_of(report)}
-    return draft_round(replace(settled, signatures=signatures), sample.book.identity, sample.book.terms)
+    return draft_round(replace(settled, signatures=signatures), sample.ledger.identity, sample.ledger.terms)
 
 
 OTHER_SIGNATURES = {
@@ -256,7 +257,7 @@ OTHER_SIGNATURES = {
     "of another client": lambda report: report.signed(CLIENT_KEYS["ann"]),
     "of a stranger": lambda report: report.signed(STRANGER),
     "for another round": lambda report: replace(report, round_number=3).signed(CLIENT_KEYS["bob"]),
-    "for another book": lambda report: replace(report, book="0" * 64).signed(CLIENT_KEYS["bob"]),
+    "for another ledger": lambda report: replace(report, ledger="0" * 64).signed(CLIENT_KEYS["bob"]),
     "for another client": lambda report: replace(report, client="ann").signed(CLIENT_KEYS["bob"]),
     "for another profit": lambda report: replace(report, profit=report.profit + 1e-12).signed(CLIENT_KEYS["bob"]),
     "for other samples": lambda report: replace(report, sample_count=1).signed(CLIENT_KEYS["bob"]),
@@ -275,7 +276,7 @@ def test_a_report_that_its_client_did_not_sign(sample, forge, which):
 
 
 def test_the_report_of_an_earlier_round_again(sample, forge):
-    """Signed by bob himself, in this book: figures and signature of round 3, called round 4."""
+    """Signed by bob himself, in this ledger: figures and signature of round 3, called round 4."""
     entry = next(
         document
         for document in map(parsed, forge.entries)
@@ -289,7 +290,7 @@ def test_the_report_of_an_earlier_round_again(sample, forge):
 
 def test_figures_of_one_who_never_signs_are_the_operators_word(sample, forge):
     """What cannot be checked is counted instead. Before cyd was eliminated, the operator could say so of it."""
-    told = audited(sample.store)
+    told = verified(sample.store)
     rounds = [document for document in map(parsed, forge.entries) if document["kind"] == "round"]
     reports = [row["client"] for held in rounds for row in held["body"]["inputs"]]
     assert told.unsigned_reports == reports.count("cyd") == 3
@@ -322,8 +323,8 @@ def test_a_client_that_is_no_member(sample, forge):
 
 def test_a_client_that_reports_twice(sample, forge):
     """It signed two reports of one round; the second counts in the decision, the first is shown to others."""
-    settled = signed_round(sample.book.identity, ROUND, FIGURES)
-    first = replace(settled.report(sample.book.identity, "ann"), profit=0.9)
+    settled = signed_round(sample.ledger.identity, ROUND, FIGURES)
+    first = replace(settled.report(sample.ledger.identity, "ann"), profit=0.9)
     draft = honest(sample)
     body = body_of(draft)
     body["inputs"].insert(0, body["inputs"][0] | {"profit": 0.9, "signature": first.signed(CLIENT_KEYS["ann"])})
@@ -341,7 +342,7 @@ def test_a_round_settled_twice(sample, forge, held):
     draft = honest(sample, number=held, figures={"ann": (0.2, 0.4, None), "bob": (0.3, 0.4, None)})
     finding = only(forge("round", draft.body, draft.postings), "a round is settled once")
     assert finding.entry == forge.number
-    assert finding.expected == f"round {held} in entry {sample.book.state.rounds[held]} alone"
+    assert finding.expected == f"round {held} in entry {sample.ledger.state.rounds[held]} alone"
 
 
 @pytest.mark.parametrize("held", [1.5, "4", True, None, [4]])
@@ -354,7 +355,7 @@ def test_a_round_without_a_whole_number(sample, forge, held):
 
 
 def realisation(sample, amount, reference):
-    parts = in_proportion(amount, sample.book.state.weights())
+    parts = in_proportion(amount, sample.ledger.state.weights())
     postings = [Posting("model-income", -amount), *(Posting(f"clients/{name}", part) for name, part in parts.items())]
     return {"reference": reference, "amount": str(amount)}, postings
 
@@ -375,7 +376,7 @@ def test_income_divided_wrongly(sample, forge):
 def test_a_reference_used_twice(sample, forge, reference):
     """Also one whose income was reversed."""
     finding = only(forge("realisation", *realisation(sample, 10_001, reference)), "a reference is used once")
-    entry = sample.book.state.references[reference].entry
+    entry = sample.ledger.state.references[reference].entry
     assert (finding.expected, finding.found) == (f"{reference!r} in entry {entry} alone", "again")
 
 
@@ -401,7 +402,7 @@ def last_round(forge):
 
 
 def test_a_reversal_that_does_not_negate(sample, forge):
-    state = sample.book.state
+    state = sample.ledger.state
     entry = state.rounds[1]
     stated = parsed(forge.entries[entry - 1])["postings"]
     postings = [Posting(account, -int(amount)) for account, amount in stated]
@@ -415,7 +416,7 @@ def test_a_reversal_that_does_not_negate(sample, forge):
 
 
 def test_a_reversal_of_what_was_reversed(sample, forge):
-    entry, by = next(iter(sample.book.state.reversals.items()))
+    entry, by = next(iter(sample.ledger.state.reversals.items()))
     postings = [Posting(account, -int(amount)) for account, amount in parsed(forge.entries[entry - 1])["postings"]]
     finding = only(forge("reversal", {"entry": entry, "reason": "again"}, postings), "an entry is reversed once")
     assert finding.expected == f"entry {entry} by {by}"
@@ -436,14 +437,14 @@ def test_a_reversal_of_what_cannot_be_reversed(sample, forge):
 
 def withdrawal(sample, client="bob", last=ROUND, key=None, **other):
     """By its own notice, but for what is given otherwise."""
-    notice = WithdrawalNotice(sample.book.identity, client, last)
+    notice = WithdrawalNotice(sample.ledger.identity, client, last)
     return {"client": client, "round": last, "signature": notice.signed(key or CLIENT_KEYS[client])} | other
 
 
 @pytest.mark.parametrize(("client", "last"), [("ann", 3), ("ann", ROUND), ("bob", 1), ("bob", 10**9)])
 def test_an_honest_withdrawal_is_no_finding(sample, forge, client, last):
     """bob's round 3 stands only where it was not reversed."""
-    later = sample.book.state.took_part_after(client, last)
+    later = sample.ledger.state.took_part_after(client, last)
     findings = forge("withdrawal", withdrawal(sample, client, last))
     assert set(findings) == (set() if later is None else {"the withdrawn take part in no later round"})
 
@@ -455,12 +456,12 @@ NO_NOTICES = {
     "of another client": lambda notice: notice.signed(CLIENT_KEYS["ann"]),
     "of a stranger": lambda notice: notice.signed(STRANGER),
     "for another round": lambda notice: replace(notice, round_number=ROUND + 1).signed(CLIENT_KEYS["bob"]),
-    "for another book": lambda notice: replace(notice, book="0" * 64).signed(CLIENT_KEYS["bob"]),
+    "for another ledger": lambda notice: replace(notice, ledger="0" * 64).signed(CLIENT_KEYS["bob"]),
     "for another client": lambda notice: replace(notice, client="ann").signed(CLIENT_KEYS["bob"]),
     "in capitals": lambda notice: notice.signed(CLIENT_KEYS["bob"]).upper(),
     "with the larger s": lambda notice: with_the_larger_s(notice.signed(CLIENT_KEYS["bob"])),
     "a number": lambda notice: 7,
-    "a report": lambda notice: ClientReport(book=notice.book, round_number=ROUND, client="bob", profit=0.1).signed(
+    "a report": lambda notice: ClientReport(ledger=notice.ledger, round_number=ROUND, client="bob", profit=0.1).signed(
         CLIENT_KEYS["bob"]
     ),
 }
@@ -472,7 +473,7 @@ def with_the_larger_s(signature):
 
 @pytest.mark.parametrize("which", NO_NOTICES)
 def test_a_withdrawal_that_its_client_did_not_sign(sample, forge, which):
-    notice = WithdrawalNotice(sample.book.identity, "bob", ROUND)
+    notice = WithdrawalNotice(sample.ledger.identity, "bob", ROUND)
     body = withdrawal(sample, signature=NO_NOTICES[which](notice))
     finding = only(forge("withdrawal", body), "a withdrawal is signed by its client")
     assert (finding.entry, finding.expected) == (forge.number, "a signature by bob")
@@ -556,7 +557,7 @@ def test_a_new_key_that_nobody_has(sample, forge):
 def test_a_new_key_that_only_members_may_have(sample, forge):
     """The format says that operators sign with Ed25519."""
     new = NodeKey.new()
-    proof = new.sign(f"commonweal.key-rotation/1 {sample.book.identity} {new.public}".encode())
+    proof = new.sign(f"commonweal.key-rotation/1 {sample.ledger.identity} {new.public}".encode())
     only(forge("key-rotation", {"operator": new.public, "proof": proof}), "a new key signs its own name")
 
 
@@ -576,7 +577,7 @@ def test_an_entry_that_does_not_sum_to_zero(sample, forge):
     postings = (replace(draft.postings[0], amount=draft.postings[0].amount + 1), *draft.postings[1:])
     findings = forge("round", draft.body, postings)
     assert findings["an entry sums to zero"].found == "1"
-    assert findings["the book sums to zero"].found == "1"
+    assert findings["the ledger sums to zero"].found == "1"
 
 
 @pytest.mark.parametrize("kind", ["opening", "admission", "key-rotation"])
@@ -588,7 +589,7 @@ def test_money_moved_where_none_is_due(sample, forge, kind):
 
 def test_a_second_opening(forge):
     body = parsed(forge.entries[0])["body"]
-    key = "a book has one opening, its first entry"
+    key = "a ledger has one opening, its first entry"
     assert forge("opening", body)[key].found == f"opening as entry {forge.number}"
 
 
@@ -611,7 +612,7 @@ def test_an_entry_in_the_place_of_another(sample, inside, forge):
     entry = sealed(document | {"number": forge.number + 1}, sample.operator)
     with undone(inside):
         inside.add(replace(entry, number=forge.number))
-        (finding,) = audited(inside).findings
+        (finding,) = verified(inside).findings
     assert (finding.entry, finding.rule) == (forge.number, "the content states its own number")
     assert (finding.expected, finding.found) == (str(forge.number), str(forge.number + 1))
 
@@ -664,7 +665,7 @@ def test_content_that_is_deeper_than_python_goes(sample, inside):
             inside.run(f"DELETE FROM {ENTRIES} WHERE number = :number", number=entry.number)
             row = {"number": entry.number, "content": content, "hash": digest, "signature": signature}
             inside.insert(ENTRIES, row)
-            assert entry.number in {finding.entry for finding in audited(inside).findings}
+            assert entry.number in {finding.entry for finding in verified(inside).findings}
 
 
 def places_in(value, path=()):
@@ -693,7 +694,7 @@ def test_nothing_that_an_operator_signs_breaks_the_audit(sample, inside, forge, 
     put_at(document, data.draw(st.sampled_from(list(places_in(document)))), data.draw(st.sampled_from(JUNK)))
     with undone(inside):
         inside.put(sealed(document | {"number": entry.number}, sample.operator))
-        assert audited(inside).state.number == len(forge.entries)
+        assert verified(inside).state.number == len(forge.entries)
 
 
 def test_the_first_entry_can_be_anything_too(sample, inside):
@@ -702,30 +703,30 @@ def test_the_first_entry_can_be_anything_too(sample, inside):
     for content in ("", "null", "[]", "{}", '{"kind":"opening"}', "\x00" * 3, "[" * 5000):
         with undone(inside):
             inside.run(f"UPDATE {ENTRIES} SET content = :content WHERE number = 1", content=content)
-            assert 1 in {finding.entry for finding in audited(inside).findings}
+            assert 1 in {finding.entry for finding in verified(inside).findings}
     for place, junk in zip(places_in(parsed(first)), itertools.cycle((None, 5, "x", [])), strict=False):
         document = parsed(first)
         put_at(document, place, junk)
         with undone(inside):
             inside.put(sealed(document | {"number": 1}, sample.operator))
-            assert audited(inside).findings
+            assert verified(inside).findings
 
 
 @where_transfers_are_paid
-def test_an_honest_decision_of_figures_no_book_can_hold(sample, forge):
-    """More than 10^15 minor units: the book refuses, so an entry of it is a finding."""
+def test_an_honest_decision_of_figures_no_ledger_can_hold(sample, forge):
+    """More than 10^15 minor units: the ledger refuses, so an entry of it is a finding."""
     figures = Figures(profits={"ann": 1e12, "bob": -1e12}, contributions={"ann": 1.0, "bob": 1.0})
     decision = decide_figures(figures, LENIENT)
     record = RoundRecord(round_number=ROUND, decision=decision)
     settled = RoundToSettle(record=record, rules_version=CURRENT)
     signatures = {
-        name: settled.report(sample.book.identity, name).signed(CLIENT_KEYS[name]) for name in figures.clients
+        name: settled.report(sample.ledger.identity, name).signed(CLIENT_KEYS[name]) for name in figures.clients
     }
     small = replace(decision, payoffs={"ann": 0.0, "bob": 0.0}, transfers={"ann": 0.0, "bob": 0.0})
     draft = draft_round(
         replace(settled, signatures=signatures, record=replace(record, decision=small)),
-        sample.book.identity,
-        sample.book.terms,
+        sample.ledger.identity,
+        sample.ledger.terms,
     )
     findings = forge("round", draft.body | {"decision": decision_document(decision)}, draft.postings)
     assert "10^15" in only(findings, "an entry states all that its kind needs").found

@@ -1,5 +1,5 @@
 """Exports: hledger itself reads its own, beancount's is read by its documented grammar, and a copy is as good or bad
-as the book."""
+as the ledger."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from hypothesis import strategies as st
 from commonweal.decision.decide import decide_figures
 from commonweal.errors import CommonwealError
 from commonweal.federation.rule_versions import recompute
-from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.entries import Draft, Posting, client_account, seal
-from commonweal.ledger.export.account_names import account_names
-from commonweal.ledger.export.beancount_ledger import BEANCOUNT_ACCOUNTS
-from commonweal.ledger.export.exports import beancount_content, copy_book, csv_content, hledger_content
-from commonweal.ledger.export.hledger_journal import HLEDGER_ACCOUNTS
+from commonweal.ledger.export.beancount import BEANCOUNT_ACCOUNTS
+from commonweal.ledger.export.exports import beancount_content, copy_ledger, csv_content, hledger_content
+from commonweal.ledger.export.hledger import HLEDGER_ACCOUNTS
 from commonweal.ledger.export.journal import Journal
+from commonweal.ledger.export.plain_text import account_names
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import make_statement
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 from commonweal.records.statement import amount_text
 
@@ -71,47 +71,47 @@ def days():
 
 
 def fill(location, folder, *, clients=HOSTILE_NAMES, settlement="transfers", digits=2):
-    """A book with entries of every kind."""
+    """A ledger with entries of every kind."""
     moments = days()
     store = open_store(str(location), create=True)
     terms = Terms(name='"five"; banks', settlement=settlement, minor_digits=digits, worth=123_456)
-    book = Ledger.start(store, terms, KeyDirectory(folder / "keys"), clock=lambda: next(moments))
-    book.admit(dict.fromkeys(clients[:-2]))
-    book.admit(dict.fromkeys(clients[-2:]))
-    book.settle(settled(1, clients))
-    book.settle(settled(2, clients[:5], mu=0.0, profits=dict(zip(clients, (1.0, -2.0, 3.0, 0.5, 4.0), strict=False))))
+    ledger = Ledger.start(store, terms, KeyDirectory(folder / "keys"), clock=lambda: next(moments))
+    ledger.admit(dict.fromkeys(clients[:-2]))
+    ledger.admit(dict.fromkeys(clients[-2:]))
+    ledger.settle(settled(1, clients))
+    ledger.settle(settled(2, clients[:5], mu=0.0, profits=dict(zip(clients, (1.0, -2.0, 3.0, 0.5, 4.0), strict=False))))
     nothing = dict.fromkeys(clients[2:4], 0.0)
-    book.settle(settled(3, clients[2:4], profits=nothing, contributions=dict.fromkeys(nothing, 1.0)))
-    book.reverse_round(1, 'wrong "figures"; see \\ below, type:Z')
-    book.settle(settled(1, (*clients[::2], *clients[5::2])))
+    ledger.settle(settled(3, clients[2:4], profits=nothing, contributions=dict.fromkeys(nothing, 1.0)))
+    ledger.reverse_round(1, 'wrong "figures"; see \\ below, type:Z')
+    ledger.settle(settled(1, (*clients[::2], *clients[5::2])))
     if settlement == "accruals":
-        book.realise(10**7 + 1, "=INV; 7 | 8")
-        book.reverse(book.realise(333, "2026-02").entry, "paid back")
-    book.withdraw(clients[3], 3, None)
-    book.rotate_key()
-    return store, book
+        ledger.realise(10**7 + 1, "=INV; 7 | 8")
+        ledger.reverse(ledger.realise(333, "2026-02").entry, "paid back")
+    ledger.withdraw(clients[3], 3, None)
+    ledger.rotate_key()
+    return store, ledger
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: "-".join(map(str, kind)))
 def filled(request, tmp_path_factory):
     settlement, digits = request.param
     folder = tmp_path_factory.mktemp("book")
-    store, book = fill(folder / "book.db", folder, settlement=settlement, digits=digits)
-    yield store, book
+    store, ledger = fill(folder / "ledger.db", folder, settlement=settlement, digits=digits)
+    yield store, ledger
     store.close()
 
 
 @pytest.fixture(scope="module")
 def small_file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
-    fill(folder / "book.db", folder, clients=("a", "b", "c", "d", "e"), settlement="accruals")[0].close()
-    return folder / "book.db"
+    fill(folder / "ledger.db", folder, clients=("a", "b", "c", "d", "e"), settlement="accruals")[0].close()
+    return folder / "ledger.db"
 
 
 @pytest.fixture
 def small(small_file, tmp_path):
-    """A book of five clients that a test may spoil, and its file."""
-    file = tmp_path / "book.db"
+    """A ledger of five clients that a test may spoil, and its file."""
+    file = tmp_path / "ledger.db"
     shutil.copy(small_file, file)
     store = open_store(str(file))
     yield store, file
@@ -128,8 +128,8 @@ def entry_documents(store):
         return [(json.loads(entry.content), entry) for entry in reading.entries()]
 
 
-def moved_balances(book):
-    return {account: amount for account, amount in book.state.balances.items() if amount}
+def moved_balances(ledger):
+    return {account: amount for account, amount in ledger.state.balances.items() if amount}
 
 
 # CSV
@@ -143,10 +143,10 @@ def rows_of(content):
 
 
 def test_the_table_has_a_row_for_each_posting(filled):
-    store, book = filled
+    store, ledger = filled
     expected = [
         (str(document["number"]), document["at"], document["kind"], account, amount_text(int(amount), digits))
-        for digits in [book.terms.minor_digits]
+        for digits in [ledger.terms.minor_digits]
         for document, _ in entry_documents(store)
         for account, amount in document["postings"]
     ]
@@ -178,7 +178,7 @@ def test_a_reversal_is_told_with_its_round_and_reason(filled):
 
 
 def hledger(content, folder, *arguments):
-    file = folder / "book.journal"
+    file = folder / "ledger.journal"
     file.write_bytes(content)
     return subprocess.run(
         [HLEDGER, "-f", file, *arguments],
@@ -190,7 +190,7 @@ def hledger(content, folder, *arguments):
 
 
 def hledger_accounts(content):
-    """The book's accounts by hledger's names, as the comment before each declaration tells."""
+    """The ledger's accounts by hledger's names, as the comment before each declaration tells."""
     accounts = {"income:model": "model-income", "income:potential": "model-potential"}
     for quoted, name in re.findall(r'^; (".*"):\naccount (.*)$', content.decode(), re.MULTILINE):
         kind = name.split(":")[1]
@@ -200,14 +200,16 @@ def hledger_accounts(content):
 
 @needs_hledger
 def test_hledger_finds_nothing_wrong_and_the_same_balances(filled, tmp_path):
-    store, book = filled
+    store, ledger = filled
     content = hledger_content(store)
     checked = hledger(content, tmp_path, "check", "--strict")
     assert (checked.returncode, checked.stderr) == (0, "")
     table = hledger(content, tmp_path, "balance", "--flat", "--no-total", "-O", "csv").stdout
-    accounts, digits = hledger_accounts(content), book.terms.minor_digits
+    accounts, digits = hledger_accounts(content), ledger.terms.minor_digits
     found = {accounts[row["account"]]: row["balance"] for row in csv.DictReader(io.StringIO(table))}
-    assert found == {account: f"{amount_text(amount, digits)} XTS" for account, amount in moved_balances(book).items()}
+    assert found == {
+        account: f"{amount_text(amount, digits)} XTS" for account, amount in moved_balances(ledger).items()
+    }
 
 
 @needs_hledger
@@ -305,18 +307,18 @@ def is_account_part(part):
 
 
 def test_beancount_has_the_same_transactions_and_balances(filled):
-    store, book = filled
+    store, ledger = filled
     found = read_beancount(beancount_content(store))
     assert found.options == {"title": '"five"; banks', "operating_currency": "XTS"}
     roots = {"Income:Model": "model-income", "Income:Potential": "model-potential"}
     accounts = roots | {name: f"{name.split(':')[1].lower()}/{client}" for name, client in found.clients.items()}
-    summed, units = Counter(), 10**book.terms.minor_digits
+    summed, units = Counter(), 10**ledger.terms.minor_digits
     for _, _, postings in found.transactions:
         assert sum(amount for _, amount in postings) == 0
         for name, amount in postings:
             summed[accounts[name]] += int(amount * units)
-    assert +summed == +Counter(moved_balances(book))
-    assert -summed == -Counter(moved_balances(book))
+    assert +summed == +Counter(moved_balances(ledger))
+    assert -summed == -Counter(moved_balances(ledger))
     assert {accounts[name]: int(amount * units) for _, name, amount, _ in found.balances} == dict(summed)
     assert {tolerance for *_, tolerance in found.balances} == {0}
     (after,) = {day for day, *_ in found.balances}
@@ -351,7 +353,7 @@ def test_entries_without_money_are_remarks(filled):
 
 
 def journal_of(members):
-    return Journal(terms=Terms(name="x", settlement="accruals"), book="", members=tuple(members), entries=())
+    return Journal(terms=Terms(name="x", settlement="accruals"), ledger="", members=tuple(members), entries=())
 
 
 letters = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
@@ -386,7 +388,7 @@ def test_ordinary_names_are_hardly_changed():
     ]  # fmt: skip
 
 
-# What is no sound book
+# What is no sound ledger
 
 
 @pytest.mark.parametrize("make", [*CONTENTS, lambda store: make_statement(store, "a", at="")])
@@ -401,11 +403,11 @@ def test_ordinary_names_are_hardly_changed():
         ("DELETE FROM commonweal_entries WHERE number = 3", "4, which does not follow the one before it"),
     ],
 )
-def test_a_changed_book_is_not_exported(small, make, statement, fault):
+def test_a_changed_ledger_is_not_exported(small, make, statement, fault):
     store, file = small
     spoil(file, statement)
     with pytest.raises(
-        CommonwealError, match=rf"is made from a sound book, got entry {fault}.*commonweal ledger verify$"
+        CommonwealError, match=rf"is made from a sound ledger, got entry {fault}.*commonweal ledger verify$"
     ):
         make(store)
 
@@ -434,15 +436,15 @@ def test_entries_of_another_version_are_not_guessed_at(small, small_file, make, 
 
 
 @pytest.mark.parametrize("make", CONTENTS)
-def test_an_empty_store_is_no_book(make, tmp_path):
+def test_an_empty_store_is_no_ledger(make, tmp_path):
     store = open_store(str(tmp_path / "empty.db"), create=True)
-    with pytest.raises(CommonwealError, match="made from a book, got an empty store; type commonweal ledger init"):
+    with pytest.raises(CommonwealError, match="made from a ledger, got an empty store; type commonweal ledger init"):
         make(store)
     store.close()
 
 
-def test_a_book_that_was_just_opened_can_be_exported(tmp_path):
-    store = open_store(str(tmp_path / "book.db"), create=True)
+def test_a_ledger_that_was_just_opened_can_be_exported(tmp_path):
+    store = open_store(str(tmp_path / "ledger.db"), create=True)
     Ledger.start(store, Terms(name="new", minor_digits=0), KeyDirectory(tmp_path / "keys"))
     assert rows_of(csv_content(store)) == []
     assert read_beancount(beancount_content(store)).transactions == []
@@ -456,19 +458,19 @@ def test_a_book_that_was_just_opened_can_be_exported(tmp_path):
 
 @contextmanager
 def copied(store, path):
-    copy_book(store, path)
+    copy_ledger(store, path)
     copy = open_store(str(path))
     yield copy
     copy.close()
 
 
 def test_a_copy_is_verified_with_the_same_outcome(new_location, tmp_path):
-    store, book = fill(new_location(), tmp_path, settlement="accruals")
+    store, ledger = fill(new_location(), tmp_path, settlement="accruals")
     with copied(store, tmp_path / "copy.db") as copy:
-        outcome = audit(copy, recompute)
+        outcome = verify_ledger(copy, recompute)
         assert outcome.findings == ()
-        assert outcome == audit(store, recompute)
-        assert outcome.state == book.state
+        assert outcome == verify_ledger(store, recompute)
+        assert outcome.state == ledger.state
         for make in CONTENTS:
             assert make(copy) == make(store)
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix == ".db" or path.name[0] == ".") in (
@@ -488,23 +490,23 @@ def test_a_copy_is_verified_with_the_same_outcome(new_location, tmp_path):
         "UPDATE commonweal_entries SET signature = 'none' WHERE number = 2",
     ],
 )
-def test_a_copy_of_a_spoilt_book_is_spoilt_alike(small, tmp_path, statement):
+def test_a_copy_of_a_spoilt_ledger_is_spoilt_alike(small, tmp_path, statement):
     store, file = small
     spoil(file, statement)
     with copied(store, tmp_path / "copy.db") as copy:
-        outcome = audit(copy, recompute)
+        outcome = verify_ledger(copy, recompute)
     assert outcome.findings
-    assert outcome == audit(store, recompute)
+    assert outcome == verify_ledger(store, recompute)
 
 
 def test_a_copy_overwrites_nothing(small, tmp_path):
     store, file = small
     before = file.read_bytes()
-    with pytest.raises(CommonwealError, match=r"a copy of a book is a new file, got .*, which exists; name another"):
-        copy_book(store, file)
+    with pytest.raises(CommonwealError, match=r"a copy of a ledger is a new file, got .*, which exists; name another"):
+        copy_ledger(store, file)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(CommonwealError, match="a new file"):
-        copy_book(store, tmp_path / "link")
+        copy_ledger(store, tmp_path / "link")
     assert file.read_bytes() == before
 
 
@@ -512,7 +514,7 @@ def test_a_copy_needs_its_folder(small, tmp_path):
     with pytest.raises(
         CommonwealError, match=r"the copy must be writable, got No such file or directory for .*nowhere"
     ):
-        copy_book(small[0], tmp_path / "nowhere" / "copy.db")
+        copy_ledger(small[0], tmp_path / "nowhere" / "copy.db")
 
 
 class BreakingStore:
@@ -540,5 +542,5 @@ class BreakingReading:
 def test_a_copy_that_fails_leaves_nothing(small, tmp_path, error):
     before = sorted(tmp_path.iterdir())
     with pytest.raises((CommonwealError, KeyboardInterrupt)):
-        copy_book(BreakingStore(small[0], error), tmp_path / "copy.db")
+        copy_ledger(BreakingStore(small[0], error), tmp_path / "copy.db")
     assert sorted(tmp_path.iterdir()) == before

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from commonweal.errors import CommonwealError
 from commonweal.ledger.key_directory import KeyDirectory, default_key_directory
 from commonweal.ledger.keys import SigningKey, is_signed, public_pem, read_public_key
-from commonweal.ledger.signed_file import signed_content
+from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.statements import make_statement, statement_document
-from tests.ledger.sample_book import make_sample
+from tests.ledger.sample_ledger import make_sample
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 
@@ -291,7 +291,7 @@ def test_a_private_key_is_nowhere_but_in_its_file(tmp_path, caplog):
     with caplog.at_level(logging.DEBUG):
         logging.getLogger("sqlalchemy").setLevel(logging.DEBUG)
         try:
-            sample = make_sample(str(tmp_path / "book.db"), tmp_path / "keys", "accruals")
+            sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
         finally:
             logging.getLogger("sqlalchemy").setLevel(logging.NOTSET)
         statement = statement_document(make_statement(sample.store, "ann", at=""), sample.store)
@@ -306,7 +306,7 @@ def test_a_private_key_is_nowhere_but_in_its_file(tmp_path, caplog):
         if path not in private_files(sample.keys.path)
     }
     places |= {"statement": content, "logs": caplog.text.encode()}
-    assert {"book.db", "statement", "logs", "current"} <= set(places)
+    assert {"ledger.db", "statement", "logs", "current"} <= set(places)
     assert "INSERT INTO commonweal_entries" in caplog.text
     for key in keys:
         assert any(key.public.encode() in content for content in places.values())

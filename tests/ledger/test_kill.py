@@ -1,4 +1,4 @@
-"""Killed at any moment, a book is whole, and whoever goes on gets the book that nobody disturbed.
+"""Killed at any moment, a ledger is whole, and whoever goes on gets the ledger that nobody disturbed.
 
 Children are forked, so that all is imported once; they end by SIGKILL or os._exit, and tidy nothing up.
 """
@@ -37,7 +37,6 @@ from sqlalchemy.engine.default import DefaultDialect
 from commonweal.decision.decide import decide_figures
 from commonweal.errors import CommonwealError
 from commonweal.federation.rule_versions import CURRENT, recompute
-from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
@@ -46,6 +45,7 @@ from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.store import StoredPosting
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="forks and kills")
@@ -179,28 +179,28 @@ def die_at(number: int) -> OnPoint:
 class EntryClock:
     """A minute an entry: the same work has the same times, however often it is begun."""
 
-    book: Ledger | None = None
+    ledger: Ledger | None = None
 
     def __call__(self) -> datetime:
-        number = self.book.state.number if self.book is not None else 0
+        number = self.ledger.state.number if self.ledger is not None else 0
         return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
 
 
-def opened_book(store: SqlStore, keys: KeyDirectory) -> Ledger:
-    """The book there, with its members; opened anew if there is none."""
+def opened_ledger(store: SqlStore, keys: KeyDirectory) -> Ledger:
+    """The ledger there, with its members; opened anew if there is none."""
     clock = EntryClock()
     with store.reading() as reading:
         is_empty = next(reading.entries(), None) is None
     if is_empty:
-        clock.book = Ledger.start(store, TERMS, keys, clock=clock)
+        clock.ledger = Ledger.start(store, TERMS, keys, clock=clock)
     else:
-        clock.book = Ledger(store, keys, clock=clock)
-    clock.book.admit(MEMBERS)
-    return clock.book
+        clock.ledger = Ledger(store, keys, clock=clock)
+    clock.ledger.admit(MEMBERS)
+    return clock.ledger
 
 
-def settle_all(book: Ledger, rounds: list[RoundToSettle]) -> list[bool]:
-    return [book.settle(settled).fresh for settled in rounds]
+def settle_all(ledger: Ledger, rounds: list[RoundToSettle]) -> list[bool]:
+    return [ledger.settle(settled).fresh for settled in rounds]
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def content_of(store: SqlStore) -> Content:
 
 
 def check_whole(store: SqlStore, undisturbed: Content) -> int:
-    """The store holds the first so many entries of the undisturbed book, with all their postings; returns how many.
+    """The store holds the first so many entries of the undisturbed ledger, with all their postings; returns how many.
 
     So each round is there once or not at all, and the chain is sound; an audit thinks so too.
     """
@@ -228,19 +228,19 @@ def check_whole(store: SqlStore, undisturbed: Content) -> int:
     entry_count = len(found.entries)
     assert found == undisturbed.up_to(entry_count)
     if entry_count:
-        assert audit(store, recompute, operator=OPERATOR.public).findings == ()
+        assert verify_ledger(store, recompute, operator=OPERATOR.public).findings == ()
     return entry_count
 
 
 class SqliteShelf:
-    """A place for one book, in a file."""
+    """A place for one ledger, in a file."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / "book.db"
+        self._file = folder / "ledger.db"
         self.location = str(self._file)
 
     def clear(self) -> None:
-        for file in self._file.parent.glob("book.db*"):
+        for file in self._file.parent.glob("ledger.db*"):
             file.unlink()
 
     def copy(self) -> bytes:
@@ -252,7 +252,7 @@ class SqliteShelf:
 
 
 class PostgresShelf:
-    """A place for one book, in a database. Children inherit the connection but do not use it, nor take leave of it."""
+    """A place for one ledger, in a database. Children inherit the connection but do not use it, nor close it."""
 
     def __init__(self, url: str) -> None:
         self.location = url
@@ -327,10 +327,10 @@ def keys(tmp_path) -> KeyDirectory:
 
 @pytest.fixture
 def opening(shelf, keys):
-    """A copy of a book with its members and no round, and its identity."""
+    """A copy of a ledger with its members and no round, and its identity."""
     shelf.clear()
     with closing(open_store(shelf.location, create=True)) as store:
-        identity = opened_book(store, keys).identity
+        identity = opened_ledger(store, keys).identity
     return shelf.copy(), identity
 
 
@@ -411,9 +411,9 @@ def test_killed_while_it_settles(shelf, keys, opening):
     undisturbed = undisturbed_content(shelf, keys, rounds)
 
     def settle(wait_for_start):
-        book = opened_book(open_store(shelf.location), keys)
+        ledger = opened_ledger(open_store(shelf.location), keys)
         wait_for_start()
-        settle_all(book, rounds)
+        settle_all(ledger, rounds)
 
     points, entry_counts = kill_at_random_moments(
         settle, lambda: shelf.put_back(copy), lambda: check_and_go_on(shelf, keys, rounds, undisturbed), times=140
@@ -425,14 +425,14 @@ def test_killed_while_it_settles(shelf, keys, opening):
     assert len(points) >= 5, points
 
 
-def test_killed_while_it_opens_a_book(shelf, keys, opening):
+def test_killed_while_it_opens_a_ledger(shelf, keys, opening):
     _, identity = opening
     rounds = rounds_for(identity, 1)
     undisturbed = undisturbed_content(shelf, keys, rounds)
 
     def open_and_settle(wait_for_start):
         wait_for_start()
-        settle_all(opened_book(open_store(shelf.location, create=True), keys), rounds)
+        settle_all(opened_ledger(open_store(shelf.location, create=True), keys), rounds)
 
     points, entry_counts = kill_at_random_moments(
         open_and_settle, shelf.clear, lambda: check_and_go_on(shelf, keys, rounds, undisturbed), times=60
@@ -444,16 +444,16 @@ def test_killed_while_it_opens_a_book(shelf, keys, opening):
 def undisturbed_content(shelf: Shelf, keys: KeyDirectory, rounds: list[RoundToSettle]) -> Content:
     shelf.clear()
     with closing(open_store(shelf.location, create=True)) as store:
-        assert settle_all(opened_book(store, keys), rounds) == [True] * len(rounds)
+        assert settle_all(opened_ledger(store, keys), rounds) == [True] * len(rounds)
         return content_of(store)
 
 
 def check_and_go_on(shelf: Shelf, keys: KeyDirectory, rounds: list[RoundToSettle], undisturbed: Content) -> int:
     with closing(open_store(shelf.location, create=True)) as store:
         entry_count = check_whole(store, undisturbed)
-        book = opened_book(store, keys)
-        settle_all(book, rounds)
-        assert book.state.head == undisturbed.entries[-1].hash
+        ledger = opened_ledger(store, keys)
+        settle_all(ledger, rounds)
+        assert ledger.state.head == undisturbed.entries[-1].hash
     return entry_count
 
 
@@ -493,12 +493,12 @@ def _act_until_killed(
 
 
 ACTIONS: dict[str, Callable[[Ledger, list[RoundToSettle]], Any]] = {
-    "settle": lambda book, rounds: book.settle(rounds[2]),
-    "realise": lambda book, rounds: book.realise(100_001, "invoice 1"),
-    "reverse": lambda book, rounds: book.reverse(4, "an error"),
-    "admit": lambda book, rounds: book.admit({"new": None, "newer": None}),
-    "withdraw": lambda book, rounds: book.withdraw("zoë", 4, None),
-    "rotate": lambda book, rounds: None if book.state.operator == NEXT_OPERATOR.public else book.rotate_key(),
+    "settle": lambda ledger, rounds: ledger.settle(rounds[2]),
+    "realise": lambda ledger, rounds: ledger.realise(100_001, "invoice 1"),
+    "reverse": lambda ledger, rounds: ledger.reverse(4, "an error"),
+    "admit": lambda ledger, rounds: ledger.admit({"new": None, "newer": None}),
+    "withdraw": lambda ledger, rounds: ledger.withdraw("zoë", 4, None),
+    "rotate": lambda ledger, rounds: None if ledger.state.operator == NEXT_OPERATOR.public else ledger.rotate_key(),
 }
 
 
@@ -524,11 +524,11 @@ def check_action(action: str, watch: Watch, shelf: Shelf, keys: KeyDirectory, op
     rounds = rounds_for(identity, 4)
     shelf.put_back(copy)
     with closing(open_store(shelf.location)) as store:
-        settle_all(opened_book(store, keys), rounds[:2])
+        settle_all(opened_ledger(store, keys), rounds[:2])
     copy = shelf.copy()
 
-    def act(book: Ledger) -> None:
-        ACTIONS[action](book, rounds)
+    def act(ledger: Ledger) -> None:
+        ACTIONS[action](ledger, rounds)
 
     def restore() -> None:
         shelf.put_back(copy)
@@ -537,10 +537,10 @@ def check_action(action: str, watch: Watch, shelf: Shelf, keys: KeyDirectory, op
             file.unlink()
 
     def go_on(store: SqlStore) -> Content:
-        book = opened_book(store, keys)
-        act(book)
-        assert book.state.number == 5
-        book.settle(rounds[3])  # with the new key, if there is one
+        ledger = opened_ledger(store, keys)
+        act(ledger)
+        assert ledger.state.number == 5
+        ledger.settle(rounds[3])  # with the new key, if there is one
         return content_of(store)
 
     with closing(open_store(shelf.location)) as store:
@@ -552,17 +552,17 @@ def check_action(action: str, watch: Watch, shelf: Shelf, keys: KeyDirectory, op
             entry_counts[check_whole(store, undisturbed)] += 1
             assert go_on(store) == undisturbed
 
-    prepare = partial(_open_book, shelf.location, keys)
+    prepare = partial(_open_ledger, shelf.location, keys)
     point_count = check_every_point(watch, restore=restore, prepare=prepare, act=act, check=check)
     assert set(entry_counts) == {4, 5}
     assert point_count >= 8
 
 
-def _open_book(location: str, keys: KeyDirectory) -> Ledger:
-    return opened_book(open_store(location, create=True), keys)
+def _open_ledger(location: str, keys: KeyDirectory) -> Ledger:
+    return opened_ledger(open_store(location, create=True), keys)
 
 
-def test_killed_at_every_point_of_opening_a_book(shelf, keys, opening):
+def test_killed_at_every_point_of_opening_a_ledger(shelf, keys, opening):
     """From the tables on."""
     _, identity = opening
     rounds = rounds_for(identity, 1)
@@ -573,7 +573,7 @@ def test_killed_at_every_point_of_opening_a_book(shelf, keys, opening):
         entry_counts[check_and_go_on(shelf, keys, rounds, undisturbed)] += 1
 
     point_count = check_every_point(
-        watch_database, restore=shelf.clear, act=lambda _: _open_book(shelf.location, keys), check=check
+        watch_database, restore=shelf.clear, act=lambda _: _open_ledger(shelf.location, keys), check=check
     )
     assert set(entry_counts) == {0, 1, 2}
     assert point_count >= 40
@@ -603,9 +603,9 @@ def at_once(shelf: Shelf, keys: KeyDirectory, tasks: list[Callable[[Ledger], Any
     """What becomes of tasks that are done by a process each, all let go together."""
 
     def work(task: Callable[[Ledger], Any], wait_for_start: Callable[[], None]) -> Any:
-        book = _open_book(shelf.location, keys)
+        ledger = _open_ledger(shelf.location, keys)
         wait_for_start()
-        return time.monotonic(), task(book), time.monotonic()
+        return time.monotonic(), task(ledger), time.monotonic()
 
     children = [Child(partial(work, task)) for task in tasks]
     for child in children:
@@ -626,13 +626,13 @@ def test_eight_processes_settle_the_same_hundred_rounds(shelf, keys, opening):
     honest = rounds[51]
     altered = signed(replace(honest, sample_counts={**honest.sample_counts, "ann": 1000}), identity)
 
-    def settle_otherwise(book: Ledger) -> list[bool | str]:
-        while 52 not in book.state.rounds:
-            book.refresh()
+    def settle_otherwise(ledger: Ledger) -> list[bool | str]:
+        while 52 not in ledger.state.rounds:
+            ledger.refresh()
         told: list[bool | str] = []
         for settled in [*rounds[:51], altered, *rounds[52:]]:
             try:
-                told.append(book.settle(settled).fresh)
+                told.append(ledger.settle(settled).fresh)
             except CommonwealError as error:
                 told.append(str(error))
         return told

@@ -163,7 +163,7 @@ def test_nobody_is_paid_nothing():
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_what_a_book_cannot_hold_is_refused(sign):
+def test_what_a_ledger_cannot_hold_is_refused(sign):
     assert check_amount(sign * LARGEST_AMOUNT, "ann") == sign * LARGEST_AMOUNT
     with pytest.raises(CommonwealError, match=r"at most 10\^15 minor units, got -?1000000000000001 for ann; "):
         check_amount(sign * (LARGEST_AMOUNT + 1), "ann")

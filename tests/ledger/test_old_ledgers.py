@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from commonweal.ledger.audit.members import contradictions
 from commonweal.ledger.export.exports import csv_content, hledger_content
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, read_operator_key
 from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.signed_files import read_known_head
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import doubts, make_statement, read_statement
-from commonweal.ledger.witness import read_witness
+from commonweal.ledger.verification.members import contradictions
 from commonweal.records import Rules
-from tests.ledger.sample_book import CLIENT_KEYS, audited, signed_round
+from tests.ledger.sample_ledger import CLIENT_KEYS, signed_round, verified
 
 OLD = Path(__file__).parent / "made_by_0_1"
 FIRST_KEY = SigningKey.from_seed(b"the operator's first signing key")
@@ -76,11 +76,11 @@ def test_an_old_ledger_verifies(old):
     name, store = old
     operator = read_operator_key(OLD / "operator.pub.pem")
     assert operator == FIRST_KEY.public
-    heads = [read_witness(path) for path in OLD.glob(f"{name}*.json")]
+    heads = [read_known_head(path) for path in OLD.glob(f"{name}*.json")]
     assert heads
-    verified = audited(store, operator=operator, witnesses=heads)
-    assert verified.findings == ()
-    assert (verified.round_count, verified.signed_reports, verified.unsigned_reports) == {
+    result = verified(store, operator=operator, known_heads=heads)
+    assert result.findings == ()
+    assert (result.round_count, result.signed_reports, result.unsigned_reports) == {
         "transfers": (5, 10, 3),
         "accruals": (3, 5, 3),
         "raw": (2, 0, 4),
@@ -160,7 +160,7 @@ def test_settling_goes_on_in_an_old_ledger(name, key, tmp_path):
         figures = dict(zip(clients, [(0.3, 0.5, None), (-0.1, 0.5, None)], strict=True))
         assert ledger.settle(signed_round(ledger.identity, 5, figures, Rules(mu=float("inf")))).fresh
         ledger.rotate_key()
-        assert audited(store, operator=FIRST_KEY.public).findings == ()
+        assert verified(store, operator=FIRST_KEY.public).findings == ()
         after = ledger.state.balances
     # Half of 0.2 each: the first pays 0.2 to the second.
     assert [after[f"clients/{client}"] - before[f"clients/{client}"] for client in clients] == [-20_000, 20_000]

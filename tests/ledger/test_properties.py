@@ -1,6 +1,6 @@
-"""Whatever happens to a book, in whatever order: its money sums to zero, and it says what a plain account would.
+"""Whatever happens to a ledger, in whatever order: its money sums to zero, and it says what a plain account would.
 
-The account beside the book is kept in dictionaries and exact fractions, without the ledger's code.
+The account beside the ledger is kept in dictionaries and exact fractions, without the ledger's code.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from hypothesis.stateful import (
 from commonweal.decision.decide import decide_figures
 from commonweal.errors import CommonwealError
 from commonweal.federation.rule_versions import CURRENT, recompute
-from commonweal.ledger.audit.walk import audit
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import Signer, SigningKey
 from commonweal.ledger.ledger import Ledger, Receipt
+from commonweal.ledger.member_documents import WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.ledger.notices import WithdrawalNotice
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.sql.tables import entries, postings
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Decision, Figures, RoundRecord, Rules
 
 CLIENTS = ("ann", "Bob's bank", "Zoë", "dan", "eve")
@@ -56,7 +56,7 @@ CLIENT_KEYS: dict[str, Signer] = {
 }
 SETTLEMENTS = ("transfers", "accruals")
 
-Amounts = dict[str, int]  # in minor units, by the book's name of an account; nothing is 0
+Amounts = dict[str, int]  # in minor units, by the ledger's name of an account; nothing is 0
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class RoundResult:
 
 @dataclass
 class PlainAccount:
-    """What a book must say. Each verb returns the number of an entry, and None where the book must refuse."""
+    """What a ledger must say. Each verb returns the number of an entry, and None where the ledger must refuse."""
 
     terms: Terms
     members: dict[str, None] = field(default_factory=dict)  # in the order of their admission
@@ -198,8 +198,8 @@ def content_of(settled: RoundToSettle) -> object:
     return settled.record.round_number, rules, decision.grace, settled.record.absent, rows, settled.sample_counts
 
 
-def check_book(store: SqlStore, account: PlainAccount, known: list[StoredEntry]) -> list[StoredEntry]:
-    """The chain from its first entry on, every sum, and a freshly opened book against the account.
+def check_ledger(store: SqlStore, account: PlainAccount, known: list[StoredEntry]) -> list[StoredEntry]:
+    """The chain from its first entry on, every sum, and a freshly opened ledger against the account.
 
     `known` are the entries as they were seen before; returned are those of now.
     """
@@ -222,11 +222,11 @@ def check_book(store: SqlStore, account: PlainAccount, known: list[StoredEntry])
         assert without_zeros(dict(posted)) == amounts
         assert len(dict(posted)) == len(posted), "an account is posted to once in an entry"
         previous, operator = entry.hash, document["body"].get("operator", operator)
-    book = Ledger(store, None)
-    assert without_zeros(book.state.balances) == account.balances
-    assert sum(book.state.balances.values()) == 0
-    assert book.state.head == previous
-    assert book.state.rounds == {number: held.entry for number, held in account.rounds.items()}
+    ledger = Ledger(store, None)
+    assert without_zeros(ledger.state.balances) == account.balances
+    assert sum(ledger.state.balances.values()) == 0
+    assert ledger.state.head == previous
+    assert ledger.state.rounds == {number: held.entry for number, held in account.rounds.items()}
     return stored
 
 
@@ -239,12 +239,12 @@ def clock() -> datetime:
     return datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def signed_round(number: int, decision: Decision, book: str, *, absent: tuple[str, ...] = (), **more: Any) -> Any:
+def signed_round(number: int, decision: Decision, ledger: str, *, absent: tuple[str, ...] = (), **more: Any) -> Any:
     """With the signatures of those who have keys."""
     record = RoundRecord(round_number=number, decision=decision, absent=absent)
     unsigned = RoundToSettle(record=record, rules_version=CURRENT, **more)
     signing = [client for client in decision.figures.clients if client in CLIENT_KEYS]
-    signatures = {client: unsigned.report(book, client).signed(CLIENT_KEYS[client]) for client in signing}
+    signatures = {client: unsigned.report(ledger, client).signed(CLIENT_KEYS[client]) for client in signing}
     return replace(unsigned, signatures=signatures)
 
 
@@ -282,7 +282,7 @@ any_round = decided_rounds(CLIENTS)
 
 
 class BookMachine(RuleBasedStateMachine):
-    """Two who keep one book, each with a handle of his own, and the account beside it."""
+    """Two who keep one ledger, each with a handle of his own, and the account beside it."""
 
     def __init__(self, stores: list[SqlStore], new_folder: Callable[[], Path], seen: Counter[str]) -> None:
         super().__init__()
@@ -299,16 +299,16 @@ class BookMachine(RuleBasedStateMachine):
             connection.execute(entries.delete())
         terms = Terms(name="five banks", settlement=settlement, worth=worth, largest_share=largest_share)
         first = Ledger.start(self.stores[0], terms, self.keys, clock=clock)
-        self.books = [first, Ledger(self.stores[1], self.keys, clock=clock)]
+        self.ledgers = [first, Ledger(self.stores[1], self.keys, clock=clock)]
         self.account, self.settled = PlainAccount(terms), {}
-        self.known = check_book(self.stores[1], self.account, [])
+        self.known = check_ledger(self.stores[1], self.account, [])
         self.admit(0, list(CLIENTS[:4]))
 
     @precondition(lambda self: len(self.account.members) < len(CLIENTS))
     @rule(handle=handles, clients=st.lists(st.sampled_from(CLIENTS), min_size=1, unique=True))
     def admit(self, handle, clients):
         keys = {client: CLIENT_KEYS[client].public if client in CLIENT_KEYS else None for client in clients}
-        self._expect("admit", lambda: self.books[handle].admit(keys), lambda: self.account.admit(clients))
+        self._expect("admit", lambda: self.ledgers[handle].admit(keys), lambda: self.account.admit(clients))
 
     @rule(handle=handles, number=round_numbers, data=st.data())
     def settle_what_was_not(self, handle, number, data):
@@ -337,7 +337,7 @@ class BookMachine(RuleBasedStateMachine):
     @rule(handle=handles, number=round_numbers, decided=any_round, missing=st.booleans())
     def settle_what_somebody_did_not_sign(self, handle, number, decided, missing):
         decision, absent, counts = decided
-        settled = signed_round(number, decision, self.books[handle].identity, absent=absent, sample_counts=counts)
+        settled = signed_round(number, decision, self.ledgers[handle].identity, absent=absent, sample_counts=counts)
         if settled.signatures:
             forged = {} if missing else dict.fromkeys(settled.signatures, "00" * 64)
             other = replace(settled, signatures=forged)
@@ -379,7 +379,7 @@ class BookMachine(RuleBasedStateMachine):
         self._realise(handle, amount, reference)
 
     @rule(handle=handles)
-    def realise_in_any_book(self, handle):
+    def realise_in_any_ledger(self, handle):
         self._realise(handle, 1000, "invoice 4")
 
     @precondition(lambda self: self.account.incomes)
@@ -391,11 +391,11 @@ class BookMachine(RuleBasedStateMachine):
     @rule(handle=handles, client=st.sampled_from(CLIENTS), last=st.integers(0, 6), forged=st.sampled_from([0, 0, 1]))
     def withdraw(self, handle, client, last, forged):
         key = CLIENT_KEYS.get(client)
-        notice = WithdrawalNotice(self.books[handle].identity, client, last + forged)
+        notice = WithdrawalNotice(self.ledgers[handle].identity, client, last + forged)
         signature = None if key is None else notice.signed(key)
         self._expect(
             "withdraw",
-            lambda: self.books[handle].withdraw(client, last, signature),
+            lambda: self.ledgers[handle].withdraw(client, last, signature),
             lambda: self.account.withdraw(client, last, signed=key is None or not forged),
         )
 
@@ -408,25 +408,25 @@ class BookMachine(RuleBasedStateMachine):
     @precondition(lambda self: sum(kind == "key-rotation" for kind, _ in self.account.entries) < 2)
     @rule(handle=handles)
     def rotate_key(self, handle):
-        self._expect("rotate", self.books[handle].rotate_key, self.account.rotate_key)
+        self._expect("rotate", self.ledgers[handle].rotate_key, self.account.rotate_key)
 
     @invariant()
-    def book_and_account_agree(self):
-        self.known = check_book(self.stores[1], self.account, self.known)
+    def ledger_and_account_agree(self):
+        self.known = check_ledger(self.stores[1], self.account, self.known)
 
     def teardown(self):
         if hasattr(self, "account"):
-            assert audit(self.stores[0], recompute).findings == ()
+            assert verify_ledger(self.stores[0], recompute).findings == ()
 
     def _settle(self, handle: int, number: int, decided: tuple[Decision, tuple[str, ...], dict[str, int]]) -> None:
         decision, absent, counts = decided
-        identity = self.books[handle].identity
+        identity = self.ledgers[handle].identity
         self._enter_round(handle, signed_round(number, decision, identity, absent=absent, sample_counts=counts))
 
     def _enter_round(self, handle: int, settled: RoundToSettle, what: str = "settle") -> None:
         self._expect(
             what,
-            lambda: self.books[handle].settle(settled),
+            lambda: self.ledgers[handle].settle(settled),
             lambda: self.account.settle(settled, signed=what != "forge"),
         )
         held = self.account.rounds.get(settled.record.round_number)
@@ -435,19 +435,21 @@ class BookMachine(RuleBasedStateMachine):
 
     def _reverse(self, handle: int, entry: int) -> None:
         self._expect(
-            "reverse", lambda: self.books[handle].reverse(entry, "an error"), lambda: self.account.reverse(entry)
+            "reverse", lambda: self.ledgers[handle].reverse(entry, "an error"), lambda: self.account.reverse(entry)
         )
 
     def _reverse_round(self, handle: int, number: int) -> None:
         entry = self.account.rounds[number].entry
         self._expect(
-            "reverse", lambda: self.books[handle].reverse_round(number, "an error"), lambda: self.account.reverse(entry)
+            "reverse",
+            lambda: self.ledgers[handle].reverse_round(number, "an error"),
+            lambda: self.account.reverse(entry),
         )
 
     def _realise(self, handle: int, amount: int, reference: str) -> None:
         self._expect(
             "realise",
-            lambda: self.books[handle].realise(amount, reference),
+            lambda: self.ledgers[handle].realise(amount, reference),
             lambda: self.account.realise(amount, reference),
         )
 
@@ -464,7 +466,7 @@ class BookMachine(RuleBasedStateMachine):
         self.seen[f"{what}: {'refused' if entry is None else 'fresh' if fresh else 'known'}"] += 1
 
 
-def test_a_book_says_what_a_plain_account_would(new_location, tmp_path):
+def test_a_ledger_says_what_a_plain_account_would(new_location, tmp_path):
     location = new_location()
     example_count = 15 if location.startswith("postgresql") else 40
     seen: Counter[str] = Counter()
@@ -488,35 +490,35 @@ def test_a_book_says_what_a_plain_account_would(new_location, tmp_path):
 
 
 @pytest.fixture
-def new_book(new_location, tmp_path):
-    """Opens a book with these members; the store is closed afterwards."""
+def new_ledger(new_location, tmp_path):
+    """Opens a ledger with these members; the store is closed afterwards."""
     with ExitStack() as stores:
 
         def start(terms: Terms, members: Sequence[str]) -> tuple[SqlStore, Ledger, PlainAccount]:
             store = stores.enter_context(closing(open_store(new_location(), create=True)))
-            book, account = (
+            ledger, account = (
                 Ledger.start(store, terms, KeyDirectory(tmp_path / "keys"), clock=clock),
                 PlainAccount(terms),
             )
-            book.admit(dict.fromkeys(members))
+            ledger.admit(dict.fromkeys(members))
             account.admit(list(members))
-            return store, book, account
+            return store, ledger, account
 
         yield start
 
 
-def settle_in_both(book: Ledger, account: PlainAccount, number: int, decision: Decision) -> None:
+def settle_in_both(ledger: Ledger, account: PlainAccount, number: int, decision: Decision) -> None:
     record = RoundRecord(round_number=number, decision=decision)
     settled = RoundToSettle(record=record, rules_version=CURRENT)
     entry = account.settle(settled, signed=True)
-    assert book.settle(settled) == Receipt(entry=entry, fresh=True)
+    assert ledger.settle(settled) == Receipt(entry=entry, fresh=True)
 
 
 @pytest.mark.parametrize("settlement", SETTLEMENTS)
-def test_amounts_of_a_million_billions(new_book, settlement):
+def test_amounts_of_a_million_billions(new_ledger, settlement):
     """Up to 10^15 minor units in a posting, and balances beyond."""
     terms = Terms(name="large", worth=10**15, settlement=settlement)
-    store, book, account = new_book(terms, CLIENTS)
+    store, ledger, account = new_ledger(terms, CLIENTS)
     random = Random(1)
     given = [{c: random.uniform(-0.2, 0.3) for c in CLIENTS} for _ in range(4)]
     given.append(dict(zip(CLIENTS, (0.9999999999999999, -0.25, -0.25, -0.25, -0.2499999999999999), strict=True)))
@@ -524,28 +526,28 @@ def test_amounts_of_a_million_billions(new_book, settlement):
     for number, profits in enumerate(given, start=1):
         weights = {client: random.random() for client in profits}
         decision = decide_figures(Figures(profits=profits, contributions=weights), Rules(mu=math.inf))
-        settle_in_both(book, account, number, decision)
+        settle_in_both(ledger, account, number, decision)
     only_ann = Figures(profits={"ann": 1.0, "dan": 0.0}, contributions={"ann": 1.0, "dan": 0.0})
     for number in range(11, 21):
-        settle_in_both(book, account, number, decide_figures(only_ann, Rules(mu=0.0)))
+        settle_in_both(ledger, account, number, decide_figures(only_ann, Rules(mu=0.0)))
     if settlement == "accruals":
         assert account.balances["accrued/ann"] > 10**16
         for number, income in enumerate((10**15, 1, 10**15 - 1, 999_999_999_999_989), start=1):
             entry = account.realise(income, f"income {number}")
-            assert book.realise(income, f"income {number}") == Receipt(entry=entry, fresh=True)
+            assert ledger.realise(income, f"income {number}") == Receipt(entry=entry, fresh=True)
     too_much = decide_figures(
         Figures(profits={"ann": 1.01, "dan": -1.01}, contributions={"ann": 0.0, "dan": 1.0}), Rules(mu=math.inf)
     )
     too_much = replace(too_much, payoffs={"ann": 1.01, "dan": 0.0})
     with pytest.raises(CommonwealError, match=r"at most 10\^15 minor units"):
-        book.settle(RoundToSettle(record=RoundRecord(round_number=30, decision=too_much), rules_version=CURRENT))
-    check_book(store, account, [])
+        ledger.settle(RoundToSettle(record=RoundRecord(round_number=30, decision=too_much), rules_version=CURRENT))
+    check_ledger(store, account, [])
 
 
 @pytest.mark.parametrize("settlement", SETTLEMENTS)
-def test_shares_of_any_size_that_the_terms_accept(new_book, settlement):
+def test_shares_of_any_size_that_the_terms_accept(new_ledger, settlement):
     """Raw contributions that all but cancel out make shares, and rounding, a million times as large."""
-    store, book, account = new_book(Terms(name="raw", settlement=settlement, largest_share=1e9), CLIENTS)
+    store, ledger, account = new_ledger(Terms(name="raw", settlement=settlement, largest_share=1e9), CLIENTS)
     random = Random(3)
     for number in range(1, 11):
         weights = [random.random() for _ in CLIENTS[1:]]
@@ -554,25 +556,25 @@ def test_shares_of_any_size_that_the_terms_accept(new_book, settlement):
             profits={client: random.uniform(0, 1000) for client in CLIENTS},
             contributions=dict(zip(CLIENTS, weights, strict=True)),
         )
-        settle_in_both(book, account, number, decide_figures(given, Rules(mu=math.inf, contribution_rule="raw")))
-    check_book(store, account, [])
+        settle_in_both(ledger, account, number, decide_figures(given, Rules(mu=math.inf, contribution_rule="raw")))
+    check_ledger(store, account, [])
 
 
 @pytest.mark.parametrize("settlement", SETTLEMENTS)
-def test_a_thousand_clients(new_book, settlement):
+def test_a_thousand_clients(new_ledger, settlement):
     clients = [f"client {place}" for place in range(1000)]
-    store, book, account = new_book(Terms(name="many", worth=10**9, settlement=settlement), clients)
+    store, ledger, account = new_ledger(Terms(name="many", worth=10**9, settlement=settlement), clients)
     random = Random(2)
     for number, mu in ((1, math.inf), (2, 0.0)):  # nobody leaves; every client with a loss leaves
         given = Figures(
             profits={client: random.gauss(0.0, 1000.0) for client in clients},
             contributions={client: random.expovariate(1.0) for client in clients},
         )
-        settle_in_both(book, account, number, decide_figures(given, Rules(mu=mu)))
+        settle_in_both(ledger, account, number, decide_figures(given, Rules(mu=mu)))
     assert len(account.rounds[2].eliminated) > 400
     if settlement == "accruals":
         entry = account.realise(123_456_789_012_345, "income")
-        assert book.realise(123_456_789_012_345, "income") == Receipt(entry=entry, fresh=True)
+        assert ledger.realise(123_456_789_012_345, "income") == Receipt(entry=entry, fresh=True)
     entry = account.reverse(account.rounds[2].entry)
-    assert book.reverse_round(2, "an error") == Receipt(entry=entry, fresh=True)
-    check_book(store, account, [])
+    assert ledger.reverse_round(2, "an error") == Receipt(entry=entry, fresh=True)
+    check_ledger(store, account, [])

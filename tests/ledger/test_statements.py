@@ -1,4 +1,4 @@
-"""A client's statement says what the book says, to that client alone, and nobody can change a letter of it."""
+"""A client's statement says what the ledger says, to that client alone, and nobody can change a letter of it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sqlalchemy import text
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.canonical import parse
-from commonweal.ledger.signed_file import signed_content
+from commonweal.ledger.chain import key_rotations, keys_since
+from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.statements import doubts, make_statement, read_statement, statement_document
-from commonweal.ledger.succession import key_rotations, keys_since
-from tests.ledger.sample_book import (
+from tests.ledger.sample_ledger import (
     CLIENT_KEYS,
     ENTRIES,
     FIRST_ROUND,
@@ -27,7 +27,7 @@ from tests.ledger.sample_book import (
     STRICT,
     burgled,
     make_sample,
-    open_book,
+    open_ledger,
     parsed,
     signed_round,
 )
@@ -39,7 +39,7 @@ CLIENTS = ("ann", "bob", "cyd", "dan")
 @pytest.fixture(scope="module", params=["transfers", "accruals"])
 def sample(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("book")
-    made = make_sample(str(folder / "book.db"), folder / "keys", request.param)
+    made = make_sample(str(folder / "ledger.db"), folder / "keys", request.param)
     yield made
     made.store.close()
 
@@ -74,19 +74,19 @@ def test_amounts_are_the_balances(sample, client):
     assert statement.accrued == balances.get(f"accrued/{client}", 0)
     assert statement.balance == sum(line.amount for line in statement.lines)
     assert statement.accrued == sum(line.accrued for line in statement.lines)
-    moved = statement.accrued if sample.book.terms.settlement == "accruals" else statement.balance
+    moved = statement.accrued if sample.ledger.terms.settlement == "accruals" else statement.balance
     assert moved != 0 or client == "dan"  # whose only round was reversed
 
 
-def test_it_names_the_head_of_the_book(sample):
+def test_it_names_the_head_of_the_ledger(sample):
     statement = make_statement(sample.store, "ann", at=AT)
-    assert (statement.head_number, statement.head) == (sample.book.state.number, sample.book.state.head)
-    assert statement.book == sample.book.identity
+    assert (statement.head_number, statement.head) == (sample.ledger.state.number, sample.ledger.state.head)
+    assert statement.ledger == sample.ledger.identity
     assert statement.client_key == CLIENT_KEYS["ann"].public
 
 
 def test_what_happened_is_told_in_words(tmp_path):
-    sample = make_sample(str(tmp_path / "book.db"), tmp_path / "keys", "accruals")
+    sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
     assert texts(sample, "bob") == [
         "admitted",
         "round 1: stays",
@@ -112,13 +112,13 @@ def test_what_happened_is_told_in_words(tmp_path):
 
 def test_whoever_was_let_go_is_told_that_the_round_was_reversed(tmp_path):
     """No money moves for it, but it is back."""
-    sample = open_book(str(tmp_path / "book.db"), tmp_path / "keys")
-    book = sample.book
-    book.admit(MEMBERS)
-    book.settle(signed_round(book.identity, 1, SECOND_ROUND, STRICT, absent=("bob",)))
-    book.reverse_round(1, "a wrong mu")
-    book.settle(signed_round(book.identity, 2, {"ann": FIRST_ROUND["ann"]}))
-    book.reverse_round(2, "not for cyd")
+    sample = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "keys")
+    ledger = sample.ledger
+    ledger.admit(MEMBERS)
+    ledger.settle(signed_round(ledger.identity, 1, SECOND_ROUND, STRICT, absent=("bob",)))
+    ledger.reverse_round(1, "a wrong mu")
+    ledger.settle(signed_round(ledger.identity, 2, {"ann": FIRST_ROUND["ann"]}))
+    ledger.reverse_round(2, "not for cyd")
     told = ["round 1: let go", "reversal of entry 3: a wrong mu"]
     assert texts(sample, "cyd") == ["admitted", *told]
     assert texts(sample, "bob") == ["admitted", "round 1: absent", told[1]]
@@ -130,10 +130,10 @@ def test_a_statement_is_of_a_member(sample):
         make_statement(sample.store, "eve", at=AT)
 
 
-def test_none_is_made_from_a_book_that_was_changed(sample):
+def test_none_is_made_from_a_ledger_that_was_changed(sample):
     with burgled(sample.store) as burglar:
         burglar.run(f"UPDATE {ENTRIES} SET content = replace(content, '0.31', '0.32') WHERE number = 3")
-        with pytest.raises(CommonwealError, match="made from a sound book, got entry 3"):
+        with pytest.raises(CommonwealError, match="made from a sound ledger, got entry 3"):
             make_statement(burglar, "ann", at=AT)
 
 
@@ -154,11 +154,11 @@ def test_it_is_checked_with_every_key_that_the_operator_has_had(sample, client, 
 
 
 def test_a_long_line_of_keys_is_followed(tmp_path):
-    sample = open_book(str(tmp_path / "book.db"), tmp_path / "keys")
-    sample.book.admit(MEMBERS)
+    sample = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "keys")
+    sample.ledger.admit(MEMBERS)
     keys, files = [sample.operator.public], [file_of(sample, "ann")]
     for _ in range(3):
-        sample.book.rotate_key()
+        sample.ledger.rotate_key()
         keys.append(sample.operator.public)
         files.append(file_of(sample, "ann"))
     assert len(set(keys)) == 4
@@ -204,8 +204,8 @@ def test_a_burglars_key_rotation_convinces_nobody(sample, tmp_path):
 @pytest.mark.parametrize("junk", [5, None, "x", [], {}, {"content": 5}, {"content": "{}", "signature": 5}])
 def test_what_is_no_key_rotation_changes_no_key(sample, junk):
     first, later = STRANGER.public, sample.operator.public
-    assert keys_since(first, sample.book.identity, [junk]) == [first]
-    assert keys_since(later, sample.book.identity, [junk, *key_rotations(sample.store, "a test"), junk]) == [later]
+    assert keys_since(first, sample.ledger.identity, [junk]) == [first]
+    assert keys_since(later, sample.ledger.identity, [junk, *key_rotations(sample.store, "a test"), junk]) == [later]
 
 
 # What nobody can change.
@@ -278,7 +278,7 @@ def leaves(value):
 
 
 def figures_of(sample, client):
-    """All that the book knows of a client."""
+    """All that the ledger knows of a client."""
     found = set()
     for entry in sample.entries():
         document = parsed(entry)

@@ -1,4 +1,4 @@
-"""Both databases keep what a book asks of a store."""
+"""Both databases keep what a ledger asks of a store."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class TestSqlStore(StoreContract):
         return open_store(self.location)
 
 
-def test_whoever_gives_up_leaves_the_book_of_another(tmp_path, monkeypatch):
+def test_whoever_gives_up_leaves_the_ledger_of_another(tmp_path, monkeypatch):
     """Two processes make the same file, and one of them is interrupted."""
-    location = str(tmp_path / "book.db")
+    location = str(tmp_path / "ledger.db")
     check_schema = SqlStore.check_schema
 
     def interrupted(store: SqlStore, *, create: bool) -> None:
@@ -43,5 +43,5 @@ def test_whoever_gives_up_leaves_no_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr(SqlStore, "check_schema", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        open_store(str(tmp_path / "book.db"), create=True)
+        open_store(str(tmp_path / "ledger.db"), create=True)
     assert list(tmp_path.iterdir()) == []

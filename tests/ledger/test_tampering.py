@@ -1,4 +1,4 @@
-"""Whoever gets at the database without the operator's key changes nothing unnoticed, except the end of the book."""
+"""Whoever gets at the database without the operator's key changes nothing unnoticed, except the end of the ledger."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sqlalchemy import BigInteger
 
 from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.entries import StoredEntry, signed_message
-from tests.ledger.sample_book import (
+from tests.ledger.sample_ledger import (
     ENTRIES,
     POSTINGS,
     STRANGER,
-    audited,
     burgled,
     make_sample,
     parsed,
     sealed,
     undone,
+    verified,
 )
 
 KINDS = {"opening", "admission", "round", "realisation", "reversal", "withdrawal", "key-rotation"}
@@ -33,7 +33,7 @@ everywhere = pytest.mark.parametrize(
     indirect=True,
     scope="module",
 )
-in_one_book = pytest.mark.parametrize(
+in_one_ledger = pytest.mark.parametrize(
     ("new_location", "settlement"), [("sqlite", "accruals")], indirect=True, scope="module"
 )
 
@@ -53,7 +53,7 @@ def sample(settlement, new_location, tmp_path_factory):
 @pytest.fixture(scope="module")
 def burglar(sample):
     with burgled(sample.store) as let_in:
-        assert audited(let_in).findings == ()
+        assert verified(let_in).findings == ()
         yield let_in
 
 
@@ -69,7 +69,7 @@ def number_of(row):
 
 def named(burglar):
     """The entries that findings name."""
-    return {finding.entry for finding in audited(burglar).findings}
+    return {finding.entry for finding in verified(burglar).findings}
 
 
 def some_rows(burglar, table):
@@ -91,10 +91,10 @@ def other_value(row, column, rows):
 
 @everywhere
 def test_the_sample_has_every_kind_of_entry(sample, burglar):
-    without = set() if sample.book.terms.settlement == "accruals" else {"realisation"}
+    without = set() if sample.ledger.terms.settlement == "accruals" else {"realisation"}
     assert {parsed(entry)["kind"] for entry in burglar.entries()} == KINDS - without
     assert set(burglar.columns) == {ENTRIES, POSTINGS}
-    members = sample.book.state.members
+    members = sample.ledger.state.members
     assert None in members.values()
     assert len([key for key in members.values() if key]) >= 2
 
@@ -117,7 +117,7 @@ def test_every_change_of_a_value_is_found(burglar):
     assert unnoticed == []
 
 
-@in_one_book
+@in_one_ledger
 def test_values_of_another_type_are_found(burglar):
     """SQLite takes them."""
     unnoticed = []
@@ -180,7 +180,7 @@ def test_every_removed_row_is_found(burglar):
 
 @everywhere
 def test_every_added_row_is_found(burglar):
-    """Also where nobody who reads the book from entry 1 on would look."""
+    """Also where nobody who reads the ledger from entry 1 on would look."""
     last = burglar.rows(ENTRIES)[-1]["number"]
     places = (last + 1, last + 1000, last, 1, 0, -1, -(2**63), None)
     unnoticed = []
@@ -196,12 +196,12 @@ def test_every_added_row_is_found(burglar):
     assert unnoticed == []
 
 
-@in_one_book
+@in_one_ledger
 @pytest.mark.parametrize("place", [0, -1])
 def test_an_entry_before_the_first_accuses_no_other(burglar, place):
     with undone(burglar):
         burglar.insert(ENTRIES, burglar.rows(ENTRIES)[-1] | {"number": place})
-        (finding,) = audited(burglar).findings
+        (finding,) = verified(burglar).findings
     assert (finding.entry, finding.rule) == (place, "entries are numbered without gaps")
     assert (finding.expected, finding.found) == ("entry 1", f"entry {place}")
 
@@ -215,7 +215,7 @@ def test_an_added_posting_is_found_at_any_position(burglar):
                 assert row["entry"] in named(burglar)
 
 
-@in_one_book
+@in_one_ledger
 def test_a_posting_moved_to_another_account_and_back_elsewhere_is_found(burglar):
     """Balances and sums stay as they are; the entries do not."""
     rows = burglar.rows(POSTINGS)
@@ -231,7 +231,7 @@ def test_a_posting_moved_to_another_account_and_back_elsewhere_is_found(burglar)
         assert named(burglar) == {one["entry"], other["entry"]}
 
 
-@in_one_book
+@in_one_ledger
 def test_swapped_entries_are_found(burglar):
     rows = burglar.rows(ENTRIES)
     for columns in (["content"], ["content", "hash"], ["content", "hash", "signature"], ["hash"], ["signature"]):
@@ -337,7 +337,7 @@ def rounds_in(burglar):
     return [entry for entry in burglar.entries() if parsed(entry)["kind"] == "round"]
 
 
-@in_one_book
+@in_one_ledger
 @pytest.mark.parametrize("forge", FORGERIES)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_inside_an_entry_is_found(burglar, change, forge):
@@ -394,7 +394,7 @@ def other_forms(content):
     yield json.dumps(dict(reversed(document.items())), separators=(",", ":"))
 
 
-@in_one_book
+@in_one_ledger
 @pytest.mark.parametrize("forge", FORGERIES)
 def test_another_form_of_the_same_content_is_found(burglar, forge):
     for entry in rounds_in(burglar)[:2]:
@@ -415,7 +415,7 @@ def test_another_form_of_the_same_content_is_found(burglar, forge):
                 assert entry.number in named(burglar)
 
 
-@in_one_book
+@in_one_ledger
 def test_another_form_is_found_even_if_the_operator_signed_it(sample, burglar):
     """Two readers of one signed text may read two things: there must be one form."""
     entry = burglar.entries()[-1]
@@ -429,11 +429,11 @@ def test_another_form_is_found_even_if_the_operator_signed_it(sample, burglar):
         signature = sample.operator.sign(signed_message(digest))
         with undone(burglar):
             burglar.put(StoredEntry(number=entry.number, content=form, hash=digest, signature=signature))
-            (finding,) = audited(burglar).findings
+            (finding,) = verified(burglar).findings
             assert (finding.entry, finding.rule) == (entry.number, "the content is canonical JSON (RFC 8785)")
 
 
-@in_one_book
+@in_one_ledger
 def test_an_entry_that_a_stranger_adds_is_found(burglar):
     """Hashed, chained and balanced, but not signed by the operator."""
     entries = burglar.entries()
@@ -447,17 +447,17 @@ def test_an_entry_that_a_stranger_adds_is_found(burglar):
         document = last | {"number": last["number"] + 1, "previous": entries[-1].hash, "kind": kind, "body": body}
         with undone(burglar):
             burglar.add(sealed(document | {"postings": []}, STRANGER))
-            assert "the operator signed the entry" in {finding.rule for finding in audited(burglar).findings}
+            assert "the operator signed the entry" in {finding.rule for finding in verified(burglar).findings}
 
 
-@in_one_book
+@in_one_ledger
 def test_findings_tell_rule_expected_and_found(burglar):
     row = next(
         row for row in burglar.rows(POSTINGS) if row["account"] == "clients/ann" or row["account"] == "accrued/ann"
     )
     with undone(burglar):
         burglar.change(POSTINGS, row, "amount", row["amount"] + 1)
-        findings = audited(burglar).findings
+        findings = verified(burglar).findings
     first, balance = findings
     assert first.entry == row["entry"]
     assert first.rule == "the table of postings is what the entry states"
@@ -468,20 +468,20 @@ def test_findings_tell_rule_expected_and_found(burglar):
     assert str(first) == f"entry {first.entry}: {first.rule}: expected {first.expected}, found {first.found}"
 
 
-@in_one_book
+@in_one_ledger
 def test_what_is_found_commands_no_terminal(burglar):
     with undone(burglar):
         burglar.change(POSTINGS, burglar.rows(POSTINGS)[0], "account", "clients/\x1b[2J\u202eann")
-        findings = audited(burglar).findings
+        findings = verified(burglar).findings
     assert findings
     assert all(str(finding).isprintable() for finding in findings)
 
 
-@in_one_book
+@in_one_ledger
 def test_many_missing_entries_do_not_drown_the_rest(burglar):
     last = burglar.rows(ENTRIES)[-1]
     with undone(burglar):
         burglar.change(ENTRIES, last, "number", 2**40)
-        findings = audited(burglar).findings
+        findings = verified(burglar).findings
     assert 2**40 in {finding.entry for finding in findings}
     assert len(findings) < 150

@@ -45,7 +45,7 @@ def statement(*, lines=LINES, settlement="accruals", minor_digits=2, **changes):
             )
         )
     given = {
-        "book": "b0" * 32,
+        "ledger": "b0" * 32,
         "name": "five-banks",
         "client": "North General",
         "client_key": "c1" * 32,
@@ -135,7 +135,7 @@ def test_a_member_without_a_key_is_told_so():
 @pytest.mark.parametrize("name", [*RUDE_NAMES, "</title><script>document.title = 'owned'</script>", "$head ${style}"])
 def test_names_break_out_of_nothing(name):
     rude = statement(
-        client=name, name=name, currency=name, head=name, book=name, at=name, settlement=name, client_key=name,
+        client=name, name=name, currency=name, head=name, ledger=name, at=name, settlement=name, client_key=name,
         lines=[(entry, name, 1, 1, None) for entry in range(3, 7)],
     )  # fmt: skip
     plain = Page(to_html(statement(lines=[(entry, "x", 1, 1, None) for entry in range(3, 7)])))

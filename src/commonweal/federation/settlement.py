@@ -11,10 +11,10 @@ from commonweal.federation.rule_versions import CURRENT
 from commonweal.ledger.entries import time_text
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Clock, Ledger, Receipt, check_names, system_clock
-from commonweal.ledger.reports import ClientReport
+from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.sql.location import shown
-from commonweal.ledger.sql.store import SqlStore, has_book, open_store
+from commonweal.ledger.sql.store import SqlStore, has_ledger, open_store
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.statements import signed_statement
 from commonweal.ledger.terms import Terms
@@ -53,7 +53,7 @@ class FederationLedger:
     def check(self) -> None:
         """Before anything is computed for it: whether the book could take the federation's rounds."""
         check_names(self._members)
-        if not has_book(self.location):
+        if not has_ledger(self.location):
             return
         store = open_store(self.location)
         try:
@@ -78,7 +78,7 @@ class FederationLedger:
         `signatures` are the clients' own; without them each report is signed here.
         """
         settled = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=sample_counts or {})
-        if self._book is None and not has_book(self.location):
+        if self._book is None and not has_ledger(self.location):
             draft_round(settled, "", self.terms)  # a round that no book would take opens none
         book = self._opened()
         book.refresh()
@@ -112,7 +112,7 @@ class FederationLedger:
     @property
     def settled_rounds(self) -> frozenset[int]:
         """The rounds that are settled and not reversed; none where there is no book yet."""
-        if self._book is None and not has_book(self.location):
+        if self._book is None and not has_ledger(self.location):
             return frozenset()
         book = self._opened()
         book.refresh()

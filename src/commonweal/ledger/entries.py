@@ -21,7 +21,7 @@ BEFORE_THE_FIRST = "0" * 64  # what the first entry is chained to
 EntryKind = Literal["opening", "admission", "round", "realisation", "reversal", "withdrawal", "key-rotation"]
 
 INCOME = "model-income"  # what the model has really earned
-POTENTIAL = "model-potential"  # what it has been worth, book-kept
+POTENTIAL = "model-potential"  # what it has been worth, ledger-kept
 
 
 @dataclass(frozen=True, slots=True)

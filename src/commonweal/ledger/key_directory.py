@@ -2,7 +2,7 @@
 
 <first 16 digits of the public key>.pem       the private key, mode 0600, encrypted if there is a passphrase
 <first 16 digits of the public key>.pub.pem   the public key, to be given to every member
-current                                       the public key that signs new books
+current                                       the public key that signs new ledgers
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class KeyDirectory:
         self._ask = ask
 
     def current(self) -> SigningKey:
-        """The key that signs new books; made on first use."""
+        """The key that signs new ledgers; made on first use."""
         known = self._current_public()
         if known is not None:
             return self.key_of(known)
@@ -65,7 +65,7 @@ class KeyDirectory:
         return self.key_of(winner)
 
     def make_current(self, public: str) -> None:
-        """Sign new books with this key from now on."""
+        """Sign new ledgers with this key from now on."""
         write_atomically(self.path / "current", public.encode(), what="the key directory")
 
     def add(self, key: SigningKey) -> SigningKey:
@@ -97,7 +97,7 @@ class KeyDirectory:
             content = path.read_bytes()
         except OSError as error:
             raise LedgerError(
-                f"this book is signed with the key {public[:16]}…, got {error.strerror} for {str(path)!r}; name the "
+                f"this ledger is signed with the key {public[:16]}…, got {error.strerror} for {str(path)!r}; name the "
                 "directory that holds it with --keys"
             ) from None
         if os.name == "posix" and mode & 0o077:

@@ -1,4 +1,4 @@
-"""The book as the operator keeps it: open it, settle rounds, reverse them, divide income. Nothing is ever changed."""
+"""The ledger as the operator keeps it: open it, settle rounds, reverse them, divide income. Nothing is ever changed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from commonweal.errors import LedgerError
-from commonweal.ledger.canonical import Document, hash_of, parse
-from commonweal.ledger.difference import first_difference
-from commonweal.ledger.documents import first_operator
+from commonweal.errors import CommonwealError, LedgerError
+from commonweal.ledger.canonical import Document, first_difference, hash_of, parse
+from commonweal.ledger.chain import first_operator, rotation_message
 from commonweal.ledger.entries import (
     INCOME,
     Draft,
@@ -25,8 +24,8 @@ from commonweal.ledger.entries import (
 )
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
+from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text, in_proportion
-from commonweal.ledger.notices import ROUND_LIMIT, WithdrawalNotice
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Reading, Store
@@ -48,10 +47,10 @@ class Receipt:
 
 
 class Ledger:
-    """One federation's book in one store. Other processes may add to it meanwhile."""
+    """One federation's ledger in one store. Other processes may add to it meanwhile."""
 
     def __init__(self, store: Store, keys: KeyDirectory | None, *, clock: Clock = system_clock) -> None:
-        """A book that was opened before. Without `keys` it can be read alone."""
+        """A ledger that was opened before. Without `keys` it can be read alone."""
         self._store = store
         self._keys = keys
         self._clock = clock
@@ -60,16 +59,16 @@ class Ledger:
         with store.reading() as reading:
             self._catch_up(reading)
         if not self._state.number:
-            raise LedgerError("a book starts with its terms, got an empty store; type commonweal ledger init")
+            raise LedgerError("a ledger starts with its terms, got an empty store; type commonweal ledger init")
 
     @classmethod
     def start(cls, store: Store, terms: Terms, keys: KeyDirectory, *, clock: Clock = system_clock) -> Ledger:
-        """Open a new book; a store holds one."""
+        """Open a new ledger; a store holds one."""
         key = keys.current()
         with store.writing() as writing:
             if next(writing.entries(), None) is not None:
                 raise LedgerError(
-                    "a database holds one book, got one that holds a book already; name another database, or leave "
+                    "a database holds one ledger, got one that holds a ledger already; name another database, or leave "
                     "ledger init out to go on with this one"
                 )
             draft = Draft(kind="opening", body={"terms": terms.to_document(), "operator": key.public})
@@ -79,18 +78,18 @@ class Ledger:
 
     @property
     def state(self) -> LedgerState:
-        """Where the book stands, as last seen."""
+        """Where the ledger stands, as last seen."""
         return self._state
 
     @property
     def terms(self) -> Terms:
-        assert self._state.terms is not None, "a book starts with its terms"
+        assert self._state.terms is not None, "a ledger starts with its terms"
         return self._state.terms
 
     @property
     def identity(self) -> str:
         """The hash of the first entry; clients' reports name it."""
-        return self._state.book
+        return self._state.identity
 
     def refresh(self) -> None:
         """Take in what others added."""
@@ -106,8 +105,8 @@ class Ledger:
             for client, key in members.items():
                 if client in state.members and state.members[client] != key:
                     raise LedgerError(
-                        f"a member keeps its key, got {_key_text(key)} for client {client!r} where the book has "
-                        f"{_key_text(state.members[client])}; use the key that was admitted, or another book"
+                        f"a member keeps its key, got {_key_text(key)} for client {client!r} where the ledger has "
+                        f"{_key_text(state.members[client])}; use the key that was admitted, or another ledger"
                     )
             fresh = {client: key for client, key in members.items() if client not in state.members}
             if not fresh:
@@ -162,7 +161,7 @@ class Ledger:
             if not weights:
                 raise LedgerError(
                     "income is divided among those who accrued a payoff, got nobody with one above zero; settle rounds "
-                    "in a book that was opened with --accrue"
+                    "in a ledger that was opened with --accrue"
                 )
             parts = in_proportion(amount, weights)
             postings = [Posting(client_account(client), part) for client, part in parts.items() if part]
@@ -221,13 +220,13 @@ class Ledger:
 
     def rotate_key(self) -> Receipt:
         """Sign with a new key from now on: the old one signs this entry, the new one its own name in it."""
-        assert self._keys is not None, "a book that is only read rotates no key"
+        assert self._keys is not None, "a ledger that is only read rotates no key"
         keys, key = self._keys, SigningKey.new()
 
         def make(state: LedgerState) -> Draft | Receipt:
             self._signing_key(state.operator)  # the old key first: its passphrase locks the new one too
             keys.add(key)
-            proof = key.sign(rotation_message(state.book, key.public))
+            proof = key.sign(rotation_message(state.identity, key.public))
             return Draft(kind="key-rotation", body={"operator": key.public, "proof": proof})
 
         receipt = self._enter(make)
@@ -238,13 +237,13 @@ class Ledger:
         """An entry's content."""
         if not 1 <= entry <= self._state.number:
             raise LedgerError(
-                f"the entries of this book are 1 to {self._state.number}, got {entry}; ledger show lists them"
+                f"the entries of this ledger are 1 to {self._state.number}, got {entry}; ledger show lists them"
             )
         return self._document(entry)
 
     def _enter(self, make: Callable[[LedgerState], Draft | Receipt]) -> Receipt:
-        """Add what `make` makes of the book as it stands; nobody else can add meanwhile."""
-        assert self._keys is not None, "a book that is only read takes no entries"
+        """Add what `make` makes of the ledger as it stands; nobody else can add meanwhile."""
+        assert self._keys is not None, "a ledger that is only read takes no entries"
         with self._store.writing() as writing:
             self._catch_up(writing)
             state = self._state
@@ -280,14 +279,14 @@ class Ledger:
             )
         ):
             raise LedgerError(
-                f"a book goes on from a sound chain, got entry {entry.number}, which does not follow entry "
+                f"a ledger goes on from a sound chain, got entry {entry.number}, which does not follow entry "
                 f"{self._state.number} or was not signed by the operator; type commonweal ledger verify"
             )
         try:
             self._state.apply(document, entry.hash)
-        except (KeyError, TypeError, ValueError):
+        except (CommonwealError, KeyError, TypeError, ValueError):
             raise LedgerError(
-                f"a book holds entries that this version can read, got entry {entry.number}; type commonweal ledger "
+                f"a ledger holds entries that this version can read, got entry {entry.number}; type commonweal ledger "
                 "verify, or use a newer version"
             ) from None
 
@@ -302,7 +301,7 @@ class Ledger:
             entry = next(reading.entries(after=number - 1), None)
         document = None if entry is None or entry.number != number else parse(entry.content)
         if document is None:
-            raise LedgerError(f"the book's entries are 1 to {self._state.number}, got {number}; name one of them")
+            raise LedgerError(f"the ledger's entries are 1 to {self._state.number}, got {number}; name one of them")
         return document
 
     def _check_same_round(self, entry: int, draft: Draft, round_number: int) -> None:
@@ -318,7 +317,7 @@ class Ledger:
     def _check_notice(self, client: str, round_number: int, signature: str | None, state: LedgerState) -> None:
         if client not in state.members:
             raise LedgerError(
-                f"members of the book withdraw, got the unknown client {client!r}; the members are "
+                f"members of the ledger withdraw, got the unknown client {client!r}; the members are "
                 f"{_listed(list(state.members))}"
             )
         if type(round_number) is not int or not 0 <= round_number <= ROUND_LIMIT:
@@ -338,7 +337,7 @@ class Ledger:
                 raise LedgerError(
                     f"a withdrawal must be signed with the key that the client was admitted with, got "
                     f"{'no' if signature is None else 'another'} signature from client {client!r} for leaving after "
-                    f"round {round_number}; let the client sign its notice for this book"
+                    f"round {round_number}; let the client sign its notice for this ledger"
                 )
 
     def _check_round(self, settled: RoundToSettle, state: LedgerState) -> None:
@@ -347,7 +346,7 @@ class Ledger:
         for client in (*record.decision.figures.clients, *record.absent):
             if client not in state.members:
                 raise LedgerError(
-                    f"rounds are settled among members of the book, got the unknown client {client!r} in round "
+                    f"rounds are settled among members of the ledger, got the unknown client {client!r} in round "
                     f"{number}; the members are {_listed(list(state.members))}"
                 )
         for client, times in Counter((*record.decision.figures.clients, *record.absent)).items():
@@ -376,7 +375,7 @@ class Ledger:
                 raise LedgerError(
                     f"a client's report must be signed with the key it was admitted with, got "
                     f"{'no' if signature is None else 'another'} signature from client {client!r} in round {number}; "
-                    "let the client sign its report of this round for this book"
+                    "let the client sign its report of this round for this ledger"
                 )
         for client in record.decision.eliminated:
             later = state.took_part_after(client, number)
@@ -407,15 +406,10 @@ def _check_may_leave(client: str, round_number: int, state: LedgerState) -> None
 
 
 def check_names(members: Iterable[str]) -> None:
-    """Refuse what cannot be a client's name in a book."""
+    """Refuse what cannot be a client's name in a ledger."""
     for client in members:
         if not client.strip() or len(client) > 200 or not client.isprintable():
             raise LedgerError(f"a client needs a name of 1 to 200 letters in one line, got {client!r}; rename it")
-
-
-def rotation_message(book: str, public: str) -> bytes:
-    """What a new key signs to show that its owner has it."""
-    return f"commonweal.key-rotation/1 {book} {public}".encode()
 
 
 def _key_text(key: str | None) -> str:

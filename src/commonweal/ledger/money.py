@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from commonweal.errors import LedgerError
+from commonweal.errors import InputError
 from commonweal.records.statement import amount_text as amount_text
 
 LARGEST_AMOUNT = 10**15  # minor units in one posting
@@ -25,7 +25,7 @@ def settle_transfers(transfers: Mapping[str, float], worth: int, *, rounding: fl
     """
     exact, denominator = _exact(transfers, worth)
     if abs(sum(exact)) > Decimal(rounding) * worth * denominator + denominator // 1_000_000:
-        raise LedgerError(
+        raise InputError(
             f"the transfers of a round must sum to zero, got {sum(exact) / denominator / worth:.6g}; settle a decision "
             "as it was made"
         )
@@ -60,7 +60,7 @@ def parse_amount(text: str, minor_digits: int) -> int:
     found = _AMOUNT.fullmatch(text.strip())
     sign, whole, places = found.groups(default="") if found else ("", "", "")
     if not found or len(places) > minor_digits:
-        raise LedgerError(
+        raise InputError(
             f"an amount must be a number with at most {minor_digits} decimal places, got {text!r}; write it like "
             f"{amount_text(123_456, minor_digits)}"
         )
@@ -68,10 +68,10 @@ def parse_amount(text: str, minor_digits: int) -> int:
 
 
 def check_amount(amount: int, what: str) -> int:
-    """Refuse what a book cannot hold."""
+    """Refuse what a ledger cannot hold."""
     if abs(amount) > LARGEST_AMOUNT:
-        raise LedgerError(
-            f"an amount in a book is at most 10^15 minor units, got {amount} for {what}; state a smaller worth of "
+        raise InputError(
+            f"an amount in a ledger is at most 10^15 minor units, got {amount} for {what}; state a smaller worth of "
             "utility, or a smaller amount"
         )
     return amount

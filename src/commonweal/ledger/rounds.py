@@ -9,8 +9,8 @@ from typing import Any
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, number
 from commonweal.ledger.entries import POTENTIAL, Draft, Posting, accrued_account, client_account
+from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.money import check_amount, settle_payoffs, settle_transfers
-from commonweal.ledger.reports import ClientReport
 from commonweal.ledger.terms import Terms
 from commonweal.records import Decision, Figures, RoundRecord, Rules
 
@@ -24,12 +24,12 @@ class RoundToSettle:
     sample_counts: Mapping[str, int] = field(default_factory=dict)  # declared as new
     signatures: Mapping[str, str] = field(default_factory=dict)  # of the clients' reports
 
-    def report(self, book: str, client: str) -> ClientReport:
+    def report(self, ledger: str, client: str) -> ClientReport:
         """What the client must have signed."""
         figures, rules = self.record.decision.figures, self.record.decision.rules
         by_cost = figures.costs is not None and rules.loss_rule == "cost"
         return ClientReport(
-            book=book,
+            ledger=ledger,
             round_number=self.record.round_number,
             client=client,
             profit=float(figures.profits[client]),
@@ -38,14 +38,14 @@ class RoundToSettle:
         )
 
 
-def draft_round(settled: RoundToSettle, book: str, terms: Terms) -> Draft:
+def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
     """The entry of a round."""
     record = settled.record
     decision = record.decision
     check_shares(decision, record.round_number, terms)
     inputs = []
     for client in decision.figures.clients:
-        report = settled.report(book, client)
+        report = settled.report(ledger, client)
         inputs.append(
             {
                 "client": client,
@@ -109,10 +109,10 @@ def figures_of(body: Mapping[str, Any]) -> tuple[Figures, Rules, bool]:
     )
 
 
-def report_of(body: Mapping[str, Any], row: Mapping[str, Any], book: str) -> ClientReport:
+def report_of(body: Mapping[str, Any], row: Mapping[str, Any], ledger: str) -> ClientReport:
     """What a client of a settled round must have signed."""
     return ClientReport(
-        book=book,
+        ledger=ledger,
         round_number=body["round"],
         client=row["client"],
         profit=float(row["profit"]),
@@ -131,7 +131,7 @@ def _rules_document(rules: Rules) -> Document:
 
 
 def check_shares(decision: Decision, round_number: int, terms: Terms) -> None:
-    """Raw contributions can make shares of any size out of noise: a book accepts them only if it was told to."""
+    """Raw contributions can make shares of any size out of noise: a ledger accepts them only if it was told to."""
     largest = max(map(abs, decision.shares.values()), default=0.0)
     smallest = min(decision.shares.values(), default=0.0)
     accepted = terms.largest_share
@@ -139,6 +139,6 @@ def check_shares(decision: Decision, round_number: int, terms: Terms) -> None:
         client = max(decision.shares, key=lambda name: abs(decision.shares[name]))
         limit = "from 0 to 1" if accepted is None else f"up to {accepted:g} in size"
         raise LedgerError(
-            f"a book accepts shares {limit}, got {decision.shares[client]:.6g} for client {client!r} in round "
-            f"{round_number}; use the contribution rule clip, or open a book with a --largest-share"
+            f"a ledger accepts shares {limit}, got {decision.shares[client]:.6g} for client {client!r} in round "
+            f"{round_number}; use the contribution rule clip, or open a ledger with a --largest-share"
         )

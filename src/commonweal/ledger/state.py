@@ -1,4 +1,4 @@
-"""Where a book stands after some of its entries: what the next entry must fit."""
+"""Where a ledger stands after some of its entries: what the next entry must fit."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Realised:
 
 @dataclass(slots=True)
 class LedgerState:
-    """The fold of a book's entries in order."""
+    """The fold of a ledger's entries in order."""
 
     number: int = 0  # of the last entry
     head: str = BEFORE_THE_FIRST  # its hash
-    book: str = ""  # the hash of the first entry
+    identity: str = ""  # the hash of the first entry
     terms: Terms | None = None
     operator: str = ""  # the public key that signs the next entry
     members: dict[str, str | None] = field(default_factory=dict)  # with their public keys
@@ -42,7 +42,7 @@ class LedgerState:
         """Take in the next entry."""
         number, kind, body = document["number"], document["kind"], document["body"]
         if kind == "opening":
-            self.book, self.terms, self.operator = digest, Terms.from_document(body["terms"]), body["operator"]
+            self.identity, self.terms, self.operator = digest, Terms.from_document(body["terms"]), body["operator"]
         elif kind == "admission":
             self.members |= {member["client"]: member["key"] for member in body["members"]}
         elif kind == "round":

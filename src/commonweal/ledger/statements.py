@@ -1,4 +1,4 @@
-"""A client's statement: made from a book, signed by the operator, checked offline by the client."""
+"""A client's statement: made from a ledger, signed by the operator, checked offline by the client."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any
 
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document
-from commonweal.ledger.documents import documents
+from commonweal.ledger.chain import documents, key_rotations, keys_since
 from commonweal.ledger.entries import accrued_account, client_account, postings_of
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
-from commonweal.ledger.signed_file import SignedDocument, read_signed, signed_content
+from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, read_signed, signed_content
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
-from commonweal.ledger.succession import key_rotations, keys_since
 from commonweal.ledger.terms import MOST_MINOR_DIGITS
-from commonweal.ledger.witness import STATEMENT_FORMAT
 from commonweal.records.statement import Statement, StatementLine
+
+_PLAIN_FIELDS = ("name", "client", "client_key", "currency", "minor_digits", "settlement", "at")
+_AMOUNTS = ("amount", "accrued", "balance", "accrued_balance")
 
 
 def make_statement(store: Store, client: str, *, at: str, last: int | None = None) -> Statement:
-    """The client's account up to the book's last entry, or that of the number `last`."""
+    """The client's account up to the ledger's last entry, or that of the number `last`."""
     state, lines = LedgerState(), list[StatementLine]()
     for document, entry in documents(store, "a statement"):
         if last is not None and entry.number > last:
@@ -37,9 +38,9 @@ def make_statement(store: Store, client: str, *, at: str, last: int | None = Non
             f"a statement is of a member, got the unknown client {client!r}; the members are "
             f"{', '.join(list(state.members)[:20]) or 'none yet'}"
         )
-    assert state.terms is not None, "a book starts with its terms"
+    assert state.terms is not None, "a ledger starts with its terms"
     return Statement(
-        book=state.book,
+        ledger=state.identity,
         name=state.terms.name,
         client=client,
         client_key=state.members[client],
@@ -56,16 +57,13 @@ def make_statement(store: Store, client: str, *, at: str, last: int | None = Non
 
 def statement_document(statement: Statement, store: Store) -> Document:
     """The statement as it is signed. It brings the changes of the operator's key, so that an old one still serves."""
-    amounts = ("amount", "accrued", "balance", "accrued_balance")
     return {
         "format": STATEMENT_FORMAT,
-        **{
-            name: getattr(statement, name)
-            for name in ("book", "name", "client", "client_key", "currency", "minor_digits", "settlement", "at")
-        },
+        "book": statement.ledger,
+        **{name: getattr(statement, name) for name in _PLAIN_FIELDS},
         "worth": str(statement.worth),
         "head": {"number": statement.head_number, "hash": statement.head},
-        "lines": [asdict(line) | {name: str(getattr(line, name)) for name in amounts} for line in statement.lines],
+        "lines": [asdict(line) | {name: str(getattr(line, name)) for name in _AMOUNTS} for line in statement.lines],
         "balance": str(statement.balance),
         "accrued": str(statement.accrued),
         "key_rotations": key_rotations(store, "a statement"),
@@ -73,7 +71,7 @@ def statement_document(statement: Statement, store: Store) -> Document:
 
 
 def signed_statement(store: Store, client: str, keys: KeyDirectory, *, at: str) -> bytes:
-    """The content of a statement's file, signed with the key that signs the book now."""
+    """The content of a statement's file, signed with the key that signs the ledger now."""
     document = statement_document(make_statement(store, client, at=at), store)
     return signed_content(document, keys.key_of(Ledger(store, None).state.operator))
 
@@ -83,13 +81,10 @@ def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
     signed = read_signed(path, (STATEMENT_FORMAT,))
     given = signed.document
     try:
-        amounts = ("amount", "accrued", "balance", "accrued_balance")
-        lines = tuple(StatementLine(**line | {name: int(line[name]) for name in amounts}) for line in given["lines"])
+        lines = tuple(StatementLine(**line | {name: int(line[name]) for name in _AMOUNTS}) for line in given["lines"])
         statement = Statement(
-            **{
-                name: given[name]
-                for name in ("book", "name", "client", "client_key", "currency", "minor_digits", "settlement", "at")
-            },
+            ledger=given["book"],
+            **{name: given[name] for name in _PLAIN_FIELDS},
             worth=int(given["worth"]),
             head_number=int(given["head"]["number"]),
             head=given["head"]["hash"],
@@ -106,7 +101,7 @@ def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
 
 def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]]) -> None:
     """Refuse what only looks like a statement, before anybody shows it."""
-    texts = [statement.book, statement.name, statement.client, statement.currency, statement.settlement, statement.at]
+    texts = [statement.ledger, statement.name, statement.client, statement.currency, statement.settlement, statement.at]
     texts += [statement.head, "" if statement.client_key is None else statement.client_key]
     texts += [text for line in statement.lines for text in (line.at, line.text)]
     proofs = [text for rotation in rotations for text in (rotation["content"], rotation["signature"])]
@@ -128,7 +123,7 @@ def doubts(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
     found: list[str] = []
     if not signed.is_sound:
         found.append("the signature does not fit the statement: somebody changed it, or it was never signed")
-    if signed.signer not in keys_since(key, statement.book, signed.document["key_rotations"]):
+    if signed.signer not in keys_since(key, statement.ledger, signed.document["key_rotations"]):
         found.append(f"it is signed with the key {signed.signer[:16]}…, which does not come from {key[:16]}…")
     balance = accrued = 0
     for line in statement.lines:

@@ -1,4 +1,4 @@
-"""What a book asks of a store. `store_contract` holds the tests that every store must pass."""
+"""What a ledger asks of a store. `store_contract` holds the tests that every store must pass."""
 
 from __future__ import annotations
 

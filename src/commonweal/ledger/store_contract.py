@@ -146,7 +146,7 @@ class StoreContract(ABC):
             assert [row.posting.amount for row in writing.postings()] == [1, 2]
 
     def test_a_reader_looks_in_beside_a_writer_and_sees_nothing_unfinished(self) -> None:
-        """Also one who is the writer: a book looks up old entries while it makes a new one."""
+        """Also one who is the writer: a ledger looks up old entries while it makes a new one."""
         with self._stores() as (store, other):
             _add(store, _entry(1), [Posting("ann", 1)])
             with store.writing() as writing:

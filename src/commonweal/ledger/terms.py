@@ -1,4 +1,4 @@
-"""What a book says of itself once and for all, in its first entry."""
+"""What a ledger says of itself once and for all, in its first entry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from commonweal.errors import LedgerError
+from commonweal.errors import InputError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.money import LARGEST_AMOUNT
 
@@ -17,7 +17,7 @@ SettlementKind = Literal["transfers", "accruals"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The money of a book, and how rounds become money."""
+    """The money of a ledger, and how rounds become money."""
 
     name: str
     currency: str = "XTS"  # ISO 4217's code for tests: nobody owes it
@@ -28,29 +28,29 @@ class Terms:
 
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > 100 or not self.name.isprintable():
-            raise LedgerError(f"a book needs a name of 1 to 100 letters, got {self.name!r}; give e.g. five-banks")
+            raise InputError(f"a ledger needs a name of 1 to 100 letters, got {self.name!r}; give e.g. five-banks")
         if not re.fullmatch(r"[A-Z]{3}", self.currency):
-            raise LedgerError(
+            raise InputError(
                 f"a currency must be a code of three capital letters, got {self.currency!r}; write e.g. EUR, or XTS "
                 "for tests"
             )
         if not 0 <= self.minor_digits <= MOST_MINOR_DIGITS:
-            raise LedgerError(
+            raise InputError(
                 f"a currency has 0 to {MOST_MINOR_DIGITS} decimal places, got {self.minor_digits}; most have 2"
             )
         if not 1 <= self.worth <= LARGEST_AMOUNT:
-            raise LedgerError(
+            raise InputError(
                 "the worth of one unit of utility must be from 1 to 10^15 minor units, got "
                 f"{self.worth}; give it in the currency, e.g. 1000.00"
             )
         if self.settlement not in get_args(SettlementKind):
-            raise LedgerError(
+            raise InputError(
                 f"a round is settled by transfers or accruals, got {self.settlement!r}; name one of the two"
             )
         if self.largest_share is not None and not 1 <= self.largest_share < math.inf:
-            raise LedgerError(
-                f"the largest share that a book may accept must be a number >= 1, got {self.largest_share:g}; leave it "
-                "out to accept shares from 0 to 1 alone"
+            raise InputError(
+                f"the largest share that a ledger may accept must be a number >= 1, got {self.largest_share:g}; "
+                "leave it out to accept only shares from 0 to 1"
             )
 
     def to_document(self) -> Document:

@@ -1,6 +1,6 @@
-"""The nouns of a client's account, derived from a book, and how amounts and tables of a book are written. All frozen.
+"""A client's account, derived from a ledger, and how amounts and tables of a ledger are written. All frozen.
 
-Amounts are in minor units of the book's currency: + received, − paid.
+Amounts are in minor units of the ledger's currency: + received, − paid.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class StatementLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A client's account up to the book's last entry."""
+    """A client's account up to the ledger's last entry."""
 
-    book: str  # the hash of its first entry
-    name: str  # the book's
+    ledger: str  # the hash of its first entry
+    name: str  # the ledger's
     client: str
     client_key: str | None  # the public key that signs the client's reports
     currency: str
@@ -47,7 +47,7 @@ class Statement:
     settlement: str  # "transfers" or "accruals"
     at: str  # when it was made, UTC
     head_number: int  # the last entry it takes in
-    head: str  # and its hash: whoever keeps it can tell later whether the book was rewritten
+    head: str  # and its hash: whoever keeps it can tell later whether the ledger was rewritten
     lines: tuple[StatementLine, ...]
 
     @property

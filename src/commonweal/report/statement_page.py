@@ -72,7 +72,7 @@ def _facts(statement: Statement) -> str:
     key = statement.client_key
     return definitions(
         {
-            "hash of the book's first entry": f"{statement.book[:16]}…",
+            "hash of the book's first entry": f"{statement.ledger[:16]}…",
             "settled": _SETTLEMENTS.get(statement.settlement, statement.settlement),
             "made": f"{statement.at[:19].replace('T', ' ')} UTC",
             "key of the client's reports": "none: the operator's word counts" if key is None else f"{key[:16]}…",

@@ -6,7 +6,7 @@ They show how a real federation signs, and protect nothing: whoever has the scen
 from __future__ import annotations
 
 from commonweal.ledger.keys import SigningKey
-from commonweal.ledger.reports import ClientReport
+from commonweal.ledger.member_documents import ClientReport
 from commonweal.scenario.spec import Scenario
 from commonweal.seeds import stream
 

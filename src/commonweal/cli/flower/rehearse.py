@@ -119,9 +119,9 @@ def _show_audit(results: Path) -> bool:
     """Whether the book is sound, by the audit that `commonweal ledger verify` makes."""
     with opened_store(str(results / "ledger.db")) as store:
         from commonweal.federation.rule_versions import recompute
-        from commonweal.ledger.audit.walk import audit
+        from commonweal.ledger.verification.verify import verify_ledger
 
-        outcome = audit(store, recompute)
+        outcome = verify_ledger(store, recompute)
     for finding in outcome.findings:
         print(f"finding: {finding}")
     if not outcome.findings:

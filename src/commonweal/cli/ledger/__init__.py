@@ -1,4 +1,4 @@
-"""`commonweal ledger`: open a book, look at it, verify it, divide income, reverse, export."""
+"""`commonweal ledger`: open a ledger, look at it, verify it, divide income, reverse, export."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from commonweal.cli.ledger.write import realise_command, reverse_command, rotate
 ledger_app = typer.Typer(
     name="ledger",
     no_args_is_help=True,
-    help="The book of settlements: open it, look at it, verify it, divide income, reverse, export.",
+    help="The ledger of settlements: open it, look at it, verify it, divide income, reverse, export.",
 )
 ledger_app.command("init")(init_command)
 ledger_app.command("show")(show_command)

@@ -1,4 +1,4 @@
-"""`commonweal ledger export`: the book for other programs and other people."""
+"""`commonweal ledger export`: the ledger for other programs and other people."""
 
 from __future__ import annotations
 
@@ -26,29 +26,28 @@ def export_command(
         typer.Option(
             "--format",
             help="csv: a row for each posting. hledger, beancount: plain-text accounting. head: number and hash of the "
-            "last entry, signed. book: a copy of the whole book as a SQLite file, for members to verify.",
+            "last entry, signed. book: a copy of the whole ledger as a SQLite file, for members to verify.",
         ),
     ] = ExportFormat.csv,
     out: Out = None,
     keys: Keys = None,
 ) -> None:
-    """Export a book for spreadsheets, for plain-text accounting, or for members to verify.
+    """Export a ledger for spreadsheets, for plain-text accounting, or for members to verify.
 
-    Example: commonweal ledger export book.db --format hledger --out book.journal
+    Example: commonweal ledger export ledger.db --format hledger --out ledger.journal
     """
     with opened_store(location) as store:
+        from commonweal.ledger.chain import key_rotations
         from commonweal.ledger.entries import time_text
-        from commonweal.ledger.export.exports import beancount_content, copy_book, csv_content, hledger_content
+        from commonweal.ledger.export.exports import beancount_content, copy_ledger, csv_content, hledger_content
         from commonweal.ledger.ledger import Ledger, system_clock
-        from commonweal.ledger.signed_file import signed_content
-        from commonweal.ledger.succession import key_rotations
-        from commonweal.ledger.witness import head_document
+        from commonweal.ledger.signed_files import head_document, signed_content
 
         if form is ExportFormat.book:
             if out is None:
-                raise InputError("a copy of the book is a file, got no --out; name it, e.g. --out copy.db")
-            copy_book(store, out)
-            print(f"book: {out}")
+                raise InputError("a copy of the ledger is a file, got no --out; name it, e.g. --out copy.db")
+            copy_ledger(store, out)
+            print(f"ledger: {out}")
         elif form is ExportFormat.head:
             state = Ledger(store, None).state
             key = key_directory(keys).key_of(state.operator)

@@ -1,4 +1,4 @@
-"""`commonweal ledger init`: open a book."""
+"""`commonweal ledger init`: open a ledger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from commonweal.errors import InputError
 def init_command(
     location: Location,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The book's name, the ledger's if left out.", show_default=False)
+        str | None,
+        typer.Option(metavar="NAME", help="The ledger's name, the ledger's if left out.", show_default=False),
     ] = None,
     currency: Annotated[str, typer.Option(metavar="CODE", help="ISO 4217 code; XTS is the one for tests.")] = "XTS",
     minor_digits: Annotated[int, typer.Option(metavar="D", help="Decimal places of the currency.")] = 2,
@@ -46,9 +47,9 @@ def init_command(
     ] = None,
     keys: Keys = None,
 ) -> None:
-    """Open a book: its currency, the worth of utility, its members; make the operator's key if there is none.
+    """Open a ledger: its currency, the worth of utility, its members; make the operator's key if there is none.
 
-    Example: commonweal ledger init book.db --currency EUR --worth 1000 --member north --member south
+    Example: commonweal ledger init ledger.db --currency EUR --worth 1000 --member north --member south
     """
     with needed_for("a ledger", "ledger"):
         from commonweal.ledger.ledger import Ledger, check_names
@@ -69,15 +70,15 @@ def init_command(
     members = _members(member or [])
     check_names(members)
     directory = key_directory(keys)
-    directory.current()  # so that a key directory that cannot be used stops us before there is a book
+    directory.current()  # so that a key directory that cannot be used stops us before there is a ledger
     store = open_store(location, create=True)
     try:
-        book = Ledger.start(store, terms, directory)
+        ledger = Ledger.start(store, terms, directory)
         if members:
-            book.admit(members)
-        public = book.state.operator
-        print(f"book {terms.name}: {store.location}")
-        print(f"identity: {book.identity}")
+            ledger.admit(members)
+        public = ledger.state.operator
+        print(f"ledger {terms.name}: {store.location}")
+        print(f"identity: {ledger.identity}")
         print(f"members: {', '.join(members) or 'those of the first federation that settles here'}")
         print(f"operator's public key, to be given to every member: {directory.public_file(public)}")
     finally:

@@ -1,4 +1,4 @@
-"""What the ledger's commands have in common: where the book is, and where the keys are."""
+"""What the ledger's commands have in common: where the ledger is, and where the keys are."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def key_directory(path: Path | None) -> KeyDirectory:
 
 @contextmanager
 def opened_store(location: str) -> Iterator[SqlStore]:
-    """The store of a book that is there."""
+    """The store of a ledger that is there."""
     with needed_for("a ledger", "ledger"):
         from commonweal.ledger.sql.store import open_store
 
@@ -66,8 +66,8 @@ def opened_store(location: str) -> Iterator[SqlStore]:
 
 
 @contextmanager
-def opened_book(location: str, keys: Path | None) -> Iterator[Ledger]:
-    """A book that is there, to add to it."""
+def opened_ledger(location: str, keys: Path | None) -> Iterator[Ledger]:
+    """A ledger that is there, to add to it."""
     with opened_store(location) as store:
         from commonweal.ledger.ledger import Ledger
 

@@ -1,4 +1,4 @@
-"""Rounds that `commonweal decide` decided, into a book."""
+"""Rounds that `commonweal decide` decided, into a ledger."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def settle_outcome(outcome: Outcome, location: str, keys: Path | None, *, name: 
     known = len(receipts) - len(fresh)
     terms = treasury.terms
     worth = amount_text(terms.worth, terms.minor_digits)
-    said = [f"new book opened in {terms.currency}, one unit of utility is {worth}"] if treasury.has_opened else []
+    said = [f"new ledger opened in {terms.currency}, one unit of utility is {worth}"] if treasury.has_opened else []
     if fresh:
         entries = f"entries {fresh[0]} to {fresh[-1]}" if len(fresh) > 1 else f"entry {fresh[0]}"
         said.append(f"{len(fresh)} round{'s' * (len(fresh) > 1)} settled as {entries}")

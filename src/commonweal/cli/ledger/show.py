@@ -1,4 +1,4 @@
-"""`commonweal ledger show` and `balances`: what is in a book."""
+"""`commonweal ledger show` and `balances`: what is in a ledger."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def show_command(
     last: Annotated[int, typer.Option(metavar="N", help="Show the last N entries.", min=1)] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="All entries, one JSON document a line.")] = False,
 ) -> None:
-    """Show a book's terms and its last entries; with --entry one of them in full.
+    """Show a ledger's terms and its last entries; with --entry one of them in full.
 
-    Example: commonweal ledger show book.db
+    Example: commonweal ledger show ledger.db
     """
     with opened_store(location) as store:
         from commonweal.ledger.canonical import parse
         from commonweal.ledger.ledger import Ledger
         from commonweal.ledger.money import amount_text
 
-        book = Ledger(store, None)
+        ledger = Ledger(store, None)
         if entry is not None:
-            print(json.dumps(book.document(entry), indent=1, ensure_ascii=False))
+            print(json.dumps(ledger.document(entry), indent=1, ensure_ascii=False))
             return
         with store.reading() as reading:
             if as_json:
@@ -45,8 +45,8 @@ def show_command(
                         )
                     )
                 return
-            shown = [stored.content for stored in reading.entries(after=max(0, book.state.number - last))]
-        state, terms, console = book.state, book.terms, make_console()
+            shown = [stored.content for stored in reading.entries(after=max(0, ledger.state.number - last))]
+        state, terms, console = ledger.state, ledger.terms, make_console()
         worth = amount_text(terms.worth, terms.minor_digits)
         console.print(
             Text(f"{terms.name}: one unit of utility is {worth} {terms.currency}, settled by {terms.settlement}")
@@ -76,22 +76,22 @@ def balances_command(
 ) -> None:
     """Show what every account has: clients, accrued payoffs, the model's income. They sum to zero.
 
-    Example: commonweal ledger balances book.db
+    Example: commonweal ledger balances ledger.db
     """
     with opened_store(location) as store:
         from commonweal.ledger.entries import accrued_account, client_account
         from commonweal.ledger.ledger import Ledger
         from commonweal.ledger.money import amount_text
 
-        book = Ledger(store, None)
-        terms, balances = book.terms, book.state.balances
+        ledger = Ledger(store, None)
+        terms, balances = ledger.terms, ledger.state.balances
 
         def text(account: str) -> str:
             return amount_text(balances[account], terms.minor_digits)
 
-        accounts = dict.fromkeys(client_account(client) for client in book.state.members)
+        accounts = dict.fromkeys(client_account(client) for client in ledger.state.members)
         if terms.settlement == "accruals":
-            accounts |= dict.fromkeys(accrued_account(client) for client in book.state.members)
+            accounts |= dict.fromkeys(accrued_account(client) for client in ledger.state.members)
         accounts |= dict.fromkeys(sorted(balances))
         if as_json:
             document = {"currency": terms.currency, "balances": {account: text(account) for account in accounts}}
@@ -122,4 +122,4 @@ def _what(document: dict[str, Any]) -> str:
         return f"reversal of entry {body['entry']}: {body['reason']}"
     if kind == "withdrawal":
         return f"withdrew after round {body['round']}: {body['client']}"
-    return "opening of the book" if kind == "opening" else f"the operator's key is now {body['operator'][:16]}…"
+    return "opening of the ledger" if kind == "opening" else f"the operator's key is now {body['operator'][:16]}…"

@@ -37,9 +37,9 @@ def statement_command(
     out: Out = None,
     keys: Keys = None,
 ) -> None:
-    """Write a client's statement: every entry that concerns it, its balance, and the head of the book.
+    """Write a client's statement: every entry that concerns it, its balance, and the head of the ledger.
 
-    Example: commonweal ledger statement book.db north --format json --out north.json
+    Example: commonweal ledger statement ledger.db north --format json --out north.json
     """
     with opened_store(location) as store:
         from commonweal.ledger.entries import time_text
@@ -123,7 +123,7 @@ def _show(statement: Statement, console: Console) -> None:
     console.print(Text(f"balance {money(statement.balance)} {statement.currency}{accrued_total}"))
     key = "nobody: they are the operator's word" if statement.client_key is None else f"the key {statement.client_key}"
     console.print(Text(f"reports signed by {key}"), soft_wrap=True)
-    console.print(Text(f"head of the book: entry {statement.head_number}, {statement.head}"), soft_wrap=True)
+    console.print(Text(f"head of the ledger: entry {statement.head_number}, {statement.head}"), soft_wrap=True)
 
 
 def _figure(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""`commonweal ledger verify`: replay a book, and say what is wrong with it."""
+"""`commonweal ledger verify`: replay a ledger, and say what is wrong with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def verify_command(
         Path | None,
         typer.Option(
             metavar="PUB",
-            help="The operator's public key, a PEM file; without it the key that the book names is taken.",
+            help="The operator's public key, a PEM file; without it the key that the ledger names is taken.",
             show_default=False,
         ),
     ] = None,
@@ -32,7 +32,7 @@ def verify_command(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="An older signed statement or exported head: shows whether the book was rewritten since. Give it "
+            help="An older signed statement or exported head: shows whether the ledger was rewritten since. Give it "
             "once for each.",
             show_default=False,
         ),
@@ -41,7 +41,7 @@ def verify_command(
         list[str] | None,
         typer.Option(
             metavar="NAME=PUB",
-            help="A client with the file of its public key: shows whether the book holds that key for it.",
+            help="A client with the file of its public key: shows whether the ledger holds that key for it.",
             show_default=False,
         ),
     ] = None,
@@ -49,40 +49,40 @@ def verify_command(
 ) -> None:
     """Replay the chain, signatures and balances, and decide every round anew from its inputs. Exit code 1: findings.
 
-    Example: commonweal ledger verify book.db --key operator.pub.pem --against north.json
+    Example: commonweal ledger verify ledger.db --key operator.pub.pem --against north.json
     """
     with opened_store(location) as store:
-        from commonweal.ledger.audit.members import contradictions, foreign_keys
-        from commonweal.ledger.audit.walk import audit
         from commonweal.ledger.keys import read_operator_key, read_public_key
+        from commonweal.ledger.signed_files import STATEMENT_FORMAT, read_known_head
         from commonweal.ledger.statements import read_statement
-        from commonweal.ledger.witness import STATEMENT_FORMAT, read_witness
+        from commonweal.ledger.verification.members import contradictions, foreign_keys
+        from commonweal.ledger.verification.verify import verify_ledger
 
         own_keys = {name: read_public_key(Path(file)) for name, file in map(_named_key, member or [])}
         operator = None if key is None else read_operator_key(key)
-        witnesses = [read_witness(path) for path in against or []]
+        known_heads = [read_known_head(path) for path in against or []]
         console = Console(stderr=True)
         with Progress(
             TextColumn("entries"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
             console=console, transient=True, disable=not console.is_terminal,
         ) as progress:  # fmt: skip
             task = progress.add_task("entries", total=store.entry_count())
-            outcome = audit(
+            outcome = verify_ledger(
                 store,
                 recompute,
                 operator=operator,
-                witnesses=witnesses,
+                known_heads=known_heads,
                 progress=lambda number: progress.update(task, completed=number),
             )
         findings = [*outcome.findings, *foreign_keys(outcome.state, own_keys)]
-        for path, witness in zip(against or [], witnesses, strict=True):
-            if witness.signed.is_sound and witness.signed.document["format"] == STATEMENT_FORMAT:
+        for path, known in zip(against or [], known_heads, strict=True):
+            if known.signed.is_sound and known.signed.document["format"] == STATEMENT_FORMAT:
                 findings += contradictions(store, read_statement(path)[0], path.name)
     state = outcome.state
     if as_json:
         document = {
             "format": "commonweal.audit/1",
-            "book": state.book,
+            "book": state.identity,
             "head": {"number": state.number, "hash": state.head},
             "rounds": outcome.round_count,
             "signed_reports": outcome.signed_reports,
@@ -99,14 +99,14 @@ def verify_command(
             print(
                 f"sound: {state.number} entries chained and signed, "
                 f"{_counted(outcome.round_count, 'decision')} made again, "
-                f"{_counted(outcome.signed_reports, 'report')} signed by clients, the book sums to zero"
+                f"{_counted(outcome.signed_reports, 'report')} signed by clients, the ledger sums to zero"
             )
         if outcome.unsigned_reports:
             unsigned = _counted(outcome.unsigned_reports, "report")
             print(f"note: {unsigned} on the operator's word: no key was admitted for them")
         if operator is None:
             print(
-                f"note: {state.operator[:16]}… is the key that the book names; --key checks that it is the operator's"
+                f"note: {state.operator[:16]}… is the key that the ledger names; --key checks that it is the operator's"
             )
         print(f"head: entry {state.number}, {state.head}")
     if findings:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from commonweal.cli.ledger.options import Keys, Location, key_directory, opened_book
+from commonweal.cli.ledger.options import Keys, Location, key_directory, opened_ledger
 from commonweal.errors import InputError
 
 
@@ -20,25 +20,25 @@ def realise_command(
 ) -> None:
     """Divide income of the model in proportion to max(accrued payoff, 0). The same reference again changes nothing.
 
-    Example: commonweal ledger realise book.db 2500.00 --reference invoice-7
+    Example: commonweal ledger realise ledger.db 2500.00 --reference invoice-7
     """
-    with opened_book(location, keys) as book:
+    with opened_ledger(location, keys) as ledger:
         from commonweal.ledger.money import amount_text, parse_amount
 
-        terms = book.terms
+        terms = ledger.terms
         income = parse_amount(amount, terms.minor_digits)
-        receipt = book.realise(income, reference)
+        receipt = ledger.realise(income, reference)
         if not receipt.fresh:
             print(f"{reference} was realised before, as entry {receipt.entry}; nothing was done")
             return
         print(f"entry {receipt.entry}: {amount_text(income, terms.minor_digits)} {terms.currency}, {reference}")
-        for account, text in book.document(receipt.entry)["postings"][1:]:
+        for account, text in ledger.document(receipt.entry)["postings"][1:]:
             print(f"  {account.partition('/')[2]}: {amount_text(int(text), terms.minor_digits)}")
 
 
 def reverse_command(
     location: Location,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it stands in the book.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it stands in the ledger.")],
     round_number: Annotated[
         int | None, typer.Option("--round", metavar="T", help="The settled round to reverse.", show_default=False)
     ] = None,
@@ -50,18 +50,18 @@ def reverse_command(
 ) -> None:
     """Reverse a round or a realisation by a new entry. A reversed round may be settled anew.
 
-    Example: commonweal ledger reverse book.db --round 3 --reason "north sent last month's figures"
+    Example: commonweal ledger reverse ledger.db --round 3 --reason "north sent last month's figures"
     """
     if (round_number is None) == (entry is None):
         raise InputError("a reversal names what it reverses, got both or neither; give either --round or --entry")
-    with opened_book(location, keys) as book:
+    with opened_ledger(location, keys) as ledger:
         if round_number is not None:
-            receipt = book.reverse_round(round_number, reason)
+            receipt = ledger.reverse_round(round_number, reason)
         else:
             assert entry is not None
-            receipt = book.reverse(entry, reason)
+            receipt = ledger.reverse(entry, reason)
         if receipt.fresh:
-            print(f"entry {receipt.entry}: reversal of entry {book.document(receipt.entry)['body']['entry']}")
+            print(f"entry {receipt.entry}: reversal of entry {ledger.document(receipt.entry)['body']['entry']}")
         else:
             print(f"reversed before, as entry {receipt.entry}; nothing was done")
 
@@ -69,10 +69,10 @@ def reverse_command(
 def rotate_key_command(location: Location, keys: Keys = None) -> None:
     """Sign with a new key from now on. The old key signs the change, so that old public keys still verify.
 
-    Example: commonweal ledger rotate-key book.db
+    Example: commonweal ledger rotate-key ledger.db
     """
-    with opened_book(location, keys) as book:
-        receipt = book.rotate_key()
-        public = book.state.operator
+    with opened_ledger(location, keys) as ledger:
+        receipt = ledger.rotate_key()
+        public = ledger.state.operator
         print(f"entry {receipt.entry}: the operator's key is now {public[:16]}…")
         print(f"operator's public key, to be given to every member: {key_directory(keys).public_file(public)}")

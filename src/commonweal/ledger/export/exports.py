@@ -1,7 +1,7 @@
-"""The book for other programs and other people: spreadsheets, plain-text accounting, and a copy to verify.
+"""The ledger for other programs and other people: spreadsheets, plain-text accounting, and a copy to verify.
 
-The first three read what entries state, and refuse a book whose entries were changed. A copy takes everything as it is,
-so that whoever verifies it finds what is to be found in the book.
+The first three read what entries state, and refuse a ledger whose entries were changed. A copy takes everything as it
+is, so that verifying it finds whatever is wrong with the ledger.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED
 from commonweal.errors import LedgerError
-from commonweal.ledger.export.beancount_ledger import to_beancount
-from commonweal.ledger.export.hledger_journal import to_hledger
+from commonweal.ledger.export.beancount import to_beancount
+from commonweal.ledger.export.hledger import to_hledger
 from commonweal.ledger.export.journal import client_of, read_journal
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.sql.tables import entries, postings
@@ -60,8 +60,8 @@ def beancount_content(store: Store) -> bytes:
     return to_beancount(read_journal(store)).encode()
 
 
-def copy_book(store: Store, path: Path) -> None:
-    """The whole book, sound or not, in a new SQLite file: for members who do not get at the operator's database."""
+def copy_ledger(store: Store, path: Path) -> None:
+    """The whole ledger, sound or not, in a new SQLite file: for members who do not get at the operator's database."""
     _check_new(path)
     try:
         with tempfile.TemporaryDirectory(prefix=".", suffix=UNFINISHED, dir=path.parent) as folder:
@@ -94,7 +94,7 @@ def _copy_rows(store: Store, file: Path) -> None:
 
 def _check_new(path: Path) -> None:
     if path.exists() or path.is_symlink():
-        raise LedgerError(f"a copy of a book is a new file, got {str(path)!r}, which exists; name another")
+        raise LedgerError(f"a copy of a ledger is a new file, got {str(path)!r}, which exists; name another")
 
 
 def _unwritable(path: Path, why: str) -> LedgerError:

@@ -1,4 +1,4 @@
-"""A book for people who account: what moved when, without the inputs that led to it. Exports are made from this."""
+"""A ledger for people who account: what moved when, without the inputs that led to it. Exports are made from this."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from commonweal.errors import LedgerError
-from commonweal.ledger.documents import documents
+from commonweal.errors import CommonwealError, LedgerError
+from commonweal.ledger.chain import documents
 from commonweal.ledger.entries import INCOME, POTENTIAL, Posting, accrued_account, client_account, postings_of
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 from commonweal.ledger.terms import Terms
 
-_UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+_UNREADABLE = (CommonwealError, KeyError, IndexError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +39,10 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """A book's entries, from its opening to its head."""
+    """A ledger's entries, from its opening to its head."""
 
     terms: Terms
-    book: str  # the hash of its first entry
+    ledger: str  # the hash of its first entry
     members: tuple[str, ...]  # in the order of their admission
     entries: tuple[JournalEntry, ...]
 
@@ -65,7 +65,7 @@ class Journal:
 
 
 def read_journal(store: Store) -> Journal:
-    """The whole book; refused if it is not sound."""
+    """The whole ledger; refused if it is not sound."""
     state, entries = LedgerState(), list[JournalEntry]()
     rounds: dict[int, int] = {}  # entry → round
     for document, stored in documents(store, "an export"):
@@ -81,8 +81,8 @@ def read_journal(store: Store) -> Journal:
             rounds[entry.number] = entry.round_number
         entries.append(entry)
     if state.terms is None:
-        raise LedgerError("an export is made from a book, got an empty store; type commonweal ledger init")
-    return Journal(terms=state.terms, book=state.book, members=tuple(state.members), entries=tuple(entries))
+        raise LedgerError("an export is made from a ledger, got an empty store; type commonweal ledger init")
+    return Journal(terms=state.terms, ledger=state.identity, members=tuple(state.members), entries=tuple(entries))
 
 
 def client_of(account: str) -> str | None:

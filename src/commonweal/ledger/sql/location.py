@@ -1,4 +1,4 @@
-"""Where a book is: a SQLite file or a PostgreSQL URL. What is shown of it holds no password."""
+"""Where a ledger is: a SQLite file or a PostgreSQL URL. What is shown of it holds no password."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def driver_arguments(url: URL) -> tuple[URL, dict[str, Any]]:
 def _with_a_file(url: URL) -> URL:
     if not (url.database or "").strip() or url.database == ":memory:":
         raise StorageError(
-            "a ledger must be a file or a database that lasts, got none; name one, e.g. book.db (is a variable unset?)"
+            "a ledger must be a file or a database that lasts, got none; name one, e.g. ledger.db"
         )
     return url
 
@@ -84,5 +84,5 @@ def _check_words(url: URL, known: set[str]) -> None:
 def _no_location(location: str) -> StorageError:
     return StorageError(
         f"a ledger is a path or a URL of SQLite or PostgreSQL, got one that starts with {location.partition(':')[0]!r} "
-        "and cannot be read; write e.g. book.db or postgresql://user@host:5432/name"
+        "and cannot be read; write e.g. ledger.db or postgresql://user@host:5432/name"
     )

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, func, insert, inspect, select, text, tuple_
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from commonweal.errors import StorageError
 from commonweal.ledger.entries import Posting, StoredEntry
-from commonweal.ledger.sql.errors import told_plainly
 from commonweal.ledger.sql.location import driver_arguments, shown, url_of
 from commonweal.ledger.sql.tables import REVISION, VERSION_TABLE, entries, postings
 from commonweal.ledger.store import StoredPosting
@@ -43,8 +43,8 @@ def open_store(location: str, *, create: bool = False) -> SqlStore:
     return store
 
 
-def has_book(location: str) -> bool:
-    """Whether there is a book at a path or database URL; what cannot be reached or read is refused."""
+def has_ledger(location: str) -> bool:
+    """Whether there is a ledger at a path or database URL; what cannot be reached or read is refused."""
     url = url_of(location)
     if url.get_backend_name() == "sqlite" and url.database and not Path(url.database).exists():
         return False
@@ -88,13 +88,13 @@ class SqlStore:
         self.engine.dispose()
 
     def check_schema(self, *, create: bool) -> None:
-        """Refuse what is no book of this version; make the tables if asked to."""
+        """Refuse what is no ledger of this version; make the tables if asked to."""
         revision = self.revision()
         if revision is None and create:
             self._make_tables()
         elif revision is None:
             raise StorageError(
-                f"a ledger must hold a book, got none in {self.location!r}; type commonweal ledger init {self.location}"
+                f"Found no ledger in {self.location!r}; create one with: commonweal ledger init {self.location}"
             )
         elif revision != REVISION:
             raise StorageError(
@@ -203,3 +203,64 @@ def _revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one_or_none()
+
+
+_COMPLAINTS = (  # how the database says it, the rule, the way out
+    (
+        ("readonly database", "read-only transaction", "permission denied for"),
+        "a ledger must be writable to take entries",
+        "settle where you may write",
+    ),
+    (("disk is full", "disk I/O error", "could not extend", "No space left"), "a ledger needs room", "make room there"),
+    (
+        ("not a database", "malformed"),
+        "a ledger must be a SQLite database or a PostgreSQL URL",
+        "name another file, or restore it from your copy",
+    ),
+    (("database is locked",), "a ledger is written by one process at a time", "wait for the other one to end"),
+    (
+        ("Can't create a connection", "Connection refused", "Name or service not known", "network error"),
+        "the ledger's database must be reachable",
+        "start the server, or correct the address",
+    ),
+    (
+        ("password authentication failed", "28P01", "28000"),
+        "the ledger's database must let you in",
+        "correct user and password",
+    ),
+    (("3D000", "does not exist"), "the ledger's database must exist", "create it there, or correct its name"),
+    (
+        ("unable to open database file",),
+        "the folder of a ledger must exist and be writable",
+        "make it, or name another path",
+    ),
+)
+
+
+@contextmanager
+def told_plainly(location: str) -> Iterator[None]:
+    """Errors of the database in this block become sentences; the transaction was rolled back."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise _sentence(error, location) from None
+
+
+def _sentence(error: SQLAlchemyError, location: str) -> StorageError:
+    said = _words(error)
+    for words, rule, way_out in _COMPLAINTS:
+        if any(word in said for word in words):
+            return StorageError(f"{rule}, got {_short(said)} for {location!r}; {way_out}")
+    return StorageError(f"the ledger's database must work, got {_short(said)} for {location!r}; nothing was entered")
+
+
+def _words(error: SQLAlchemyError) -> str:
+    """What the database says; PostgreSQL's driver gives its message among a dozen fields."""
+    original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    fields = original.args[0] if original.args else None
+    return f"{fields['M']} ({fields.get('C', '')})" if isinstance(fields, dict) and "M" in fields else str(original)
+
+
+def _short(said: str) -> str:
+    line = " ".join(said.split())
+    return line if len(line) <= 160 else line[:157] + "..."

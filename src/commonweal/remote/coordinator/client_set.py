@@ -15,8 +15,7 @@ import numpy as np
 
 from commonweal.federation.client_set import Coalition, Opening, Report, Scores, State, Training
 from commonweal.flower.transport import FlowerTransport, NoAnswer, printable
-from commonweal.ledger.notices import WithdrawalNotice
-from commonweal.ledger.reports import ClientReport
+from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.records import Event, RoundRecord
 from commonweal.remote.coordinator.answer_rules import (
     MOST_VALIDATION_SAMPLES,
@@ -192,7 +191,7 @@ class FlowerClients:
 
     def _reported(self, client: str, answer: Parcel) -> Report:
         report = ClientReport(
-            book=self._book,
+            ledger=self._book,
             round_number=self._round,
             client=client,
             profit=profit_in(answer, self._federation.terms_of(client).profit_bounds),
@@ -307,7 +306,7 @@ class FlowerClients:
         }
 
     def _notice(self, client: str) -> WithdrawalNotice:
-        return WithdrawalNotice(book=self._book, client=client, round_number=self._round)
+        return WithdrawalNotice(ledger=self._book, client=client, round_number=self._round)
 
     def _aggregate(self, coalition: Coalition) -> Model:
         clients = [client for client in self._federation.client_names if client in coalition]

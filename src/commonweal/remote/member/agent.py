@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.errors import FederationError
+from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.ledger.notices import WithdrawalNotice
-from commonweal.ledger.reports import ClientReport
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.statement_check import keep_statement
 from commonweal.remote.member.store import MemberState, MemberStore, OpenRound
@@ -163,7 +162,7 @@ class MemberAgent:
             step_count=step_count,
         )
         report = ClientReport(
-            book=fields["book"],
+            ledger=fields["book"],
             round_number=number,
             client=member.name,
             profit=profit(gained, spent),
@@ -236,7 +235,7 @@ class MemberAgent:
         """The signed notice that the member leaves after this round; empty if it stays."""
         if not self._home.wants_to_withdraw:
             return ""
-        notice = WithdrawalNotice(book=fields["book"], client=self._member.name, round_number=fields["round"])
+        notice = WithdrawalNotice(ledger=fields["book"], client=self._member.name, round_number=fields["round"])
         self._home.log(f"round {fields['round']}: gives notice to withdraw after this round")
         return notice.signed(self._key)
 

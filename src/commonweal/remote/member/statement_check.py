@@ -27,8 +27,8 @@ def keep_statement(home: Path, member: Member, content: str, *, book: str, round
         # The first one is believed; from then on it must be the same operator.
         write_atomically(known, public_pem(signed.signer), what="the operator's public key")
     found = doubts(statement, signed, read_public_key(known))
-    if statement.client != member.name or statement.book != book:
-        found.append(f"it is of {statement.client!r} in the book {statement.book[:16]}…, not of this member's")
+    if statement.client != member.name or statement.ledger != book:
+        found.append(f"it is of {statement.client!r} in the book {statement.ledger[:16]}…, not of this member's")
     if found:
         return f"DOUBTFUL STATEMENT in {file.name}: {'; '.join(found)}"
     return f"statement {file.name} is signed by the operator, balance {statement.balance} minor units"

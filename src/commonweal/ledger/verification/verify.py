@@ -1,4 +1,4 @@
-"""Verify a book without trusting anybody: replay the chain, the signatures, the balances, and every decision.
+"""Verify a ledger without trusting anybody: replay the chain, the signatures, the balances, and every decision.
 
 All findings are returned, each naming the entry, the rule, what was expected and what was found. What is checked is
 computed anew from each entry's own inputs, never taken over from the code that wrote the entry.
@@ -13,51 +13,53 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
-from commonweal.ledger.audit.chain import check_chain
-from commonweal.ledger.audit.entries import check_entry
-from commonweal.ledger.audit.findings import Finding
-from commonweal.ledger.audit.replay import PastEntry, Recompute, Replay
-from commonweal.ledger.audit.witnesses import check_witness
+from commonweal.errors import CommonwealError
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.entries import StoredEntry, postings_of
+from commonweal.ledger.signed_files import KnownHead
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
-from commonweal.ledger.witness import Witness
+from commonweal.ledger.verification.entries import check_chain, check_entry
+from commonweal.ledger.verification.members import check_known_head
+from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEntry, Recompute
 
+_UNREADABLE = (
+    CommonwealError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
+)  # fmt: skip
 _GAP_LIMIT = 100  # missing entries that are named one by one
 
 Row = TypeVar("Row", StoredEntry, StoredPosting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
-    """What came out of verifying a book."""
+class Verification:
+    """What came out of verifying a ledger."""
 
     findings: tuple[Finding, ...]
-    state: LedgerState  # where the book stands, by its entries' contents
+    state: LedgerState  # where the ledger stands, by its entries' contents
     round_count: int  # decisions that were recomputed
     signed_reports: int
     unsigned_reports: int  # of clients that were admitted without a key: the operator's word
 
 
-def audit(
+def verify_ledger(
     store: Store,
     recompute: Recompute,
     *,
     operator: str | None = None,
-    witnesses: Sequence[Witness] = (),
+    known_heads: Sequence[KnownHead] = (),
     progress: Callable[[int], None] | None = None,
-) -> Audit:
-    """Verify the whole book. `operator` is the public key that must have signed its first entry, or a later one since.
+) -> Verification:
+    """Verify the whole ledger. `operator` is a public key that must have signed its first entry, or a later one since.
 
-    `witnesses` are heads that somebody kept: an operator that rewrote the book cannot have foreseen them.
+    `known_heads` are heads that somebody kept: an operator that rewrote the ledger cannot have foreseen them.
     """
-    auditor = _Auditor(recompute, witnesses)
+    verifier = _Verifier(recompute, known_heads)
     with store.reading() as reading:
-        auditor.walk(reading, progress)
-    auditor.conclude(operator)
-    replay = auditor.replay
-    return Audit(
+        verifier.walk(reading, progress)
+    verifier.conclude(operator)
+    replay = verifier.replay
+    return Verification(
         findings=replay.findings.all(),
         state=replay.state,
         round_count=replay.round_count,
@@ -66,15 +68,15 @@ def audit(
     )
 
 
-class _Auditor:
-    """Goes through a book once."""
+class _Verifier:
+    """Goes through a ledger once."""
 
-    def __init__(self, recompute: Recompute, witnesses: Sequence[Witness]) -> None:
-        self.replay = Replay(recompute=recompute)
+    def __init__(self, recompute: Recompute, known_heads: Sequence[KnownHead]) -> None:
+        self.replay = LedgerReplay(recompute=recompute)
         self._findings = self.replay.findings
-        self._witnesses = witnesses
-        self._witnessed = {witness.number for witness in witnesses}
-        self._seen: dict[int, str] = {}  # hashes of the entries that witnesses speak of
+        self._known_heads = known_heads
+        self._known_numbers = {known.number for known in known_heads}
+        self._seen: dict[int, str] = {}  # hashes of the entries that known_heads speak of
         self._rows_by_account: Counter[str] = Counter()
         self._row_count = 0
 
@@ -101,10 +103,10 @@ class _Auditor:
         """What can be told once all entries were seen."""
         state, operators = self.replay.state, self.replay.operators
         if not state.number:
-            self._findings.add(1, "a book starts with its terms", "an opening entry", "no entry")
+            self._findings.add(1, "a ledger starts with its terms", "an opening entry", "no entry")
         if operator is not None and operator not in operators:
             found = ", ".join(f"{key[:16]}…" for key in operators) or "no key"
-            self._findings.add(1, "the book is the operator's", f"its key {operator[:16]}…", found)
+            self._findings.add(1, "the ledger is the operator's", f"its key {operator[:16]}…", found)
         for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(
                 state.number,
@@ -112,9 +114,11 @@ class _Auditor:
                 state.balances[account],
                 self._rows_by_account[account],
             )
-        self._findings.compare(state.number, "the book sums to zero", 0, state.balances.total())
-        for witness in self._witnesses:
-            check_witness(witness, book=state.book, operators=operators, seen=self._seen, findings=self._findings)
+        self._findings.compare(state.number, "the ledger sums to zero", 0, state.balances.total())
+        for known in self._known_heads:
+            check_known_head(
+                known, ledger=state.identity, operators=operators, seen=self._seen, findings=self._findings
+            )
 
     def _check(self, entry: StoredEntry, rows: Sequence[StoredPosting]) -> None:
         """One entry, after all before it."""
@@ -125,7 +129,7 @@ class _Auditor:
             return
         for missing in range(state.number + 1, min(number, state.number + 1 + _GAP_LIMIT)):
             self._findings.add(missing, rule, "an entry", f"none; the next is {number}")
-        if number in self._witnessed:
+        if number in self._known_numbers:
             self._seen[number] = str(entry.hash)
         document = parse(entry.content)
         signer = check_chain(entry, document, state, self._findings)
@@ -137,7 +141,7 @@ class _Auditor:
                 state.apply(document, entry.hash)
                 if signer is not None and document["kind"] in ("opening", "key-rotation"):
                     replay.operators.append(state.operator)
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+            except _UNREADABLE as error:
                 told = f"{type(error).__name__}: {error}"
                 self._findings.add(number, "an entry states all that its kind needs", "an entry of a known form", told)
         state.number, state.head = number, entry.hash

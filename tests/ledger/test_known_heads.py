@@ -1,4 +1,4 @@
-"""What only a witness can tell: that the end of a book is missing, or that its operator told history anew."""
+"""What only a known can tell: that the end of a ledger is missing, or that its operator told history anew."""
 
 from __future__ import annotations
 
@@ -7,26 +7,24 @@ from dataclasses import replace
 
 import pytest
 
+from commonweal.ledger.chain import key_rotations, rotation_message
 from commonweal.ledger.keys import SigningKey
-from commonweal.ledger.ledger import rotation_message
-from commonweal.ledger.signed_file import signed_content
+from commonweal.ledger.signed_files import head_document, read_known_head, signed_content
 from commonweal.ledger.statements import make_statement, statement_document
-from commonweal.ledger.succession import key_rotations
-from commonweal.ledger.witness import head_document, read_witness
-from tests.ledger.sample_book import (
+from tests.ledger.sample_ledger import (
     ENTRIES,
     FIRST_ROUND,
     POSTINGS,
     STRANGER,
-    audited,
     burgled,
     make_sample,
-    open_book,
+    open_ledger,
     parsed,
     rewritten,
     sealed,
     signed_round,
     undone,
+    verified,
 )
 
 AT = "2026-03-01T00:00:00.000000Z"
@@ -36,35 +34,35 @@ OTHER_KEY = SigningKey.from_seed(b"the key of a history told anew..")
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory):
     folder = tmp_path_factory.mktemp("book")
-    made = make_sample(str(folder / "book.db"), folder / "keys", "accruals")
+    made = make_sample(str(folder / "ledger.db"), folder / "keys", "accruals")
     yield made
     made.store.close()
 
 
 @pytest.fixture(scope="module")
-def witnesses(sample, tmp_path_factory):
+def known_heads(sample, tmp_path_factory):
     """What two members keep: a statement, and an exported head."""
     folder = tmp_path_factory.mktemp("members")
     statement = statement_document(make_statement(sample.store, "ann", at=AT), sample.store)
-    head = head_document(sample.book.state, AT, key_rotations(sample.store, "a head"))
+    head = head_document(sample.ledger.state, AT, key_rotations(sample.store, "a head"))
     for name, document in (("statement.json", statement), ("head.json", head)):
         (folder / name).write_bytes(signed_content(document, sample.operator))
-    return {name: read_witness(folder / name) for name in ("statement.json", "head.json")}
+    return {name: read_known_head(folder / name) for name in ("statement.json", "head.json")}
 
 
 @pytest.fixture(params=["statement.json", "head.json"])
-def witness(request, witnesses):
-    return witnesses[request.param]
+def known(request, known_heads):
+    return known_heads[request.param]
 
 
 @pytest.fixture(scope="module")
-def inside(sample, witnesses):
+def inside(sample, known_heads):
     with burgled(sample.store) as let_in:
         yield let_in
 
 
-def findings(store, *witnesses, **options):
-    return audited(store, witnesses=witnesses, **options).findings
+def findings(store, *known_heads, **options):
+    return verified(store, known_heads=known_heads, **options).findings
 
 
 def replace_all(inside, entries):
@@ -84,24 +82,24 @@ def tell_another_time(document):
     document["at"] = document["at"].replace("2026", "2025")
 
 
-def test_a_true_witness_has_nothing_to_say(inside, witness):
-    assert findings(inside, witness) == ()
+def test_a_true_witness_has_nothing_to_say(inside, known):
+    assert findings(inside, known) == ()
 
 
-def test_a_missing_end_is_found_by_a_witness_alone(sample, inside, witness):
+def test_a_missing_end_is_found_by_a_witness_alone(sample, inside, known):
     last = inside.entries()[-1].number
     with undone(inside):
         inside.run(f"DELETE FROM {ENTRIES} WHERE number = :number", number=last)
         inside.run(f"DELETE FROM {POSTINGS} WHERE entry = :number", number=last)
         assert findings(inside, operator=sample.operator.public) == ()
-        (finding,) = findings(inside, witness)
+        (finding,) = findings(inside, known)
         assert finding.entry == last
-        assert finding.rule == f"{witness.source} has seen this entry"
-        assert finding.expected == f"hash {sample.book.state.head[:16]}…"
+        assert finding.rule == f"{known.source} has seen this entry"
+        assert finding.expected == f"hash {sample.ledger.state.head[:16]}…"
         assert finding.found == "no such entry"
 
 
-def test_history_told_anew_is_found_by_a_witness_alone(sample, inside, witness):
+def test_history_told_anew_is_found_by_a_witness_alone(sample, inside, known):
     entries = inside.entries()
     last = entries[-1].number
     for first in range(2, last + 1):
@@ -110,55 +108,55 @@ def test_history_told_anew_is_found_by_a_witness_alone(sample, inside, witness):
         with undone(inside):
             replace_all(inside, story)
             assert findings(inside, operator=sample.operator.public) == ()
-            (finding,) = findings(inside, witness)
+            (finding,) = findings(inside, known)
             assert finding.entry == last
-            assert finding.rule == f"the entry is as {witness.source} has seen it"
+            assert finding.rule == f"the entry is as {known.source} has seen it"
             assert (finding.expected, finding.found) == (f"hash {entries[-1].hash[:16]}…", f"{story[-1].hash[:16]}…")
 
 
-def test_history_told_anew_with_another_key_than_was_taken_then(sample, inside, witness):
-    """The witness is signed with a key that the new history has never heard of; it brings the proof whose it is."""
+def test_history_told_anew_with_another_key_than_was_taken_then(sample, inside, known):
+    """The known is signed with a key that the new history has never heard of; it brings the proof whose it is."""
     entries = inside.entries()
     rotation = next(entry.number for entry in entries if parsed(entry)["kind"] == "key-rotation")
 
     def take_another_key(document):
-        proof = OTHER_KEY.sign(rotation_message(sample.book.identity, OTHER_KEY.public))
+        proof = OTHER_KEY.sign(rotation_message(sample.ledger.identity, OTHER_KEY.public))
         document["body"] = {"operator": OTHER_KEY.public, "proof": proof}
 
     story = rewritten(entries, take_another_key, rotation, private_half(sample))
     with undone(inside):
         replace_all(inside, story)
         assert findings(inside) == ()
-        (finding,) = findings(inside, witness)
-        assert finding.rule == f"the entry is as {witness.source} has seen it"
+        (finding,) = findings(inside, known)
+        assert finding.rule == f"the entry is as {known.source} has seen it"
 
 
 def test_a_witness_knows_nothing_of_later_entries(sample, inside, tmp_path_factory):
     """So members keep the newest statement that they get."""
     entries = inside.entries()
-    state = replace(sample.book.state, number=5, head=entries[4].hash)
+    state = replace(sample.ledger.state, number=5, head=entries[4].hash)
     path = tmp_path_factory.mktemp("early") / "early.json"
     path.write_bytes(
         signed_content(head_document(state, AT), sample.keys.key_of(parsed(entries[0])["body"]["operator"]))
     )
-    early = read_witness(path)
+    early = read_known_head(path)
     for first, seen in ((5, True), (6, False)):
         with undone(inside):
             replace_all(inside, rewritten(entries, tell_another_time, first, private_half(sample)))
             assert bool(findings(inside, early)) == seen
 
 
-# A whole book told anew, by the same operator or another.
+# A whole ledger told anew, by the same operator or another.
 
 
 @pytest.fixture(scope="module")
 def unsigned(tmp_path_factory):
-    """A book in which no client signs: its figures are the operator's word."""
+    """A ledger in which no client signs: its figures are the operator's word."""
     folder = tmp_path_factory.mktemp("unsigned")
-    made = open_book(str(folder / "book.db"), folder / "keys")
-    made.book.admit(dict.fromkeys(FIRST_ROUND))
-    made.book.settle(signed_round(made.book.identity, 1, FIRST_ROUND))
-    made.book.settle(signed_round(made.book.identity, 2, FIRST_ROUND))
+    made = open_ledger(str(folder / "ledger.db"), folder / "keys")
+    made.ledger.admit(dict.fromkeys(FIRST_ROUND))
+    made.ledger.settle(signed_round(made.ledger.identity, 1, FIRST_ROUND))
+    made.ledger.settle(signed_round(made.ledger.identity, 2, FIRST_ROUND))
     yield made
     made.store.close()
 
@@ -172,40 +170,40 @@ def with_another_name(document):
 
 
 @pytest.mark.parametrize("edit", [with_another_key, with_another_name])
-def test_a_whole_book_told_anew(unsigned, tmp_path, edit):
+def test_a_whole_ledger_told_anew(unsigned, tmp_path, edit):
     path = tmp_path / "head.json"
-    path.write_bytes(signed_content(head_document(unsigned.book.state, AT), unsigned.operator))
-    kept = read_witness(path)
+    path.write_bytes(signed_content(head_document(unsigned.ledger.state, AT), unsigned.operator))
+    kept = read_known_head(path)
     with burgled(unsigned.store) as inside:
         replace_all(inside, rewritten(inside.entries(), edit, 1, private_half(unsigned)))
         assert findings(inside) == ()
         (finding,) = findings(inside, kept)
-        assert (finding.entry, finding.rule) == (1, "head.json speaks of this book")
-        assert finding.expected == f"book {unsigned.book.identity[:16]}…"
-        # Whoever knows the operator's key needs no witness for another one's book.
+        assert (finding.entry, finding.rule) == (1, "head.json speaks of this ledger")
+        assert finding.expected == f"ledger {unsigned.ledger.identity[:16]}…"
+        # Whoever knows the operator's key needs no known for another one's ledger.
         owner = {finding.rule for finding in findings(inside, operator=unsigned.operator.public)}
-        assert owner == ({"the book is the operator's"} if edit is with_another_key else set())
+        assert owner == ({"the ledger is the operator's"} if edit is with_another_key else set())
 
 
-def test_signed_reports_name_their_book(sample, inside):
-    """So where clients sign, a book told anew from its first entry is found without a witness."""
+def test_signed_reports_name_their_ledger(sample, inside):
+    """So where clients sign, a ledger told anew from its first entry is found without a known."""
     with undone(inside):
         replace_all(inside, rewritten(inside.entries(), with_another_key, 1, private_half(sample)))
         rules = {finding.rule for finding in findings(inside)}
     assert "a report is signed by its client" in rules
 
 
-# False witnesses accuse nobody.
+# False known_heads accuse nobody.
 
 
-def forged(witness, tmp_path, *, edit=lambda document: None, key=None, **parts):
-    """A file like the witness's, changed and signed anew."""
-    document = json.loads(json.dumps(witness.signed.document))
+def forged(known, tmp_path, *, edit=lambda document: None, key=None, **parts):
+    """A file like the known's, changed and signed anew."""
+    document = json.loads(json.dumps(known.signed.document))
     edit(document)
     content = json.loads(signed_content(document, key or STRANGER))
     path = tmp_path / "forged.json"
     path.write_text(json.dumps(content | parts))
-    return read_witness(path)
+    return read_known_head(path)
 
 
 def another_hash(document):
@@ -217,20 +215,20 @@ def a_later_entry(document):
 
 
 @pytest.mark.parametrize("edit", [another_hash, a_later_entry])
-def test_a_witness_of_a_stranger_accuses_nobody(sample, inside, witness, tmp_path, edit):
+def test_a_witness_of_a_stranger_accuses_nobody(sample, inside, known, tmp_path, edit):
     operator = sample.operator.public
-    for parts in ({}, {"signer": operator}, {"signer": operator, "signature": witness.signed.signature}):
-        false = forged(witness, tmp_path, edit=edit, **parts)
+    for parts in ({}, {"signer": operator}, {"signer": operator, "signature": known.signed.signature}):
+        false = forged(known, tmp_path, edit=edit, **parts)
         (finding,) = findings(inside, false, operator=operator)
         assert finding.entry == false.number
         assert finding.rule == "the operator signed forged.json"
         assert finding.found == (f"{STRANGER.public[:16]}…" if not parts else "a signature that does not fit")
 
 
-def test_a_stranger_cannot_make_itself_the_operators_next_key(sample, inside, witness, tmp_path):
-    rotation = witness.signed.document["key_rotations"][0]
+def test_a_stranger_cannot_make_itself_the_operators_next_key(sample, inside, known, tmp_path):
+    rotation = known.signed.document["key_rotations"][0]
     content = json.loads(rotation["content"])
-    proof = STRANGER.sign(rotation_message(sample.book.identity, STRANGER.public))
+    proof = STRANGER.sign(rotation_message(sample.ledger.identity, STRANGER.public))
     content["body"] = {"operator": STRANGER.public, "proof": proof}
     own = {"content": json.dumps(content), "signature": STRANGER.sign(b"x")}
     for rotations in ([own], [rotation, own], [rotation, rotation | {"content": own["content"]}], ["x"], [{}], "x", 5):
@@ -239,41 +237,41 @@ def test_a_stranger_cannot_make_itself_the_operators_next_key(sample, inside, wi
             another_hash(document)
             document["key_rotations"] = rotations
 
-        (finding,) = findings(inside, forged(witness, tmp_path, edit=claim))
+        (finding,) = findings(inside, forged(known, tmp_path, edit=claim))
         assert finding.rule == "the operator signed forged.json"
 
 
-def test_a_witness_of_another_book_is_told_as_such(sample, inside, witness, tmp_path):
-    def another_book(document):
+def test_a_witness_of_another_ledger_is_told_as_such(sample, inside, known, tmp_path):
+    def another_ledger(document):
         document["book"] = "cd" * 32
 
-    (finding,) = findings(inside, forged(witness, tmp_path, edit=another_book, key=sample.operator))
-    assert finding.rule == "forged.json speaks of this book"
+    (finding,) = findings(inside, forged(known, tmp_path, edit=another_ledger, key=sample.operator))
+    assert finding.rule == "forged.json speaks of this ledger"
 
 
-def test_a_true_witness_is_heard_beside_a_false_one(sample, inside, witness, tmp_path):
-    false = forged(witness, tmp_path, edit=another_hash)
+def test_a_true_witness_is_heard_beside_a_false_one(sample, inside, known, tmp_path):
+    false = forged(known, tmp_path, edit=another_hash)
     story = rewritten(inside.entries(), tell_another_time, 3, private_half(sample))
     with undone(inside):
         replace_all(inside, story)
-        assert [finding.rule for finding in findings(inside, false, witness)] == [
+        assert [finding.rule for finding in findings(inside, false, known)] == [
             "the operator signed forged.json",
-            f"the entry is as {witness.source} has seen it",
+            f"the entry is as {known.source} has seen it",
         ]
 
 
-def test_a_burglars_key_makes_no_witness_true(inside, witness, tmp_path):
+def test_a_burglars_key_makes_no_witness_true(inside, known, tmp_path):
     """A key rotation that the operator did not sign is a finding; what its key signs is not the operator's word."""
     entries = inside.entries()
-    book = entries[0].hash
+    ledger = entries[0].hash
     document = parsed(entries[-1]) | {
         "number": len(entries) + 1,
         "previous": entries[-1].hash,
         "kind": "key-rotation",
-        "body": {"operator": STRANGER.public, "proof": STRANGER.sign(rotation_message(book, STRANGER.public))},
+        "body": {"operator": STRANGER.public, "proof": STRANGER.sign(rotation_message(ledger, STRANGER.public))},
         "postings": [],
     }
     with undone(inside):
         inside.add(sealed(document, STRANGER))
-        rules = {finding.rule for finding in findings(inside, forged(witness, tmp_path, edit=another_hash))}
+        rules = {finding.rule for finding in findings(inside, forged(known, tmp_path, edit=another_hash))}
     assert rules == {"the operator signed the entry", "the operator signed forged.json"}

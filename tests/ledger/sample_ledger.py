@@ -1,4 +1,4 @@
-"""A small book with every kind of entry in it, and the means to forge one like its operator, or like a burglar."""
+"""A small ledger with every kind of entry in it, and the means to forge one like its operator, or like a burglar."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from sqlalchemy.types import TypeEngine
 
 from commonweal.decision.decide import decide_figures
 from commonweal.federation.rule_versions import CURRENT, recompute
-from commonweal.ledger.audit.walk import Audit, audit
 from commonweal.ledger.canonical import canonical, hash_of, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of, signed_message
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import Signer, SigningKey
 from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.member_documents import WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.ledger.notices import WithdrawalNotice
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import SqlRows, SqlStore, open_store
 from commonweal.ledger.sql.tables import VERSION_TABLE
 from commonweal.ledger.terms import SettlementKind, Terms
+from commonweal.ledger.verification.verify import Verification, verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 
 INF = float("inf")
@@ -58,7 +58,7 @@ def steady_clock() -> Callable[[], datetime]:
 
 
 def signed_round(
-    book: str,
+    ledger: str,
     number: int,
     figures: Mapping[str, tuple[float, float, float | None]],
     rules: Rules = LENIENT,
@@ -75,68 +75,70 @@ def signed_round(
     counts = {client: 100 + place for place, client in enumerate(figures)}
     unsigned = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=counts)
     signatures = {
-        client: unsigned.report(book, client).signed(CLIENT_KEYS[client]) for client in figures if client in CLIENT_KEYS
+        client: unsigned.report(ledger, client).signed(CLIENT_KEYS[client])
+        for client in figures
+        if client in CLIENT_KEYS
     }
     return replace(unsigned, signatures=signatures)
 
 
-def signed_notice(book: str, client: str, round_number: int) -> str:
+def signed_notice(ledger: str, client: str, round_number: int) -> str:
     """The client's word that it leaves."""
-    return WithdrawalNotice(book, client, round_number).signed(CLIENT_KEYS[client])
+    return WithdrawalNotice(ledger, client, round_number).signed(CLIENT_KEYS[client])
 
 
 @dataclass
-class SampleBook:
-    """A book with its database, its operator's keys and its kinds of entries."""
+class SampleLedger:
+    """A ledger with its database, its operator's keys and its kinds of entries."""
 
     location: str
     store: SqlStore
-    book: Ledger
+    ledger: Ledger
     keys: KeyDirectory
 
     @property
     def operator(self) -> SigningKey:
         """The key that signs now."""
-        return self.keys.key_of(self.book.state.operator)
+        return self.keys.key_of(self.ledger.state.operator)
 
     def entries(self) -> list[StoredEntry]:
         with self.store.reading() as reading:
             return list(reading.entries())
 
 
-def open_book(location: str, folder: Path, settlement: SettlementKind = "transfers") -> SampleBook:
-    """A new book, with an opening and nothing else."""
+def open_ledger(location: str, folder: Path, settlement: SettlementKind = "transfers") -> SampleLedger:
+    """A new ledger, with an opening and nothing else."""
     keys = KeyDirectory(folder)
     keys.add(SigningKey.from_seed(b"the operator's first signing key"))
     keys.make_current(SigningKey.from_seed(b"the operator's first signing key").public)
     store = open_store(location, create=True)
     terms = Terms(name="five banks", currency="EUR", settlement=settlement)
-    return SampleBook(location, store, Ledger.start(store, terms, keys, clock=steady_clock()), keys)
+    return SampleLedger(location, store, Ledger.start(store, terms, keys, clock=steady_clock()), keys)
 
 
-def make_sample(location: str, folder: Path, settlement: SettlementKind) -> SampleBook:
+def make_sample(location: str, folder: Path, settlement: SettlementKind) -> SampleLedger:
     """Every kind of entry; realisations only where payoffs accrue."""
-    sample = open_book(location, folder, settlement)
-    book = sample.book
-    book.admit(MEMBERS)
-    book.settle(signed_round(book.identity, 1, FIRST_ROUND))
+    sample = open_ledger(location, folder, settlement)
+    ledger = sample.ledger
+    ledger.admit(MEMBERS)
+    ledger.settle(signed_round(ledger.identity, 1, FIRST_ROUND))
     if settlement == "accruals":
-        book.realise(123_457, "invoice 1")
-    book.reverse_round(1, "figures came late")
-    book.settle(signed_round(book.identity, 1, FIRST_ROUND_AGAIN))
-    book.rotate_key()
-    book.settle(signed_round(book.identity, 2, SECOND_ROUND, STRICT, absent=("bob",)))
-    book.admit({"dan": CLIENT_KEYS["dan"].public})
-    book.withdraw("dan", LAST_OF_DAN, signed_notice(book.identity, "dan", LAST_OF_DAN))
-    book.settle(signed_round(book.identity, 3, THIRD_ROUND, BY_COST))
+        ledger.realise(123_457, "invoice 1")
+    ledger.reverse_round(1, "figures came late")
+    ledger.settle(signed_round(ledger.identity, 1, FIRST_ROUND_AGAIN))
+    ledger.rotate_key()
+    ledger.settle(signed_round(ledger.identity, 2, SECOND_ROUND, STRICT, absent=("bob",)))
+    ledger.admit({"dan": CLIENT_KEYS["dan"].public})
+    ledger.withdraw("dan", LAST_OF_DAN, signed_notice(ledger.identity, "dan", LAST_OF_DAN))
+    ledger.settle(signed_round(ledger.identity, 3, THIRD_ROUND, BY_COST))
     if settlement == "accruals":
-        book.realise(99_999, "invoice 2")
-    book.reverse(len(sample.entries()), "booked too early")
+        ledger.realise(99_999, "invoice 2")
+    ledger.reverse(len(sample.entries()), "booked too early")
     return sample
 
 
-def audited(store: Any, **options: Any) -> Audit:
-    return audit(store, recompute, **options)
+def verified(store: Any, **options: Any) -> Verification:
+    return verify_ledger(store, recompute, **options)
 
 
 # What a burglar can do: anything to the rows, but sign for nobody.
@@ -268,7 +270,7 @@ def rewritten(
 ) -> list[StoredEntry]:
     """History from entry `first` on, told anew with one thing changed in it, every entry chained and signed.
 
-    `keys` gives the private half of each key that the book has been signed with.
+    `keys` gives the private half of each key that the ledger has been signed with.
     """
     told = [entry for entry in entries if entry.number < first]
     operator = next((parsed(entry)["body"]["operator"] for entry in reversed(told) if _names_a_key(entry)), "")

@@ -1,4 +1,4 @@
-"""A book as a ledger for beancount. What users wrote stands in strings and comments."""
+"""A ledger as a ledger for beancount. What users wrote stands in strings and comments."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
-from commonweal.ledger.export.account_names import AccountSyntax, account_names, legal_part
 from commonweal.ledger.export.journal import Journal, JournalEntry, client_of
-from commonweal.ledger.export.plain_text import money, preface, quoted, remark
+from commonweal.ledger.export.plain_text import AccountSyntax, account_names, legal_part, money, preface, quoted, remark
 from commonweal.ledger.terms import Terms
 from commonweal.records.statement import amount_text
 

@@ -1,4 +1,4 @@
-"""A sound book gives no findings, whoever verifies it, and wherever it is."""
+"""A sound ledger gives no findings, whoever verifies it, and wherever it is."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from contextlib import closing
 import pytest
 
 from commonweal.errors import CommonwealError
-from commonweal.ledger.export.exports import copy_book
+from commonweal.ledger.export.exports import copy_ledger
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.sql.store import open_store
-from tests.ledger.sample_book import (
+from tests.ledger.sample_ledger import (
     ENTRIES,
     FIRST_ROUND_AGAIN,
     STRANGER,
     THIRD_ROUND,
-    audited,
     make_sample,
     parsed,
     signed_round,
+    verified,
 )
 
 
@@ -30,10 +30,10 @@ def sample(request, new_location, tmp_path_factory):
     made.store.close()
 
 
-def test_a_sound_book_gives_no_findings(sample):
-    told = audited(sample.store)
+def test_a_sound_ledger_gives_no_findings(sample):
+    told = verified(sample.store)
     assert told.findings == ()
-    assert told.state == sample.book.state
+    assert told.state == sample.ledger.state
     kinds = [parsed(entry)["kind"] for entry in sample.entries()]
     assert told.round_count == kinds.count("round") == 4
     assert (told.signed_reports, told.unsigned_reports) == (8, 3)
@@ -46,77 +46,77 @@ def test_every_key_that_the_operator_has_had_is_the_operators(sample):
         if parsed(entry)["kind"] in ("opening", "key-rotation")
     )
     assert first != later == sample.operator.public
-    assert audited(sample.store, operator=first).findings == ()
-    assert audited(sample.store, operator=later).findings == ()
+    assert verified(sample.store, operator=first).findings == ()
+    assert verified(sample.store, operator=later).findings == ()
 
 
 @pytest.mark.parametrize("key", [STRANGER.public, "", "x"])
 def test_another_key_is_not_the_operators(sample, key):
-    (finding,) = audited(sample.store, operator=key).findings
-    assert (finding.entry, finding.rule) == (1, "the book is the operator's")
+    (finding,) = verified(sample.store, operator=key).findings
+    assert (finding.entry, finding.rule) == (1, "the ledger is the operator's")
 
 
 def test_a_members_copy_gives_no_findings_either(sample, tmp_path):
-    copy_book(sample.store, tmp_path / "copy.db")
+    copy_ledger(sample.store, tmp_path / "copy.db")
     with closing(open_store(str(tmp_path / "copy.db"))) as copy:
-        told = audited(copy, operator=sample.operator.public)
+        told = verified(copy, operator=sample.operator.public)
     assert told.findings == ()
-    assert told.state == sample.book.state
+    assert told.state == sample.ledger.state
 
 
 def test_progress_goes_by_entries(sample):
     seen = []
-    audited(sample.store, progress=seen.append)
+    verified(sample.store, progress=seen.append)
     assert seen == list(range(1, len(sample.entries()) + 1))
 
 
-def test_a_book_that_was_put_right_is_sound(tmp_path):
+def test_a_ledger_that_was_put_right_is_sound(tmp_path):
     """Rounds and income are reversed, settled anew with other content, and reversed again."""
-    sample = make_sample(str(tmp_path / "book.db"), tmp_path / "keys", "accruals")
-    book = sample.book
+    sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
+    ledger = sample.ledger
     for figures in (THIRD_ROUND, FIRST_ROUND_AGAIN | {"dan": (0.01, 0.2, None)}):
-        book.reverse_round(3, "figures were wrong")
+        ledger.reverse_round(3, "figures were wrong")
         given = {client: figures[client] for client in figures if client != "cyd"}
-        book.settle(signed_round(book.identity, 3, given))
-        assert audited(sample.store).findings == ()
-    book.reverse_round(2, "cyd is to stay")  # it was eliminated there
-    book.settle(signed_round(book.identity, 2, FIRST_ROUND_AGAIN))
-    book.rotate_key()
-    book.settle(signed_round(book.identity, 4, FIRST_ROUND_AGAIN))
-    book.realise(5, "pocket money")  # less than there are members
-    book.reverse(len(sample.entries()), "a toy")
-    book.realise(7, "more pocket money")
-    told = audited(sample.store)
+        ledger.settle(signed_round(ledger.identity, 3, given))
+        assert verified(sample.store).findings == ()
+    ledger.reverse_round(2, "cyd is to stay")  # it was eliminated there
+    ledger.settle(signed_round(ledger.identity, 2, FIRST_ROUND_AGAIN))
+    ledger.rotate_key()
+    ledger.settle(signed_round(ledger.identity, 4, FIRST_ROUND_AGAIN))
+    ledger.realise(5, "pocket money")  # less than there are members
+    ledger.reverse(len(sample.entries()), "a toy")
+    ledger.realise(7, "more pocket money")
+    told = verified(sample.store)
     assert told.findings == ()
-    assert told.state.balances == book.state.balances
+    assert told.state.balances == ledger.state.balances
     sample.store.close()
 
 
 def test_a_committed_change_is_found_by_whoever_opens_the_file(tmp_path):
-    """Nobody goes on from a book that was changed, either."""
-    sample = make_sample(str(tmp_path / "book.db"), tmp_path / "keys", "accruals")
+    """Nobody goes on from a ledger that was changed, either."""
+    sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
     sample.store.close()
-    with closing(sqlite3.connect(tmp_path / "book.db")) as connection, connection:
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection, connection:
         connection.execute(f"UPDATE {ENTRIES} SET content = replace(content, '0.31', '0.32') WHERE number = 3")
-    with closing(open_store(str(tmp_path / "book.db"))) as store:
-        assert {finding.entry for finding in audited(store).findings} == {3}
+    with closing(open_store(str(tmp_path / "ledger.db"))) as store:
+        assert {finding.entry for finding in verified(store).findings} == {3}
         with pytest.raises(CommonwealError, match=r"sound chain, got entry 3.*ledger verify"):
             Ledger(store, sample.keys)
 
 
 @pytest.mark.parametrize("value", ["CAST(x'80' AS TEXT)", "CAST(content AS BLOB)", "7"])
 def test_content_that_is_no_text_is_found_and_nobody_goes_on_from_it(tmp_path, value):
-    sample = make_sample(str(tmp_path / "book.db"), tmp_path / "keys", "transfers")
+    sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "transfers")
     sample.store.close()
-    with closing(sqlite3.connect(tmp_path / "book.db")) as connection, connection:
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection, connection:
         connection.execute(f"UPDATE {ENTRIES} SET content = {value} WHERE number = 3")
-    with closing(open_store(str(tmp_path / "book.db"))) as store:
-        assert 3 in {finding.entry for finding in audited(store).findings}
+    with closing(open_store(str(tmp_path / "ledger.db"))) as store:
+        assert 3 in {finding.entry for finding in verified(store).findings}
         with pytest.raises(CommonwealError, match="sound chain, got entry 3"):
             Ledger(store, sample.keys)
 
 
-def test_a_book_without_entries_is_none(tmp_path):
+def test_a_ledger_without_entries_is_none(tmp_path):
     with closing(open_store(str(tmp_path / "empty.db"), create=True)) as store:
-        (finding,) = audited(store).findings
-    assert (finding.rule, finding.found) == ("a book starts with its terms", "no entry")
+        (finding,) = verified(store).findings
+    assert (finding.rule, finding.found) == ("a ledger starts with its terms", "no entry")

@@ -1,11 +1,9 @@
-"""A document that its signer can be held to, in a file that anybody can check offline.
-
-{"document": {...}, "signer": <public key>, "signature": <Ed25519 of "<format> <hash of the canonical document>">}
-"""
+"""Signed documents in files"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, canonical, hash_of, parse
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
+from commonweal.ledger.state import LedgerState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +60,56 @@ def read_signed(path: Path, formats: tuple[str, ...]) -> SignedDocument:
 
 def _message(document: Document) -> bytes:
     return f"{document['format']} {hash_of(canonical(document))}".encode()
+
+
+HEAD_FORMAT = "commonweal.head/1"
+STATEMENT_FORMAT = "commonweal.statement/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownHead:
+    """At some time the ledger had this entry with this hash, and its operator signed that."""
+
+    source: str  # for people: the file's name
+    ledger: str
+    number: int
+    head: str
+    signed: SignedDocument
+
+    @property
+    def key_rotations(self) -> list[Any]:
+        """The changes of the operator's key up to then, by which who has an older key knows the signer."""
+        rotations = self.signed.document.get("key_rotations", [])
+        return rotations if isinstance(rotations, list) else []
+
+
+def head_document(state: LedgerState, at: str, key_rotations: Sequence[Document] = ()) -> Document:
+    """The head of a ledger, to be signed and given away."""
+    assert state.terms is not None, "a ledger starts with its terms"
+    return {
+        "format": HEAD_FORMAT,
+        "book": state.identity,
+        "name": state.terms.name,
+        "at": at,
+        "head": {"number": state.number, "hash": state.head},
+        "key_rotations": list(key_rotations),
+    }
+
+
+def read_known_head(path: Path) -> KnownHead:
+    """A witness from a statement or an exported head."""
+    signed = read_signed(path, (STATEMENT_FORMAT, HEAD_FORMAT))
+    try:
+        head = signed.document["head"]
+        return KnownHead(
+            source=path.name,
+            ledger=str(signed.document["book"]),
+            number=int(head["number"]),
+            head=str(head["hash"]),
+            signed=signed,
+        )
+    except (KeyError, TypeError, ValueError):
+        raise LedgerError(
+            f"a statement or a head names the ledger's last entry, got {str(path)!r} without it; name the file as the "
+            "operator gave it to you"
+        ) from None

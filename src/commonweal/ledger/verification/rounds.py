@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from commonweal.errors import CommonwealError
-from commonweal.ledger.audit.replay import Replay
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.rounds import check_shares, decision_document, figures_of, report_of, round_postings
+from commonweal.ledger.verification.replay import LedgerReplay
 
 
-def expected_of_round(number: int, body: Mapping[str, Any], replay: Replay) -> tuple[Posting, ...] | None:
+def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> tuple[Posting, ...] | None:
     """The postings that follow from a round's inputs; None where nothing does."""
     held = body["round"]
     if type(held) is not int:
@@ -24,7 +24,7 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: Replay) -> t
     return _check_decision(number, held, body, replay)
 
 
-def _check_clients(number: int, held: int, body: Mapping[str, Any], replay: Replay) -> None:
+def _check_clients(number: int, held: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     state, findings = replay.state, replay.findings
     if held in state.rounds:
         findings.add(number, "a round is settled once", f"round {held} in entry {state.rounds[held]} alone", "again")
@@ -48,12 +48,12 @@ def _check_clients(number: int, held: int, body: Mapping[str, Any], replay: Repl
             findings.add(number, rule, f"{client} not in round {later}", "it was")
 
 
-def _check_report(number: int, body: Mapping[str, Any], row: Mapping[str, Any], replay: Replay) -> None:
+def _check_report(number: int, body: Mapping[str, Any], row: Mapping[str, Any], replay: LedgerReplay) -> None:
     client, signature = row["client"], row["signature"]
     key = replay.state.members.get(client)
     if key is None:
         replay.unsigned_reports += 1
-    elif signature is None or not report_of(body, row, replay.state.book).is_signed(signature, key):
+    elif signature is None or not report_of(body, row, replay.state.identity).is_signed(signature, key):
         replay.findings.add(
             number,
             "a report is signed by its client",
@@ -64,7 +64,9 @@ def _check_report(number: int, body: Mapping[str, Any], row: Mapping[str, Any], 
         replay.signed_reports += 1
 
 
-def _check_decision(number: int, held: int, body: Mapping[str, Any], replay: Replay) -> tuple[Posting, ...] | None:
+def _check_decision(
+    number: int, held: int, body: Mapping[str, Any], replay: LedgerReplay
+) -> tuple[Posting, ...] | None:
     """Decide again. The figures must be the same to the last bit: a cent may hang on it."""
     findings, terms = replay.findings, replay.state.terms
     findings.compare(number, "a round is one of grace or not", bool(body["grace"]), body["grace"])
@@ -90,7 +92,7 @@ def _check_decision(number: int, held: int, body: Mapping[str, Any], replay: Rep
     try:
         check_shares(decision, held, terms)
     except CommonwealError as error:
-        findings.add(number, "shares are within the book's terms", "such shares", str(error))
+        findings.add(number, "shares are within the ledger's terms", "such shares", str(error))
     return round_postings(decision, terms)
 
 

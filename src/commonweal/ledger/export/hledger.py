@@ -1,4 +1,4 @@
-"""A book as a journal for hledger, which passes `hledger check --strict`.
+"""A ledger as a journal for hledger, which passes `hledger check --strict`.
 
 What users wrote stands in comments that begin a line: nothing is read in those, whereas in others a client's name could
 set a tag that hledger obeys, such as `type:`.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from commonweal.ledger.export.account_names import AccountSyntax, account_names, legal_part
 from commonweal.ledger.export.journal import Journal, JournalEntry, client_of
-from commonweal.ledger.export.plain_text import money, preface, quoted, remark
+from commonweal.ledger.export.plain_text import AccountSyntax, account_names, legal_part, money, preface, quoted, remark
 from commonweal.ledger.terms import Terms
 from commonweal.records.statement import amount_text
 

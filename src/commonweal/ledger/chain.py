@@ -1,0 +1,75 @@
+"""Read a ledger's entries along its chain, and follow the operator's keys, each announced by the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from commonweal.errors import LedgerError
+from commonweal.ledger.canonical import Document, hash_of, parse
+from commonweal.ledger.entries import BEFORE_THE_FIRST, StoredEntry, signed_message
+from commonweal.ledger.keys import is_signed_by_operator
+from commonweal.ledger.store import Store
+
+
+def documents(store: Store, made: str) -> Iterator[tuple[dict[str, Any], StoredEntry]]:
+    """All entries in order, with their contents. `made` is what they are read for: "a statement"."""
+    head, operator = BEFORE_THE_FIRST, ""
+    with store.reading() as reading:
+        for entry in reading.entries():
+            document = parse(entry.content)
+            if document is None or hash_of(entry.content.encode()) != entry.hash:
+                raise _unsound(made, entry.number, "was changed")
+            if document.get("previous") != head:
+                raise _unsound(made, entry.number, "does not follow the one before it")
+            operator = operator or first_operator(document)
+            if not is_signed_by_operator(signed_message(entry.hash), entry.signature, operator):
+                raise _unsound(made, entry.number, "the operator did not sign")
+            head = entry.hash
+            yield document, entry
+            if document.get("kind") == "key-rotation":
+                operator = str(document["body"]["operator"])
+
+
+def first_operator(document: Mapping[str, Any]) -> str:
+    """The key that a ledger's first entry names, and is signed with."""
+    body = document.get("body")
+    return str(body.get("operator", "")) if document.get("kind") == "opening" and isinstance(body, dict) else ""
+
+
+def _unsound(made: str, number: int, fault: str) -> LedgerError:
+    return LedgerError(
+        f"{made} is made from a sound ledger, got entry {number}, which {fault}; type commonweal ledger verify"
+    )
+
+
+def key_rotations(store: Store, made: str) -> Sequence[Document]:
+    """The entries that changed the operator's key, for somebody who has an older one. `made` as for `documents`."""
+    return [
+        {"content": entry.content, "signature": entry.signature}
+        for document, entry in documents(store, made)
+        if document["kind"] == "key-rotation"
+    ]
+
+
+def keys_since(first: str, ledger: str, rotations: Iterable[Any]) -> list[str]:
+    """The key and those that followed it by `rotations`, which may be anything that somebody wrote into a file."""
+    keys = [first]
+    for rotation in rotations:
+        content = rotation.get("content") if isinstance(rotation, dict) else None
+        document = parse(content) if isinstance(content, str) else None
+        body = document.get("body") if document is not None else None
+        if content is None or document is None or document.get("kind") != "key-rotation" or not isinstance(body, dict):
+            continue
+        announcement = signed_message(hash_of(content.encode(errors="surrogatepass")))
+        public, proof = body.get("operator", ""), body.get("proof", "")
+        if is_signed_by_operator(announcement, rotation.get("signature"), keys[-1]) and is_signed_by_operator(
+            rotation_message(ledger, public), proof, public
+        ):
+            keys.append(public)
+    return keys
+
+
+def rotation_message(ledger: str, public: str) -> bytes:
+    """What a new key signs to show that its owner has it."""
+    return f"commonweal.key-rotation/1 {ledger} {public}".encode()

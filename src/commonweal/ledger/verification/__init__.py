@@ -1,0 +1,1 @@
+"""Verifying a ledger: the chain, the signatures, the balances, and every decision made again."""

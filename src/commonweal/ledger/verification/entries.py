@@ -1,0 +1,202 @@
+"""Is each entry in its place in the chain, signed, and does it follow from its inputs and the entries before it?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from commonweal.ledger.canonical import canonical, hash_of
+from commonweal.ledger.chain import rotation_message
+from commonweal.ledger.entries import FORMAT, INCOME, Posting, StoredEntry, client_account, signed_message
+from commonweal.ledger.keys import is_signed_by_operator
+from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
+from commonweal.ledger.money import in_proportion
+from commonweal.ledger.state import LedgerState
+from commonweal.ledger.store import StoredPosting
+from commonweal.ledger.verification.replay import Findings, LedgerReplay
+from commonweal.ledger.verification.rounds import expected_of_round
+
+Expected = tuple[Posting, ...] | None
+"""The postings that an entry must have by its own inputs; None where these are so wrong that nothing follows."""
+
+
+def check_entry(
+    number: int,
+    document: Mapping[str, Any],
+    stated: Sequence[Posting],
+    rows: Sequence[StoredPosting],
+    replay: LedgerReplay,
+) -> None:
+    """Check the postings that an entry states against its inputs, and `rows`, the table's, against them.
+
+    Raises what Python raises where the entry lacks something that its kind needs.
+    """
+    findings = replay.findings
+    _check_stated(number, document["postings"], stated, findings)
+    _check_rows(number, stated, rows, findings)
+    expected = _expected(number, document["kind"], document["body"], replay)
+    if expected is not None:
+        findings.compare(number, "postings follow from the entry's inputs", _shown(expected), _shown(stated))
+
+
+def _check_stated(number: int, written: Any, stated: Sequence[Posting], findings: Findings) -> None:
+    # 5.7, " 5" and "5_0" become whole numbers in Python too, and something else elsewhere.
+    findings.compare(
+        number, "amounts are whole numbers in digits", [[each.account, str(each.amount)] for each in stated], written
+    )
+    total = sum(posting.amount for posting in stated)
+    if total:
+        findings.add(number, "an entry sums to zero", "0", str(total))
+
+
+def _check_rows(number: int, stated: Sequence[Posting], rows: Sequence[StoredPosting], findings: Findings) -> None:
+    rule = "the table of postings is what the entry states"
+    for place, (posting, row) in enumerate(zip(stated, rows, strict=False)):
+        if (place, posting) != (row.position, row.posting):
+            findings.add(number, rule, _row(place, posting), _row(row.position, row.posting))
+            return
+    if len(stated) != len(rows):
+        findings.add(number, rule, f"{len(stated)} rows", f"{len(rows)} rows")
+
+
+def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerReplay) -> Expected:
+    findings = replay.findings
+    if (kind == "opening") != (number == 1):
+        findings.add(number, "a ledger has one opening, its first entry", "entry 1", f"{kind} as entry {number}")
+    if kind == "round":
+        return expected_of_round(number, body, replay)
+    if kind == "realisation":
+        return _expected_of_realisation(number, body, replay)
+    if kind == "reversal":
+        return _expected_of_reversal(number, body, replay)
+    if kind == "admission":
+        _check_admission(number, body, replay)
+    elif kind == "withdrawal":
+        check_withdrawal(number, body, replay)
+    elif kind == "key-rotation":
+        _check_rotation(number, body, replay)
+    elif kind != "opening":
+        findings.add(number, "an entry is of a known kind", "one of seven kinds", str(kind))
+    return ()
+
+
+def _check_admission(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    known = set(replay.state.members)
+    for member in body["members"]:
+        if member["client"] in known:
+            replay.findings.add(number, "a client is admitted once", "a new client", str(member["client"]))
+        known.add(member["client"])
+
+
+def _check_rotation(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    public = body["operator"]
+    if not is_signed_by_operator(rotation_message(replay.state.identity, public), body["proof"], public):
+        replay.findings.add(number, "a new key signs its own name", f"a proof by {public[:16]}…", "another or none")
+
+
+def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> Expected:
+    state, findings = replay.state, replay.findings
+    amount, reference = int(body["amount"]), body["reference"]
+    findings.compare(number, "amounts are whole numbers in digits", str(amount), body["amount"])
+    before = state.references.get(reference)
+    if before is not None:
+        findings.add(number, "a reference is used once", f"{reference!r} in entry {before.entry} alone", "again")
+    weights = state.weights()
+    if amount <= 0 or not weights:
+        findings.add(number, "income is divided among those who accrued", "income and somebody", f"{amount}")
+        return None
+    parts = in_proportion(amount, weights)
+    divided = (Posting(client_account(client), part) for client, part in parts.items() if part)
+    return (Posting(INCOME, -amount), *divided)
+
+
+def _expected_of_reversal(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> Expected:
+    findings, reversals = replay.findings, replay.state.reversals
+    entry = body["entry"]
+    if entry in reversals:
+        findings.add(number, "an entry is reversed once", f"entry {entry} by {reversals[entry]}", "again")
+    past = replay.past.get(entry)
+    if past is None or past.kind not in ("round", "realisation"):
+        what = f"entry {entry}, {past.kind}" if past else f"no entry {entry} before"
+        findings.add(number, "rounds and realisations can be reversed", "one of them", what)
+        return None
+    return tuple(Posting(posting.account, -posting.amount) for posting in past.postings)
+
+
+def _shown(postings: Sequence[Posting]) -> list[str]:
+    return [f"{posting.account} {posting.amount}" for posting in postings]
+
+
+def _row(position: int, posting: Posting) -> str:
+    return f"[{position}] {posting.account} {posting.amount}"
+
+
+def check_chain(
+    entry: StoredEntry, document: Mapping[str, Any] | None, state: LedgerState, findings: Findings
+) -> str | None:
+    """Check an entry against `state`, that of the entries before. Returns the public key that signed it, if one did.
+
+    `document` is the parsed content; None: it is none.
+    """
+    number = entry.number
+    if not isinstance(entry.content, str):  # SQLite keeps anything in any column
+        findings.add(number, "the content is text", "text", repr(entry.content)[:60])
+        return None
+    content = entry.content.encode()
+    digest = hash_of(content)
+    findings.compare(number, "the hash is that of the content", digest, entry.hash)
+    if document is None:
+        findings.add(number, "the content is a JSON document", "one", entry.content[:60])
+        return None
+    if not is_canonical(document, content):
+        findings.add(number, "the content is canonical JSON (RFC 8785)", "its one form", "another")
+    findings.compare(number, "the content is of a known format", FORMAT, document.get("format"))
+    findings.compare(number, "the content states its own number", number, document.get("number"))
+    findings.compare(number, "an entry is chained to the one before", state.head, document.get("previous"))
+    signer = _signer(document, state)
+    if not is_signed_by_operator(signed_message(digest), entry.signature, signer):
+        findings.add(number, "the operator signed the entry", f"a signature by {signer[:16]}…", "another or none")
+        return None
+    return signer
+
+
+def is_canonical(document: Mapping[str, Any], content: bytes) -> bool:
+    """Whether the content is the one way to write the document that was parsed from it."""
+    try:
+        return canonical(document) == content
+    except (ValueError, RecursionError):
+        return False
+
+
+def _signer(document: Mapping[str, Any], state: LedgerState) -> str:
+    """The key that must sign an entry. The first one names it; who may say so is for the caller and known_heads."""
+    body = document.get("body")
+    is_opening = document.get("kind") == "opening" and isinstance(body, dict)
+    return str(body.get("operator", "") if is_opening and isinstance(body, dict) else state.operator)
+
+
+def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """Raises where it names no client or no round: nothing could follow from that."""
+    state, findings = replay.state, replay.findings
+    client, last, signature = body["client"], body["round"], body["signature"]
+    if type(client) is not str or type(last) is not int:
+        raise TypeError(f"client {client!r} and round {last!r}")
+    findings.compare(number, "a withdrawal states these", ["client", "round", "signature"], sorted(body))
+    if not 0 <= last <= ROUND_LIMIT:
+        findings.add(number, "a client leaves after a round", f"0 to {ROUND_LIMIT}", str(last))
+    if client not in state.members:
+        findings.add(number, "members withdraw", "an admitted client", client)
+        return
+    key = state.members[client]
+    if key is None:
+        findings.compare(number, "a client without a key signs nothing", None, signature)
+    elif signature is None or not WithdrawalNotice(state.identity, client, last).is_signed(signature, key):
+        found = "another" if signature else "none"
+        findings.add(number, "a withdrawal is signed by its client", f"a signature by {client}", found)
+    if client in state.withdrawn:
+        findings.add(number, "a client withdraws once", f"{client} after round {state.withdrawn[client]}", "again")
+    if client in state.eliminated:
+        findings.add(number, "the eliminated are gone already", f"{client} since {state.eliminated[client]}", "it left")
+    later = state.took_part_after(client, last)
+    if later is not None:
+        findings.add(number, "the withdrawn take part in no later round", f"{client} not in round {later}", "it was")

@@ -1,0 +1,82 @@
+"""A verification in progress: the ledger as replayed so far, what was found and what was counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from commonweal.ledger.canonical import first_difference
+from commonweal.ledger.entries import Posting
+from commonweal.ledger.state import LedgerState
+from commonweal.records import Decision, Figures, Rules
+
+_LENGTH_LIMIT = 200
+
+Recompute = Callable[[str, Figures, Rules, bool], Decision]
+"""The mechanism of a version of the rules: (version, figures, rules, grace) → decision; raises for an unknown one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One rule that an entry breaks."""
+
+    entry: int  # 0: rows that cannot belong to any entry
+    rule: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"entry {self.entry}: {self.rule}: expected {self.expected}, found {self.found}"
+
+
+class Findings:
+    """Everything found so far: one verification names all that is wrong."""
+
+    def __init__(self) -> None:
+        self._found: list[Finding] = []
+
+    def add(self, entry: int, rule: str, expected: str, found: str) -> None:
+        self._found.append(
+            Finding(entry=entry, rule=_printable(rule), expected=_printable(expected), found=_printable(found))
+        )
+
+    def compare(self, entry: int, rule: str, expected: Any, found: Any) -> bool:
+        """Whether both are the same; if not, the first difference is a finding."""
+        difference = first_difference(expected, found)
+        if difference is None:
+            return True
+        path, wanted, got = difference
+        self.add(entry, rule, f"{path} {wanted}".strip(), got)
+        return False
+
+    def all(self) -> tuple[Finding, ...]:
+        return tuple(self._found)
+
+
+@dataclass(frozen=True, slots=True)
+class PastEntry:
+    """What a reversal needs to know about the entry it reverses."""
+
+    kind: str
+    postings: tuple[Posting, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class LedgerReplay:
+    """What the checks of an entry read and add to."""
+
+    recompute: Recompute
+    state: LedgerState = field(default_factory=LedgerState)
+    findings: Findings = field(default_factory=Findings)
+    past: dict[int, PastEntry] = field(default_factory=dict)  # by number
+    operators: list[str] = field(default_factory=list)  # public keys, the first one first
+    round_count: int = 0  # decisions that were recomputed
+    signed_reports: int = 0
+    unsigned_reports: int = 0
+
+
+def _printable(text: str) -> str:
+    """Strip terminal control characters: a tampered entry may contain anything."""
+    text = text if len(text) <= _LENGTH_LIMIT else text[: _LENGTH_LIMIT - 1] + "…"
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
