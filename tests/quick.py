@@ -26,7 +26,7 @@ def watch() -> None:
     from commonweal.learning.fast import FastLearner
     from commonweal.learning.plain import PlainLearner
 
-    patch: list[tuple[Any, str, Callable[[], NoReturn]]] = [
+    patch: list[tuple[Any, str, Callable[[], None]]] = [
         (_posixsubprocess, "fork_exec", _skip_process),
         (torch.autograd, "backward", _skip_training),
         (torch.autograd, "grad", _skip_training),
@@ -38,7 +38,7 @@ def watch() -> None:
 
 
 def during_a_test(is_testing: bool) -> None:
-    """Imports during collection may start processes: libraries look for a compiler, or for fonts."""
+    """Only tests are watched: pytest-xdist starts its workers."""
     global _is_testing
     _is_testing = is_testing
 
@@ -48,15 +48,24 @@ def _skip_processes(event: str, _: tuple[object, ...]) -> None:
         _skip_process()
 
 
-def _skip_process() -> NoReturn:
-    pytest.skip("starts a process")
+def _skip_process() -> None:
+    if not _is_importing():
+        pytest.skip("starts a process")
+
+
+def _is_importing() -> bool:
+    """Libraries may look for a compiler while they are imported, and half of a module is worse than a process."""
+    frame = sys._getframe()
+    while frame is not None and "importlib._bootstrap" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _skip_training() -> NoReturn:
     pytest.skip("trains a network")
 
 
-def _skipping(original: Callable[..., object], skip: Callable[[], NoReturn]) -> Callable[..., object]:
+def _skipping(original: Callable[..., object], skip: Callable[[], None]) -> Callable[..., object]:
     def guarded(*arguments: object, **options: object) -> object:
         if _is_testing:
             skip()

@@ -61,7 +61,7 @@ def load_checkpoint(
 ) -> tuple[list[RoundResult], State]:
     """What was held, and the client set's state."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         document = json.loads(arrays.pop("document").tobytes())
         if document["format"] != FORMAT:
