@@ -32,7 +32,7 @@ from commonweal.flower import NewData, Trained, client_app
 from commonweal.flower.in_process import InProcessGrid, Node
 from commonweal.flower.transport import FlowerTransport
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.remote.coordinator.client_set import FlowerClients
+from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.coordinator.federation_file import read_federation
 
 SIZE = 10_000  # floats of a model
@@ -112,9 +112,9 @@ def of_commonweal(client_count: int, mechanism: str) -> Traffic:
         file.write_text("".join(lines))
         federation = read_federation(file)
         grid = InProcessGrid(nodes)
-        letters = FlowerTransport(grid, federation.keys, answer_seconds=60)
-        (held,) = conduct(FlowerClients(letters, federation, "0" * 64, INITIAL), federation)
-        assert not held.record.absent
+        transport = FlowerTransport(grid, federation.keys)
+        (result,) = conduct(RemoteClients(transport, federation, "0" * 64, INITIAL), federation)
+        assert not result.record.absent
         return measured(grid)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from tests.flower import toy
 from tests.flower.tiny_federation import PYPROJECT
+from tests.remote import toy
 
 TASK = """
 import numpy as np
@@ -19,8 +19,8 @@ NAMES = {names!r}
 
 
 def write_real_toy(folder, *, answer_seconds, **options):
-    """The folder of a federation; `options` as for `make_toy`."""
-    made = toy.make_toy(folder, **options)
+    """The folder of a federation; `options` as for `write_toy`."""
+    toy.write_toy(folder, **options)
     terms = folder / "federation.toml"
     terms.write_text(
         terms.read_text()
@@ -41,4 +41,3 @@ def write_real_toy(folder, *, answer_seconds, **options):
         "import numpy as np\nfrom commonweal.flower import server_app\n"
         "app = server_app(initial_model=lambda federation: {'w': np.zeros(2)})\n"
     )
-    return made

@@ -9,7 +9,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from tests.flower.toy import NAMES, PRIVATE, make_toy
+from tests.flower.toy import make_flower_toy
+from tests.remote.toy import NAMES, PRIVATE
 
 SENT_FIELDS = {
     "query.open": {"sample_count", "training_count", "validation_count", "withdrawal"},
@@ -29,8 +30,8 @@ SENT_GROUPS = {
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    toy = make_toy(tmp_path_factory.mktemp("privacy") / "f", rounds=5, mechanism='mu = "inf"')
-    toy.chronicle, _ = toy.coordinate()
+    toy = make_flower_toy(tmp_path_factory.mktemp("privacy") / "f", rounds=5, mechanism='mu = "inf"')
+    toy.run_report, _ = toy.coordinate()
     return toy
 
 
@@ -55,7 +56,7 @@ def test_the_search_would_have_found_them(toy):
     """The member's own log does hold them; so does its file."""
     log = (toy.home("south") / "log.txt").read_bytes()
     assert any(spelling in log for spelling in spellings(PRIVATE["south"][0]))
-    profit = toy.chronicle.rounds[0].record.decision.figures.profits["south"]
+    profit = toy.run_report.rounds[0].record.decision.figures.profits["south"]
     reports = [
         sent for sent in toy.grid.wire if (sent.client, sent.kind, sent.to_node) == ("south", "query.report", False)
     ]
@@ -78,7 +79,7 @@ def test_answers_hold_what_was_promised_and_nothing_else(toy):
 def test_models_and_scores_are_not_the_data(toy):
     """No row of a member's samples is in any message."""
     from commonweal.remote.member.member_file import read_member
-    from tests.flower.toy import load
+    from tests.remote.toy import load
 
     for name in NAMES:
         member = read_member(toy.folder / "members" / name / "member.toml")
@@ -108,7 +109,7 @@ def test_unit_value_and_costs_follow_from_a_few_rounds(toy, client):
 
 def test_the_member_reads_in_its_log_what_it_will_report_before_it_is_asked_again(tmp_path):
     """When the coordinator has the report, the line is on the member's disk already."""
-    toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:2])
+    toy = make_flower_toy(tmp_path / "f", rounds=1, names=NAMES[:2])
     seen = {}
 
     def answer_read(question, answer):
@@ -124,11 +125,11 @@ def test_the_member_reads_in_its_log_what_it_will_report_before_it_is_asked_agai
 
 def test_how_certain_a_profit_is_stays_private_and_is_not_called_certain(toy):
     """A standard error of profits would tell the unit value at once; that of sums of profits is not known either."""
-    assert all(total.standard_error is None for total in toy.chronicle.tsw)
-    assert all(held.budget.standard_error is None for held in toy.chronicle.rounds)
-    assert all(row.profit.standard_error is None for held in toy.chronicle.rounds for row in held.clients.values())
+    assert all(total.standard_error is None for total in toy.run_report.tsw)
+    assert all(held.budget.standard_error is None for held in toy.run_report.rounds)
+    assert all(row.profit.standard_error is None for held in toy.run_report.rounds for row in held.clients.values())
     assert all(
-        row.accuracy.standard_error is not None for held in toy.chronicle.rounds for row in held.clients.values()
+        row.accuracy.standard_error is not None for held in toy.run_report.rounds for row in held.clients.values()
     )
 
 

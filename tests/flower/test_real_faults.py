@@ -22,8 +22,8 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 from commonweal.flower.rehearsal.rehearsal import Rehearsal
 from commonweal.ledger.node_keys import NodeKey
 from tests.flower.real_toy import write_real_toy
-from tests.flower.test_faults import settled
 from tests.flower.test_rehearsal import LIMIT, processes_of, wait_for
+from tests.remote.toy import settled
 
 UNLUCKY, OTHERS = "south", ("north", "east")
 ROUNDS = 5
@@ -48,11 +48,11 @@ def disturbed(tmp_path_factory):
     """A federation in which a SuperNode is killed in round 2 and returns for round 4, and the coordinator is killed in
     round 4 and started again."""
     folder = tmp_path_factory.mktemp("real")
-    toy = write_real_toy(
+    write_real_toy(
         folder / "f", answer_seconds=90, names=("north", "south", "east"), rounds=ROUNDS, mechanism='mu = "inf"',
         learning="iteration_limit = 1",
     )  # fmt: skip
-    with Rehearsal(toy.folder, folder / "out", keys=folder / "keys", warm=True) as rehearsal:
+    with Rehearsal(folder / "f", folder / "out", keys=folder / "keys", warm=True) as rehearsal:
         outcomes = []
         run = threading.Thread(target=lambda: outcomes.append(rehearsal.run_app(timeout=LIMIT * 3)))
         run.start()
@@ -70,26 +70,26 @@ def disturbed(tmp_path_factory):
         again = rehearsal.run_app(timeout=LIMIT * 3)
         assert again.is_completed, again
         rehearsal.keep_papers()
-        yield rehearsal, again, toy
+        yield rehearsal, again
     assert not processes_of(rehearsal.work)
 
 
 def test_the_federation_went_on(disturbed):
-    rehearsal, again, _ = disturbed
+    rehearsal, again = disturbed
     history = json.loads((rehearsal.out / "history.json").read_text())
     assert [held["absent"] for held in history["rounds"]] == [[], [UNLUCKY], [UNLUCKY], [], []]
     assert "resuming after round 3" in again.output
     assert history["totals"]["durations"] == {"north": 5, "south": 3, "east": 5}
     (second, third) = (held["events"] for held in history["rounds"][1:3])
     assert [event["kind"] for event in (*second, *third)] == ["absent", "absent"]
-    assert "its SuperNode went away" in second[0]["text"]
+    assert "its SuperNode disconnected" in second[0]["text"]
     assert "its SuperNode was not connected" in third[0]["text"]
     assert second[0]["text"] in (rehearsal.out / "report.html").read_text()
 
 
 def test_its_baseline_is_the_last_one_measured(disturbed):
     """SPEC section 9; and the member reported a profit that follows from it."""
-    rehearsal, _, _ = disturbed
+    rehearsal, _ = disturbed
     rounds = json.loads((rehearsal.out / "history.json").read_text())["rounds"]
     rows = [{row["client"]: row for row in held["clients"]} for held in rounds]
     assert rows[3][UNLUCKY]["previous_accuracy"] == rows[0][UNLUCKY]["accuracy"]["value"]
@@ -101,34 +101,29 @@ def test_its_baseline_is_the_last_one_measured(disturbed):
 
 def test_the_money_is_that_of_a_federation_in_which_it_was_away(disturbed, tmp_path):
     """The same federation in one process, with the same absences and no accident: the same book."""
-    from flwr.app import Message
-
     from commonweal.remote.coordinator import coordinate as coordinator
-    from commonweal.remote.messages.message import from_content
-    from tests.flower.toy import APP, make_toy
+    from tests.remote.toy import make_toy
 
-    rehearsal, _, _ = disturbed
+    rehearsal, _ = disturbed
     calm = make_toy(
         tmp_path / "f", names=("north", "south", "east"), rounds=ROUNDS, mechanism='mu = "inf"',
         learning="iteration_limit = 1",
     )  # fmt: skip
 
-    def away(message: Message, context):
-        if from_content(message.content).fields["round"] in (2, 3):
+    def away(kind, question, original=calm.member(UNLUCKY).answer):
+        if question.fields["round"] in (2, 3):
             raise ConnectionError
-        return APP(message, context)
+        return original(kind, question)
 
-    calm.node(UNLUCKY).app = away
+    calm.member(UNLUCKY).answer = away
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coordinator, "write_all", lambda *_: None)
         calm.coordinate()
-    calm_book = settled(calm)
-    calm.folder = rehearsal.out.parent  # whose `out` is the rehearsal's
-    assert settled(calm) == calm_book
+    assert settled(rehearsal.out) == settled(calm.out)
 
 
 def test_everybody_has_a_sound_statement_of_each_of_its_rounds(disturbed):
-    rehearsal, _, _ = disturbed
+    rehearsal, _ = disturbed
     for name, rounds in (("north", [1, 2, 3, 4, 5]), (UNLUCKY, [1, 4, 5])):
         folder = rehearsal.home(name) / "statements"
         assert sorted(path.name for path in folder.iterdir()) == [f"round-{number:04d}.json" for number in rounds]
@@ -160,7 +155,7 @@ def fleet_client(rehearsal, key):
 
 
 def test_a_key_that_is_not_registered_cannot_join(disturbed, tmp_path):
-    rehearsal, _, _ = disturbed
+    rehearsal, _ = disturbed
     programs = rehearsal._programs
     NodeKey.new().write(tmp_path / "stranger")
     for key in (["--auth-supernode-private-key", str(tmp_path / "stranger")], []):
@@ -186,7 +181,7 @@ def test_a_key_that_is_not_registered_cannot_join(disturbed, tmp_path):
 
 def test_a_registered_client_cannot_read_anothers_statement(disturbed):
     """A statement goes to the SuperNode that holds the client's key, and Flower hands out messages by key."""
-    rehearsal, _, _ = disturbed
+    rehearsal, _ = disturbed
     keys = {name: NodeKey.read(rehearsal.home(name).parent / "node-key") for name in rehearsal.members}
     curious = fleet_client(rehearsal, keys["north"])
     try:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from commonweal.flower.in_process import InProcessGrid, Node
+from commonweal.flower.transport import FlowerTransport
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.remote.coordinator.coordinate import coordinate
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.remote.member.member_file import read_member
 from commonweal.simulation.run import run_scenario
-from tests.flower.memory_grid import MemoryGrid, MemoryNode
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits"
 TOLERANCE = 1e-6
@@ -62,15 +63,13 @@ def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, al
         member = folder / "members" / name
         NodeKey.new().write(member / "node-key")
         public = (member / "node-key.pub").read_bytes()
-        nodes[number] = MemoryNode(
-            name=name, public_key=public, node_config={"member": str(member / "member.toml")}, app=app
-        )
+        nodes[number] = Node(name=name, public_key=public, node_config={"member": str(member / "member.toml")}, app=app)
     federation = read_federation(folder / "federation.toml")
     monkeypatch.setattr(
         "commonweal.remote.coordinator.coordinate.write_all", lambda *_: None
     )  # the report is not the point
     on_flower = coordinate(
-        MemoryGrid(nodes),
+        FlowerTransport(InProcessGrid(nodes), federation.keys),
         federation,
         task.initial(federation),
         directory=tmp_path / "out",

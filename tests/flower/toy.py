@@ -1,67 +1,44 @@
-"""A small federation in this process: real apps, real keys, real books; a model of two numbers learns in no time.
-
-A client's samples are points on a line through (slope, intercept) of its own; a sample counts as right if the model
-misses it by less than half. So clients differ in what they can bring, and everything is exact and quick.
-"""
+"""The toy federation on Flower's in-process grid: real apps, and what would travel is kept byte by byte."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
+from flwr.app import Message as FlowerMessage
 
-from commonweal.flower import NewData, Trained, client_app
+from commonweal.flower import client_app
+from commonweal.flower.in_process import InProcessGrid, Node
+from commonweal.flower.transport import FlowerTransport
 from commonweal.ledger.key_directory import KeyDirectory
-from commonweal.ledger.node_keys import NodeKey
 from commonweal.remote.coordinator.coordinate import coordinate
 from commonweal.remote.coordinator.federation_file import read_federation
-from commonweal.seeds import stream
-from tests.flower.memory_grid import MemoryGrid, MemoryNode
-
-NAMES = ("north", "south", "east", "west")
-PRIVATE = {  # unit value, cost per sample, cost per step, cost per round: figures that nothing else would give
-    "north": (1.0, 0.00031415926, 0.0, 0.0),
-    "south": (0.8765432109, 0.00027182818, 0.00011235813, 0.0),
-    "east": (1.2345678901, 0.00016180339, 0.0, 0.00057721566),
-    "west": (0.9753102468, 0.00070710678, 0.0, 0.0),
-}
-
-
-def load(round_number, member):
-    rng = stream(1, "toy", member.name, round_number)
-    slope = 1.0 + 0.2 * NAMES.index(member.name)
-    x = rng.uniform(-1, 1, 40)
-    y = slope * x + 0.3 + rng.normal(0, 0.2, 40)
-    return NewData(training=(x[:28], y[:28]), validation=(x[28:], y[28:]))
-
-
-def train(model, training, context):
-    x, y = training
-    weights = model["w"].copy()
-    for _ in range(3):
-        missed = weights[0] * x + weights[1] - y
-        weights -= 0.2 * np.array([(missed * x).mean(), missed.mean()])
-    context.memory["seen"] = np.array([context.round_number, context.iteration])
-    return Trained(model={"w": weights}, step_count=3, loss=float((missed**2).mean()))
-
-
-def evaluate(model, validation, context):
-    x, y = validation
-    return (np.abs(model["w"][0] * x + model["w"][1] - y) < 0.25).astype(float)
-
+from tests.remote.toy import INITIAL, NAMES, evaluate, load, train, write_toy
 
 APP = client_app(load=load, train=train, evaluate=evaluate)
-INITIAL = {"w": np.zeros(2)}
+
+
+@dataclass(kw_only=True)
+class TwistedNode(Node):
+    twist: Callable[[FlowerMessage, FlowerMessage], FlowerMessage] | None = None  # (question, answer) → another answer
 
 
 @dataclass
-class Toy:
-    """The files of a federation below a folder, and its members as nodes of a MemoryGrid."""
+class TwistedGrid(InProcessGrid):
+    """The in-process grid with members that may lie."""
+
+    def answer_of(self, node, question, context):
+        answer = super().answer_of(node, question, context)
+        return answer if node.twist is None else node.twist(question, answer)
+
+
+@dataclass
+class FlowerToy:
+    """The files of a federation below a folder, and its members as nodes of a grid."""
 
     folder: Path
-    names: tuple[str, ...]
-    grid: MemoryGrid
+    grid: TwistedGrid
 
     @property
     def out(self):
@@ -73,46 +50,24 @@ class Toy:
     def home(self, name):
         return self.folder / "members" / name / "home"
 
-    @property
-    def federation(self):
-        return read_federation(self.folder / "federation.toml")
-
-    def coordinate(self, **options):
+    def coordinate(self):
         said = []
-        keys = KeyDirectory(self.folder / "operator-keys")
-        chronicle = coordinate(
-            self.grid, self.federation, INITIAL, directory=self.out, keys=keys, say=said.append, **options
+        federation = read_federation(self.folder / "federation.toml")
+        run_report = coordinate(
+            FlowerTransport(self.grid, federation.keys),
+            federation,
+            INITIAL,
+            directory=self.out,
+            keys=KeyDirectory(self.folder / "operator-keys"),
+            say=said.append,
         )
-        return chronicle, said
+        return run_report, said
 
 
-def make_toy(
-    folder, *, names=NAMES, rounds=3, mechanism="mu = 0.01", learning="iteration_limit = 2", client_lines=None, seed=1
-):
-    folder.mkdir(parents=True, exist_ok=True)
-    clients = []
-    for name in names:
-        home = folder / "members" / name
-        home.mkdir(parents=True)
-        NodeKey.new().write(home / "node-key")
-        value, per_sample, per_step, per_round = PRIVATE[name]
-        (home / "member.toml").write_text(
-            f'name = "{name}"\nkey_file = "node-key"\nhome = "home"\nunit_value = {value}\n'
-            f"cost_per_sample = {per_sample}\ncost_per_step = {per_step}\ncost_per_round = {per_round}\n"
-        )
-        extra = (client_lines or {}).get(name, "")
-        clients.append(f'[[clients]]\nname = "{name}"\nkey_file = "members/{name}/node-key.pub"\n{extra}\n')
-    (folder / "federation.toml").write_text(
-        f'name = "toy"\nrounds = {rounds}\nseed = {seed}\n\n[mechanism]\n{mechanism}\n\n[learning]\n{learning}\n\n'
-        "[waiting]\nanswer_seconds = 5\njoin_seconds = 1\n\n" + "\n".join(clients)
-    )
-    return open_toy(folder, names)
-
-
-def open_toy(folder, names=NAMES):
-    """The federation whose files lie in the folder."""
+def make_flower_toy(folder, **options):
+    names = write_toy(folder, **{"names": NAMES, **options})
     nodes = {
-        number: MemoryNode(
+        number: TwistedNode(
             name=name,
             public_key=(folder / "members" / name / "node-key.pub").read_bytes(),
             node_config={"member": str(folder / "members" / name / "member.toml")},
@@ -120,4 +75,4 @@ def open_toy(folder, names=NAMES):
         )
         for number, name in enumerate(names, 100)
     }
-    return Toy(folder=folder, names=tuple(names), grid=MemoryGrid(nodes))
+    return FlowerToy(folder=folder, grid=TwistedGrid(nodes))

@@ -1,7 +1,7 @@
-"""A real federation on Flower: https://flower.ai. A user brings three functions; the incentive layer is here.
+"""Federations on Flower: https://flower.ai. A user brings a model and three functions.
 
-Names are looked up when they are asked for: a member's process, started anew for every message, shall not wait for
-what only the coordinator needs.
+Names are imported when they are first used: a member's process starts anew for every message and must not wait for what
+only the coordinator needs.
 """
 
 from __future__ import annotations
@@ -14,22 +14,37 @@ if TYPE_CHECKING:
     from commonweal.flower.member_app import client_app
     from commonweal.remote.coordinator.federation_file import Federation
     from commonweal.remote.member.member_file import Member
-    from commonweal.remote.member.work import NewData, Trained, WorkContext
+    from commonweal.remote.member.task import NewData, TaskContext, Trained
+    from commonweal.remote.torch_module import load_model, model_of
 
-__all__ = ["Federation", "Member", "NewData", "Trained", "WorkContext", "client_app", "server_app"]
+__all__ = [
+    "Federation",
+    "Member",
+    "NewData",
+    "TaskContext",
+    "Trained",
+    "client_app",
+    "load_model",
+    "model_of",
+    "server_app",
+]
 
-_HOMES = {
+_MODULES = {
     "client_app": "commonweal.flower.member_app",
     "server_app": "commonweal.flower.coordinator_app",
     "Federation": "commonweal.remote.coordinator.federation_file",
     "Member": "commonweal.remote.member.member_file",
-    "NewData": "commonweal.remote.member.work",
-    "Trained": "commonweal.remote.member.work",
-    "WorkContext": "commonweal.remote.member.work",
+    "NewData": "commonweal.remote.member.task",
+    "TaskContext": "commonweal.remote.member.task",
+    "Trained": "commonweal.remote.member.task",
+    "load_model": "commonweal.remote.torch_module",
+    "model_of": "commonweal.remote.torch_module",
 }
+_FORMER_NAMES = {"WorkContext": "TaskContext"}  # in federations made with version 0.1
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    current = _FORMER_NAMES.get(name, name)
+    if current not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[current]), current)

@@ -10,6 +10,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from commonweal.errors import CommonwealError, FederationError
+from commonweal.flower.transport import FlowerTransport
 from commonweal.ledger.key_directory import KeyDirectory, default_key_directory
 from commonweal.remote.coordinator.coordinate import coordinate
 from commonweal.remote.coordinator.federation_file import Federation, read_federation
@@ -33,7 +34,7 @@ def server_app(*, initial_model: InitialModel) -> ServerApp:
             settings = context.run_config
             federation = read_federation(_path(settings, "federation"))
             coordinate(
-                grid,
+                FlowerTransport(grid, federation.keys),
                 federation,
                 initial_model(federation),
                 directory=_path(settings, "out"),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.decision.validation import SMALLEST
-from commonweal.remote.messages.message import Parcel
+from commonweal.remote.messages.message import Message
 from commonweal.remote.messages.models import Model, fault_of
 
 LARGEST_COUNT = 10**12
@@ -21,28 +21,28 @@ class BrokenRuleError(Exception):
     """An answer that does not count; the text completes "<client> missed the round: ..."."""
 
 
-def count_in(answer: Parcel, name: str, *, least: int = 0, most: int = LARGEST_COUNT) -> int:
+def count_in(answer: Message, name: str, *, least: int = 0, most: int = LARGEST_COUNT) -> int:
     value = answer.fields.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise BrokenRuleError(f"its {name} must be a whole number from {least} to {most}, got {_shown(value)}")
     return value
 
 
-def number_in(answer: Parcel, name: str) -> float:
+def number_in(answer: Message, name: str) -> float:
     value = answer.fields.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
         raise BrokenRuleError(f"its {name} must be a finite number, got {_shown(value)}")
     return float(value)
 
 
-def text_in(answer: Parcel, name: str) -> str:
+def text_in(answer: Message, name: str) -> str:
     value = answer.fields.get(name)
     if not isinstance(value, str) or len(value) > 1000:
         raise BrokenRuleError(f"its {name} must be a text, got {_shown(value)}")
     return value
 
 
-def profit_in(answer: Parcel, bounds: tuple[float, float]) -> float:
+def profit_in(answer: Message, bounds: tuple[float, float]) -> float:
     """M10: a profit outside the bounds that were declared at joining counts as absent."""
     profit = number_in(answer, "profit")
     low, high = bounds
@@ -53,7 +53,7 @@ def profit_in(answer: Parcel, bounds: tuple[float, float]) -> float:
     return profit
 
 
-def model_in(answer: Parcel, like: Model) -> Model:
+def model_in(answer: Message, like: Model) -> Model:
     model = answer.groups.get("local")
     if model is None:
         raise BrokenRuleError("its answer must hold a local model, got none")
@@ -63,7 +63,7 @@ def model_in(answer: Parcel, like: Model) -> Model:
     return model
 
 
-def scores_in(answer: Parcel, rows: int, columns: int) -> NDArray[np.float64]:
+def scores_in(answer: Message, rows: int, columns: int) -> NDArray[np.float64]:
     given = answer.groups.get("scores", {}).get("scores")
     if given is None or given.shape != (rows, columns) or given.dtype not in (np.uint8, np.float64):
         got = "none" if given is None else f"{given.dtype} {given.shape}"

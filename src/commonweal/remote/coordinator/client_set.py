@@ -1,7 +1,8 @@
-"""The set of clients on other machines: Flower behind the conductor's Protocol.
+"""The set of clients on other machines, behind the conductor's Protocol; a `Transport` carries what they are asked.
 
-Models are known by their hashes, and each is sent to a member once. What a member must hold for a question is named by
-hash; should it have lost a model, it says so and is sent it again.
+Models are known by their hashes, and each is sent to a member once. A question names the models it needs by hash; a
+member that has lost one says so, and is sent it again. An answer counts if it arrived in time, is signed with the key
+of the member that was asked, and breaks no rule.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from commonweal.federation.client_set import Coalition, Opening, Report, Scores, State, Training
-from commonweal.flower.transport import FlowerTransport, NoAnswer, printable
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.records import Event, RoundRecord
 from commonweal.remote.coordinator.answer_rules import (
@@ -28,27 +29,39 @@ from commonweal.remote.coordinator.answer_rules import (
 )
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.federation_file import Federation
-from commonweal.remote.messages.kinds import CLOSE, EVALUATE, LACKS, MODEL, OPEN, REPORT, TRAIN
-from commonweal.remote.messages.message import Parcel
+from commonweal.remote.messages.message import (
+    CLOSE,
+    EVALUATE,
+    LACKS,
+    MODEL,
+    NUMBER,
+    OPEN,
+    REPORT,
+    TRAIN,
+    Message,
+    is_answer_signed,
+    printable,
+)
 from commonweal.remote.messages.models import Model, average, fingerprint
+from commonweal.remote.transport import Answers, NoAnswer, Transport
 
 Result = TypeVar("Result")
 
-CLOSE_SECONDS = 90.0  # nothing of a round depends on whether its end was heard
+CLOSE_SECONDS = 90.0  # no round depends on whether a member heard of its end
 
 
-class FlowerClients:
-    """The members of a federation, asked over Flower."""
+class RemoteClients:
+    """The members of a federation, each on its own machine."""
 
     def __init__(
         self,
-        letters: FlowerTransport,
+        transport: Transport,
         federation: Federation,
         book: str,
         initial: Model,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._letters = letters
+        self._transport = transport
         self._say = say
         self._federation = federation
         self._book = book
@@ -67,12 +80,12 @@ class FlowerClients:
         self._asked: list[Coalition] = []  # since the last iteration
         self._whole: dict[tuple[str, str], float] = {}  # accuracies of whole models, by client and hash
         self._held: dict[str, set[str]] = {}  # models that each client was sent, or made
-        self._silences: dict[str, NoAnswer] = {}
+        self._missing: dict[str, NoAnswer] = {}  # the first reason of each client that misses this round
 
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
         self._round, self._attempt = round_number, secrets.token_hex(8)
-        self._local, self._whole, self._silences = {}, {}, {}
-        there = self._letters.locate(clients, seconds=0.0 if self._is_joined else self._federation.join_seconds)
+        self._local, self._whole, self._missing = {}, {}, {}
+        there = self._transport.locate(clients, seconds=0.0 if self._is_joined else self._federation.join_seconds)
         self._is_joined = True
         for client in clients:
             if client not in there:
@@ -100,7 +113,7 @@ class FlowerClients:
         self._shared_hash = fingerprint(self._shared)
 
     def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Report]:
-        """Who has not scored the adopted model as a whole, since somebody was lost late, does so first."""
+        """Clients that have not scored the adopted model as a whole, since somebody was lost late, do so first."""
         unscored = [client for client in clients if (client, self._shared_hash) not in self._whole]
         if unscored:
             scored = self._evaluate_whole([(frozenset(), self._shared)], unscored)
@@ -117,20 +130,20 @@ class FlowerClients:
         for client in record.absent:
             self._held[client] = set()
         return tuple(
-            Event(kind=silence.kind, client=client, text=self._text_of(client, silence))
-            for client, silence in self._silences.items()
+            Event(kind=missing.kind, client=client, text=self._text_of(client, missing))
+            for client, missing in self._missing.items()
             if client in record.absent
         )
 
     def tell(self, record: RoundRecord, statements: Mapping[str, str], outcomes: Mapping[str, str]) -> None:
-        """The round is settled: its statement to everybody who took part.
+        """The round is settled: send everybody who took part its statement.
 
-        Who is not there gets it with that of its next round; who left, from the operator.
+        A member that is not connected gets it with that of its next round; one that left, from the operator.
         """
         self._round = record.round_number
-        there = self._letters.locate(statements)
+        there = self._transport.locate(statements)
         questions = {
-            client: Parcel(
+            client: Message(
                 fields=self._common(client)
                 | self._settlement_of(client)
                 | {"statement": statement, "outcome": outcomes[client]}
@@ -138,7 +151,7 @@ class FlowerClients:
             for client, statement in statements.items()
             if client in there
         }
-        self._letters.ask(CLOSE, questions, seconds=CLOSE_SECONDS)
+        self._put(CLOSE, questions, seconds=min(CLOSE_SECONDS, self._federation.answer_seconds))
 
     def save(self) -> State:
         facts = {
@@ -156,14 +169,14 @@ class FlowerClients:
         self._baselines, self._settled_model = facts["baselines"], facts["settled_model"]
         self._settled = {client: (number, attempt) for client, (number, attempt) in facts["settled"].items()}
 
-    def _opening(self, client: str, answer: Parcel) -> Opening:
+    def _opening(self, client: str, answer: Message) -> Opening:
         training_count = count_in(answer, "training_count", least=1)
         validation_count = count_in(answer, "validation_count", least=1, most=MOST_VALIDATION_SAMPLES)
         sample_count = count_in(answer, "sample_count")
         most = self._federation.terms_of(client).most_samples
         if most is not None and (sample_count > most or training_count + validation_count > most * self._round):
             raise BrokenRuleError(
-                f"it may declare at most {most} samples a round, got {sample_count} new ones and "
+                f"it may declare at most {most} samples per round, got {sample_count} new ones and "
                 f"{training_count + validation_count} in all in round {self._round}"
             )
         scores = scores_in(answer, 1, validation_count)[0]
@@ -183,13 +196,13 @@ class FlowerClients:
             withdrawal=signature or None,
         )
 
-    def _training(self, client: str, answer: Parcel) -> Training:
+    def _training(self, client: str, answer: Message) -> Training:
         model = model_in(answer, self._shared)
         self._local[client] = model
         self._held[client].add(fingerprint(model))
         return Training()
 
-    def _reported(self, client: str, answer: Parcel) -> Report:
+    def _reported(self, client: str, answer: Message) -> Report:
         report = ClientReport(
             ledger=self._book,
             round_number=self._round,
@@ -211,7 +224,7 @@ class FlowerClients:
             client: ({"whole": list(hashes.values()), "parts": []}, list(hashes.values())) for client in clients
         }
 
-        def scored(client: str, answer: Parcel) -> Mapping[Coalition, Scores]:
+        def scored(client: str, answer: Message) -> Mapping[Coalition, Scores]:
             rows = scores_in(answer, len(hashes), self._validation_counts[client])
             for digest, row in zip(hashes.values(), rows, strict=True):
                 self._whole[client, digest] = float(row.mean())
@@ -229,7 +242,7 @@ class FlowerClients:
         rows = np.array([[self._sizes[c] if c in coalition else 0.0 for c in hashes] for coalition in coalitions])
         questions = {client: ({"whole": [], "parts": parts}, parts) for client in clients}
 
-        def scored(client: str, answer: Parcel) -> Mapping[Coalition, Scores]:
+        def scored(client: str, answer: Message) -> Mapping[Coalition, Scores]:
             return dict(zip(coalitions, scores_in(answer, len(rows), self._validation_counts[client]), strict=True))
 
         return self._ask(EVALUATE, questions, scored, at_hand, {"rows": {"rows": rows}})
@@ -238,33 +251,36 @@ class FlowerClients:
         self,
         kind: str,
         questions: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],  # fields, and models it must hold
-        read: Callable[[str, Parcel], Result],
+        read: Callable[[str, Message], Result],
         models: Mapping[str, Model] | None = None,
         groups: Mapping[str, Model] | None = None,
     ) -> dict[str, Result]:
-        """Put questions, send models again to whoever lost them, and keep the answers that break no rule."""
+        """Put questions, send models again to members that lost them, and keep the answers that break no rule."""
         at_hand = {self._shared_hash: self._shared, **(models or {})}
 
-        def parcel(client: str, fields: Mapping[str, Any], needed: Iterable[str]) -> Parcel:
+        def message(client: str, fields: Mapping[str, Any], needed: Iterable[str]) -> Message:
             held = self._held.setdefault(client, set())
             missing = [digest for digest in dict.fromkeys(needed) if digest not in held]
             held.update(missing)
-            return Parcel(
+            return Message(
                 fields={**self._common(client), **fields, "models": list(dict.fromkeys(needed))},
                 groups={**(groups or {}), **{MODEL + digest: at_hand[digest] for digest in missing}},
             )
 
-        answers = self._letters.ask(kind, {c: parcel(c, *question) for c, question in questions.items()})
-        given, silences = dict(answers.given), dict(answers.silences)
+        seconds = self._federation.answer_seconds
+        answers = self._put(kind, {c: message(c, *question) for c, question in questions.items()}, seconds=seconds)
+        given, missing = dict(answers.given), dict(answers.missing)
         lacking = [client for client, answer in given.items() if LACKS in answer.fields]
         if lacking:
             for client in lacking:
                 self._held[client] = set()
                 del given[client]
-            again = self._letters.ask(kind, {client: parcel(client, *questions[client]) for client in lacking})
-            given, silences = given | dict(again.given), silences | dict(again.silences)
+            again = self._put(
+                kind, {client: message(client, *questions[client]) for client in lacking}, seconds=seconds
+            )
+            given, missing = given | dict(again.given), missing | dict(again.missing)
             for client in [client for client, answer in again.given.items() if LACKS in answer.fields]:
-                silences[client] = NoAnswer(kind="refused", reason="it says that it lacks a model that it was sent")
+                missing[client] = NoAnswer(kind="refused", reason="it says that it lacks a model that it was sent")
                 del given[client]
         results: dict[str, Result] = {}
         for client in questions:
@@ -272,19 +288,38 @@ class FlowerClients:
                 try:
                     results[client] = read(client, given[client])
                 except BrokenRuleError as error:
-                    silences[client] = NoAnswer(kind="refused", reason=str(error))
-        for client, silence in silences.items():
-            self._note(client, silence)
+                    missing[client] = NoAnswer(kind="refused", reason=str(error))
+        for client, why in missing.items():
+            self._note(client, why)
         return results
 
-    def _note(self, client: str, silence: NoAnswer) -> None:
-        """Remember why a client is absent, and say so at once; the first reason counts."""
-        if client not in self._silences:
-            self._silences[client] = silence
-            self._say(self._text_of(client, silence))
+    def _put(self, kind: str, questions: Mapping[str, Message], *, seconds: float) -> Answers:
+        """Number the questions and put them; an answer without a good signature is no answer."""
+        numbers = {client: secrets.token_hex(16) for client in questions}
+        numbered = {
+            client: replace(question, fields={**question.fields, NUMBER: numbers[client]})
+            for client, question in questions.items()
+        }
+        answers = self._transport.ask(kind, numbered, seconds=seconds)
+        unsigned = [
+            client
+            for client, answer in answers.given.items()
+            if not is_answer_signed(answer, kind=kind, number=numbers[client], public=self._federation.keys[client])
+        ]
+        refusal = NoAnswer(kind="refused", reason="its answer was not signed with the key of its SuperNode")
+        return Answers(
+            given={client: answer for client, answer in answers.given.items() if client not in unsigned},
+            missing={**answers.missing, **dict.fromkeys(unsigned, refusal)},
+        )
 
-    def _text_of(self, client: str, silence: NoAnswer) -> str:
-        return printable(f"{client} missed round {self._round}: {silence.reason}.")
+    def _note(self, client: str, missing: NoAnswer) -> None:
+        """Remember why a client is absent, and say so at once; the first reason counts."""
+        if client not in self._missing:
+            self._missing[client] = missing
+            self._say(self._text_of(client, missing))
+
+    def _text_of(self, client: str, missing: NoAnswer) -> str:
+        return printable(f"{client} missed round {self._round}: {missing.reason}.")
 
     def _common(self, client: str) -> dict[str, Any]:
         return {

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from flwr.serverapp import Grid
-
 from commonweal.atomic_write import held_alone, make_results_folder
 from commonweal.errors import FederationError
 from commonweal.federation.checkpoint import CHECKPOINT, Continued, load_checkpoint, save_checkpoint
@@ -20,13 +18,13 @@ from commonweal.federation.conductor import Progress, conduct
 from commonweal.federation.round_result import RoundResult
 from commonweal.federation.run_report import make_run_report
 from commonweal.federation.settlement import FederationLedger, default_ledger
-from commonweal.flower.transport import FlowerTransport
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.money import LARGEST_AMOUNT
 from commonweal.records import RoundRecord, RunReport
-from commonweal.remote.coordinator.client_set import FlowerClients
+from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.messages.models import Model, checked_model
+from commonweal.remote.transport import Transport
 from commonweal.report.write import write_all
 
 _WHAT = Continued(
@@ -39,7 +37,7 @@ Say = Callable[[str], None]
 
 
 def coordinate(
-    grid: Grid,
+    transport: Transport,
     federation: Federation,
     initial: Model,
     *,
@@ -64,8 +62,7 @@ def coordinate(
             held, state = load_checkpoint(checkpoint, identity=identity, rules=federation.mechanism.rules, what=_WHAT)
         book = treasury.open()
         _check_book(treasury, federation, held)
-        letters = FlowerTransport(grid, federation.keys, answer_seconds=federation.answer_seconds)
-        clients = FlowerClients(letters, federation, book, checked_model(initial, "initial_model"), say)
+        clients = RemoteClients(transport, federation, book, checked_model(initial, "initial_model"), say)
         if state is not None:
             clients.restore(len(held), state)
             say(f"resuming after round {len(held)}")
@@ -120,7 +117,7 @@ def _settle(held: RoundResult, treasury: FederationLedger) -> None:
         treasury.withdraw(client, held.record.round_number, notice)
 
 
-def _tell(record: RoundRecord, treasury: FederationLedger, clients: FlowerClients) -> None:
+def _tell(record: RoundRecord, treasury: FederationLedger, clients: RemoteClients) -> None:
     there = record.decision.figures.clients
     clients.tell(
         record,

@@ -1,14 +1,17 @@
-"""How a member answers. It knows nothing of Flower: questions and answers are parcels.
+"""How a member answers, whatever transport brings the question.
 
-A round is under way until the coordinator says that it was settled; what it left behind (the accuracy that the next
-utility is measured from, the memory of training) counts only then. So a round that was broken off leaves no trace, and
-may be held again.
+A round is open until the coordinator says that it was settled. What it changed (the accuracy that the next utility is
+measured from, the memory of training) counts only then, so a round that was interrupted leaves no trace and can be run
+again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +20,21 @@ from numpy.typing import NDArray
 from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.statement_check import keep_statement
-from commonweal.remote.member.store import MemberState, MemberStore, OpenRound
-from commonweal.remote.member.work import Held, Work, WorkContext, gather
-from commonweal.remote.messages.kinds import CLOSE, EVALUATE, LACKS, MODEL, OPEN, REPORT, TRAIN
-from commonweal.remote.messages.message import Parcel
+from commonweal.remote.member.member_file import Member, read_member
+from commonweal.remote.member.store import MemberState, MemberStore, OpenRound, keep_statement
+from commonweal.remote.member.task import LoadedData, Task, TaskContext, load_all
+from commonweal.remote.messages.message import (
+    CLOSE,
+    EVALUATE,
+    LACKS,
+    MODEL,
+    NUMBER,
+    OPEN,
+    REPORT,
+    TRAIN,
+    Message,
+    signed_answer,
+)
 from commonweal.remote.messages.models import Model, average
 from commonweal.seeds import stream
 from commonweal.valuation import cost, profit, utility
@@ -33,38 +45,43 @@ class QuestionError(FederationError):
 
 
 class MemberAgent:
-    """Answers questions for one member, with its private figures at hand."""
+    """Answers questions for one member, from its private figures and its own data."""
 
-    def __init__(self, member: Member, work: Work, key: NodeKey) -> None:
+    def __init__(self, member: Member, task: Task, key: NodeKey) -> None:
         self._member = member
-        self._work = work
+        self._task = task
         self._key = key
-        self._home = MemberStore(member.home)
+        self._store = MemberStore(member.home)
 
-    def answer(self, kind: str, question: Parcel) -> Parcel:
-        """The answer; a `QuestionError` if there cannot be one."""
+    def answer(self, kind: str, question: Message) -> Message:
+        """The signed answer; a `QuestionError` if the question is not for this member now."""
+        answer = self._answer(kind, question)
+        return signed_answer(answer, kind=kind, number=question.fields[NUMBER], key=self._key)
+
+    def _answer(self, kind: str, question: Message) -> Message:
         fields = question.fields
         if fields["client"] != self._member.name:
             raise QuestionError(
-                f"this SuperNode answers for {self._member.name!r}, got a question for {fields['client']!r}; let the "
-                "operator's file name each client as its own file does"
+                f"This SuperNode answers for {self._member.name!r}, got a question for {fields['client']!r}. The "
+                "operator's file must name each client as the client's own file does."
             )
-        with self._home.alone():
-            standing = self._home.load()
-            if standing.book not in (None, fields["book"]):
+        with self._store.locked():
+            state = self._store.load()
+            if state.book not in (None, fields["book"]):
                 raise QuestionError(
-                    f"a home belongs to one federation, got the book {fields['book'][:16]}… where it has "
-                    f"{standing.book[:16] if standing.book else ''}…; give another home in the member's file"
+                    f"A member's folder belongs to one federation, got a question about ledger {fields['book'][:16]}… "
+                    f"where it has ledger {state.book[:16] if state.book else ''}…. Name another `home` in the "
+                    "member's file."
                 )
             for name, group in question.groups.items():
                 if name.startswith(MODEL):
-                    self._home.put(group)
-            lacking = self._home.lacks(fields.get("models", []))
+                    self._store.put(group)
+            lacking = self._store.lacks(fields.get("models", []))
             if lacking:
-                return Parcel(fields={LACKS: lacking})
-            return self._answers()[kind](question, standing)
+                return Message(fields={LACKS: lacking})
+            return self._answers()[kind](question, state)
 
-    def _answers(self) -> Mapping[str, Callable[[Parcel, MemberState], Parcel]]:
+    def _answers(self) -> Mapping[str, Callable[[Message, MemberState], Message]]:
         return {
             OPEN: self._open,
             TRAIN: self._train,
@@ -73,92 +90,92 @@ class MemberAgent:
             CLOSE: self._close,
         }
 
-    def _open(self, question: Parcel, standing: MemberState) -> Parcel:
+    def _open(self, question: Message, state: MemberState) -> Message:
         """Data arrive; the model that starts the round is scored."""
         fields = question.fields
-        self._commit(standing, fields)
+        self._commit(state, fields)
         number = fields["round"]
-        held = gather(self._work, self._member, number)
+        data = load_all(self._task, self._member, number)
         (digest,) = fields["models"]
-        standing.book = fields["book"]
-        standing.under_way = under_way = OpenRound(
+        state.book = fields["book"]
+        state.under_way = open_round = OpenRound(
             round_number=number,
             attempt=fields["attempt"],
-            declared_count=held.newest.declared_count,
-            cost_count=held.newest.cost_count,
-            memory=standing.memory,
+            declared_count=data.newest.declared_count,
+            cost_count=data.newest.cost_count,
+            memory=state.memory,
         )
         notice = self._notice(fields)
-        under_way.has_notice = bool(notice)
-        scores = self._scores(self._home.get(digest), held, fields, under_way)
-        under_way.accuracies[digest] = float(scores.mean()) if len(scores) else 0.0
-        if standing.baseline is None or not fields["has_baseline"]:
-            standing.baseline = under_way.accuracies[digest]  # ε(n,0): no opening of this member was recorded before
-        self._home.save(standing)
-        self._home.forget_all_but([digest, standing.memory])
-        self._home.log(
-            f"round {number}: opened with {held.newest.declared_count} new samples, {len(held.training[0])} to train "
-            f"on and {len(held.validation[0])} to validate with; the model is right on {_percent(scores)} of these"
+        open_round.has_notice = bool(notice)
+        scores = self._scores(self._store.get(digest), data, fields, open_round)
+        open_round.accuracies[digest] = float(scores.mean()) if len(scores) else 0.0
+        if state.baseline is None or not fields["has_baseline"]:
+            state.baseline = open_round.accuracies[digest]  # ε(n,0): no earlier opening was recorded
+        self._store.save(state)
+        self._store.forget_all_but([digest, state.memory])
+        self._store.log(
+            f"round {number}: opened with {data.newest.declared_count} new samples, {len(data.training[0])} to train "
+            f"on and {len(data.validation[0])} to validate with; the model is right on {_percent(scores)} of the latter"
         )
-        return Parcel(
+        return Message(
             fields={
-                "sample_count": held.newest.declared_count,
-                "training_count": len(held.training[0]),
-                "validation_count": len(held.validation[0]),
+                "sample_count": data.newest.declared_count,
+                "training_count": len(data.training[0]),
+                "validation_count": len(data.validation[0]),
                 "withdrawal": notice,
             },
             groups={"scores": {"scores": packed(scores[None])}},
         )
 
-    def _train(self, question: Parcel, standing: MemberState) -> Parcel:
+    def _train(self, question: Message, state: MemberState) -> Message:
         fields = question.fields
-        under_way = self._under_way(standing, fields)
+        open_round = self._open_round(state, fields)
         number, iteration = fields["round"], fields["iteration"]
-        held = gather(self._work, self._member, number)
-        context = self._context(fields, under_way, iteration)
+        data = load_all(self._task, self._member, number)
+        context = self._context(fields, open_round, iteration)
         (digest,) = fields["models"]
-        trained = self._work.train(self._home.get(digest), held.training, context)
-        under_way.memory = self._home.put(context.memory) if context.memory else None
-        under_way.steps[str(iteration)] = trained.step_count
+        trained = self._task.train(self._store.get(digest), data.training, context)
+        open_round.memory = self._store.put(context.memory) if context.memory else None
+        open_round.steps[str(iteration)] = trained.step_count
         model = {name: np.asarray(array) for name, array in trained.model.items()}  # NumPy makes scalars of sums
-        self._home.put(model)
-        self._home.save(standing)
-        self._home.log(
+        self._store.put(model)
+        self._store.save(state)
+        self._store.log(
             f"round {number}, iteration {iteration}: trained in {trained.step_count} steps, loss {trained.loss:.4g}"
         )
-        return Parcel(groups={"local": model})
+        return Message(groups={"local": model})
 
-    def _evaluate(self, question: Parcel, standing: MemberState) -> Parcel:
+    def _evaluate(self, question: Message, state: MemberState) -> Message:
         """Score models: `whole` as they are, `rows` made here of local models and their weights."""
         fields = question.fields
-        under_way = self._under_way(standing, fields)
-        held = gather(self._work, self._member, fields["round"])
+        open_round = self._open_round(state, fields)
+        data = load_all(self._task, self._member, fields["round"])
         rows = []
         for digest in fields["whole"]:
-            scores = self._scores(self._home.get(digest), held, fields, under_way)
-            under_way.accuracies[digest] = float(scores.mean())
+            scores = self._scores(self._store.get(digest), data, fields, open_round)
+            open_round.accuracies[digest] = float(scores.mean())
             rows.append(scores)
         if fields["parts"]:
-            parts = [self._home.get(digest) for digest in fields["parts"]]
+            parts = [self._store.get(digest) for digest in fields["parts"]]
             for weights in question.groups["rows"]["rows"]:
-                rows.append(self._scores(_combined(parts, weights), held, fields, under_way))
-        self._home.save(standing)
-        return Parcel(groups={"scores": {"scores": packed(np.array(rows))}})
+                rows.append(self._scores(_combined(parts, weights), data, fields, open_round))
+        self._store.save(state)
+        return Message(groups={"scores": {"scores": packed(np.array(rows))}})
 
-    def _report(self, question: Parcel, standing: MemberState) -> Parcel:
-        """profit = u (ε(n,t) − ε(n,t−1)) − cost: written to the member's log, signed, and alone sent."""
+    def _report(self, question: Message, state: MemberState) -> Message:
+        """profit = u (ε(n,t) − ε(n,t−1)) − cost: logged with its parts, but sent without them, and signed."""
         fields = question.fields
-        under_way = self._under_way(standing, fields)
+        open_round = self._open_round(state, fields)
         member, number = self._member, fields["round"]
-        accuracy, baseline = under_way.accuracies[fields["adopted"]], standing.baseline
+        accuracy, baseline = open_round.accuracies[fields["adopted"]], state.baseline
         assert baseline is not None, "a round is opened before it is reported"
-        step_count = sum(under_way.steps.values())
+        step_count = sum(open_round.steps.values())
         gained = utility(member.unit_value, accuracy, baseline)
         spent = cost(
             cost_per_sample=member.cost_per_sample,
             cost_per_step=member.cost_per_step,
             cost_per_round=member.cost_per_round,
-            sample_count=under_way.cost_count,
+            sample_count=open_round.cost_count,
             step_count=step_count,
         )
         report = ClientReport(
@@ -166,82 +183,83 @@ class MemberAgent:
             round_number=number,
             client=member.name,
             profit=profit(gained, spent),
-            sample_count=under_way.declared_count,
+            sample_count=open_round.declared_count,
         )
-        self._home.log(
+        self._store.log(
             f"round {number}: will report a profit of {report.profit:+.6g} and {report.sample_count} new samples, "
-            f"signed. It stays here that the profit is the utility {gained:+.6g} (unit value {member.unit_value:g}, "
-            f"accuracy {baseline:.4f} before and {accuracy:.4f} now) less the cost {spent:.6g} "
-            f"({under_way.cost_count} samples, {step_count} steps)"
+            f"signed. Kept private: profit = utility {gained:+.6g} (unit value {member.unit_value:g}, accuracy "
+            f"{baseline:.4f} before and {accuracy:.4f} now) − cost {spent:.6g} ({open_round.cost_count} samples, "
+            f"{step_count} steps)"
         )
-        return Parcel(fields={"profit": report.profit, "signature": report.signed(self._key)})
+        return Message(fields={"profit": report.profit, "signature": report.signed(self._key)})
 
-    def _close(self, question: Parcel, standing: MemberState) -> Parcel:
+    def _close(self, question: Message, state: MemberState) -> Message:
         fields = question.fields
-        self._commit(standing, fields)
-        self._home.save(standing)
+        self._commit(state, fields)
+        self._store.save(state)
         line = keep_statement(
-            self._home.path, self._member, fields["statement"], book=fields["book"], round_number=fields["round"]
+            self._store, self._member, fields["statement"], book=fields["book"], round_number=fields["round"]
         )
-        self._home.log(f"round {fields['round']}: {fields['outcome']}; {line}")
-        return Parcel(fields={"kept": True})
+        self._store.log(f"round {fields['round']}: {fields['outcome']}; {line}")
+        return Message(fields={"kept": True})
 
-    def _commit(self, standing: MemberState, fields: Mapping[str, Any]) -> None:
-        """Take over what the last settled round left, if this member was in it; any other round never was."""
-        under_way = standing.under_way
+    def _commit(self, state: MemberState, fields: Mapping[str, Any]) -> None:
+        """Adopt what the last settled round changed, if this member was in it; any other open round is void."""
+        open_round = state.under_way
         settled = (fields["settled_round"], fields["settled_attempt"])
-        if under_way is None or settled != (under_way.round_number, under_way.attempt):
+        if open_round is None or settled != (open_round.round_number, open_round.attempt):
             return
-        standing.baseline = under_way.accuracies[fields["settled_model"]]
-        standing.memory = under_way.memory
-        standing.withdrew |= under_way.has_notice
-        standing.under_way = None
-        self._home.save(standing)
-        self._home.forget_all_but([fields["settled_model"], standing.memory])
+        state.baseline = open_round.accuracies[fields["settled_model"]]
+        state.memory = open_round.memory
+        state.withdrew |= open_round.has_notice
+        state.under_way = None
+        self._store.save(state)
+        self._store.forget_all_but([fields["settled_model"], state.memory])
 
-    def _under_way(self, standing: MemberState, fields: Mapping[str, Any]) -> OpenRound:
-        under_way = standing.under_way
-        if under_way is None or (under_way.round_number, under_way.attempt) != (fields["round"], fields["attempt"]):
+    def _open_round(self, state: MemberState, fields: Mapping[str, Any]) -> OpenRound:
+        open_round = state.under_way
+        if open_round is None or (open_round.round_number, open_round.attempt) != (fields["round"], fields["attempt"]):
             raise QuestionError(
-                f"a question belongs to the round under way, got one of round {fields['round']} that was broken off or "
-                "never opened here; open the round first"
+                f"Round {fields['round']} is not open here: it was interrupted or never opened. Open it first."
             )
-        return under_way
+        return open_round
 
-    def _scores(self, model: Model, held: Held, fields: Mapping[str, Any], under_way: OpenRound) -> NDArray[np.float64]:
-        if not len(held.validation[0]):
+    def _scores(
+        self, model: Model, data: LoadedData, fields: Mapping[str, Any], open_round: OpenRound
+    ) -> NDArray[np.float64]:
+        if not len(data.validation[0]):
             return np.empty(0)
-        given = self._work.evaluate(model, held.validation, self._context(fields, under_way, 0))
+        given = self._task.evaluate(model, data.validation, self._context(fields, open_round, 0))
         scores = np.asarray(given, dtype=np.float64)
-        if scores.shape != (len(held.validation[0]),) or not ((scores >= 0) & (scores <= 1)).all():
+        if scores.shape != (len(data.validation[0]),) or not ((scores >= 0) & (scores <= 1)).all():
             raise FederationError(
-                f"evaluate must give one score from 0 to 1 for each of {len(held.validation[0])} validation samples, "
-                f"got shape {scores.shape}; return e.g. 1.0 where the model is right and 0.0 where it is not"
+                f"evaluate must return one score from 0 to 1 for each of {len(data.validation[0])} validation samples, "
+                f"got {_described(scores)}. Return, for example, 1.0 where the model is right and 0.0 where it is not."
             )
         return scores
 
-    def _context(self, fields: Mapping[str, Any], under_way: OpenRound, iteration: int) -> WorkContext:
+    def _context(self, fields: Mapping[str, Any], open_round: OpenRound, iteration: int) -> TaskContext:
         number, seed = fields["round"], fields["seed"]
-        return WorkContext(
+        return TaskContext(
             member=self._member,
             round_number=number,
             iteration=iteration,
             seed=seed,
             rng=stream(seed, "work", self._member.name, number, iteration),
-            memory=self._home.get(under_way.memory),
+            memory=self._store.get(open_round.memory),
         )
 
     def _notice(self, fields: Mapping[str, Any]) -> str:
-        """The signed notice that the member leaves after this round; empty if it stays."""
-        if not self._home.wants_to_withdraw:
+        """The signed notice that the member withdraws after this round; empty if it does not."""
+        if not self._store.wants_to_withdraw:
             return ""
         notice = WithdrawalNotice(ledger=fields["book"], client=self._member.name, round_number=fields["round"])
-        self._home.log(f"round {fields['round']}: gives notice to withdraw after this round")
+        self._store.log(f"round {fields['round']}: gives notice that it withdraws after this round")
         return notice.signed(self._key)
 
 
 def packed(scores: NDArray[np.float64]) -> NDArray[Any]:
-    """Hits in a byte each rather than eight."""
+    """Scores of 0 and 1 in one byte each rather than eight."""
     hits = scores.astype(np.uint8)
     return hits if (hits == scores).all() else scores
 
@@ -253,3 +271,31 @@ def _combined(parts: list[Model], weights: NDArray[np.float64]) -> Model:
 
 def _percent(scores: NDArray[np.float64]) -> str:
     return f"{scores.mean():.1%}" if len(scores) and math.isfinite(scores.mean()) else "none"
+
+
+def _described(scores: NDArray[np.float64]) -> str:
+    wrong = scores[~((scores >= 0) & (scores <= 1))]
+    return f"{float(wrong.flat[0])!r}" if wrong.size else f"shape {scores.shape}"
+
+
+def answer_question(member_file: Path, task: Task, kind: str, question: Message) -> Message:
+    """The signed answer of the member in this file: what a transport calls where a question arrives."""
+    member = read_member(member_file)
+    return MemberAgent(member, task, NodeKey.read(member.key_file)).answer(kind, question)
+
+
+@contextmanager
+def errors_kept_private(member_file: Path) -> Iterator[None]:
+    """Frameworks send an error's text to the coordinator, and a text may hold what the member keeps private.
+
+    So the text goes to the member's log, and the coordinator learns only that there was an error.
+    """
+    try:
+        yield
+    except QuestionError:
+        raise  # says what is wrong with the question, and nothing about the member
+    except Exception as error:
+        with suppress(Exception):
+            MemberStore(read_member(member_file).home).log(f"ERROR {type(error).__name__}: {error}")
+        traceback.print_exc()
+        raise RuntimeError(f"{type(error).__name__}; the member's own log has the details") from None

@@ -1,12 +1,12 @@
-"""A member's home: all that it must not lose, on its own disk.
+"""A member's folder (`home` in its file): all that it must not lose.
 
-Every Flower message is answered by a new process, and SuperNodes are restarted, so nothing is kept in memory.
+Every message may be answered by a new process, and machines are restarted, so nothing is kept in memory.
 
-state.json    where the member stands, replaced whole
+state.json    the member's state; always replaced as a whole
 arrays/       models and memories, each named by its hash
-log.txt       what the member did and told, a line each
-statements/   what the operator signed, one file a round
-withdraw      a notice that the member leaves after the next round it takes part in
+log.txt       what the member did and reported, one line each
+statements/   what the operator signed, one file per round
+withdraw      there if the member withdraws after the next round that it takes part in
 """
 
 from __future__ import annotations
@@ -27,37 +27,41 @@ from typing import Any
 import numpy as np
 
 from commonweal.atomic_write import UNFINISHED, write_atomically
-from commonweal.errors import FederationError
+from commonweal.errors import CommonwealError, FederationError, InputError, StorageError
+from commonweal.ledger.keys import public_pem, read_public_key
+from commonweal.ledger.statements import doubts, read_statement
+from commonweal.remote.member.member_file import Member
+from commonweal.remote.messages.message import printable
 from commonweal.remote.messages.models import Model, fingerprint
 
 FORMAT = "commonweal.home/1"
-LOG, STATEMENTS = "log.txt", "statements"
+LOG, STATEMENTS, OPERATOR_KEY = "log.txt", "statements", "operator.pub.pem"
 _ARRAY = "array/"
-_WAY_OUT = "see that the disk of `home` in the member's file has room and can be written to"
+_WAY_OUT = "See that the disk of `home` in the member's file has room and can be written to."
 
 
 @dataclass(slots=True, kw_only=True)
 class OpenRound:
-    """A round that is not settled yet; `attempt` tells it from an earlier one that was broken off."""
+    """A round that is not settled yet; `attempt` tells it from an earlier one that was interrupted."""
 
     round_number: int
     attempt: str
     declared_count: int
     cost_count: int
     memory: str | None  # hash, after the last iteration
-    has_notice: bool = False  # the coordinator was told that the member leaves after it
+    has_notice: bool = False  # the coordinator was told that the member withdraws after it
     steps: dict[str, int] = field(default_factory=dict)  # by iteration
     accuracies: dict[str, float] = field(default_factory=dict)  # by the hash of the model
 
 
 @dataclass(slots=True, kw_only=True)
 class MemberState:
-    """Where a member stands."""
+    """What a member knows between questions; the names of its fields are those in state.json."""
 
-    book: str | None = None  # of the federation that it belongs to
+    book: str | None = None  # identity of the ledger of the federation that it belongs to
     baseline: float | None = None  # ε: the accuracy that the next utility is measured from
     memory: str | None = None  # hash, after the last settled round
-    withdrew: bool = False  # a round that heard its notice was settled
+    withdrew: bool = False  # a round that received its notice was settled
     under_way: OpenRound | None = None
 
 
@@ -69,19 +73,16 @@ class MemberStore:
         self._arrays = path / "arrays"
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """One question at a time, even if an earlier one is still being worked on."""
+    def locked(self) -> Iterator[None]:
+        """Answer one question at a time, even if an earlier one is still being worked on."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self.path.chmod(0o700)  # its log and its state tell what it keeps to itself
+            self.path.chmod(0o700)  # log and state hold what the member keeps private
             self._arrays.mkdir(exist_ok=True)
             (self.path / STATEMENTS).mkdir(exist_ok=True)
             descriptor = os.open(self.path, os.O_RDONLY)
         except OSError as error:
-            raise FederationError(
-                f"a member's home must be a folder it can write to, got {error.strerror} for {str(self.path)!r}; "
-                f"{_WAY_OUT}"
-            ) from None
+            raise self._not_writable(self.path, error) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             for left_over in self.path.rglob(f".*{UNFINISHED}"):  # of a process that was killed
@@ -91,7 +92,7 @@ class MemberStore:
             os.close(descriptor)
 
     def load(self) -> MemberState:
-        """Where the member stood last."""
+        """The state as it was saved last; a new one if there is none."""
         try:
             text = (self.path / "state.json").read_text()
         except FileNotFoundError:
@@ -103,13 +104,13 @@ class MemberStore:
             under_way = document.pop("under_way")
             return MemberState(**document, under_way=None if under_way is None else OpenRound(**under_way))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FederationError(
-                f"a member's state must be whole and in the format {FORMAT}, got {error} in {str(self.path)!r}; bring "
-                "it back from a copy of the home, or use the version that wrote it"
+            raise StorageError(
+                f"Cannot read {self.path / 'state.json'}: it must be complete and in the format {FORMAT}, got {error}. "
+                "Restore the folder from a backup, or use the version of commonweal that wrote it."
             ) from None
 
-    def save(self, standing: MemberState) -> None:
-        document = {"format": FORMAT, **asdict(standing)}
+    def save(self, state: MemberState) -> None:
+        document = {"format": FORMAT, **asdict(state)}
         write_atomically(
             self.path / "state.json", json.dumps(document, indent=1).encode(), what="a member's state", way_out=_WAY_OUT
         )
@@ -118,9 +119,8 @@ class MemberStore:
         """Keep arrays; their hash finds them again."""
         for name, array in arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-                raise FederationError(
-                    f"what is kept must be plain NumPy arrays, got {type(array).__name__} for {name!r}; let train "
-                    "return and remember arrays of numbers"
+                raise InputError(
+                    f"train must return and remember plain NumPy arrays of numbers, got {_kind(array)} for {name!r}."
                 )
         digest = fingerprint(arrays)
         if not self._file(digest).exists():
@@ -131,16 +131,15 @@ class MemberStore:
         return digest
 
     def get(self, digest: str | None) -> Model:
-        """The arrays of a hash; none of no hash."""
+        """The arrays with this hash; no arrays if there is no hash."""
         if digest is None:
             return {}
         try:
             with np.load(self._file(digest), allow_pickle=False) as archive:
                 return {name.removeprefix(_ARRAY): archive[name] for name in archive.files}
         except (OSError, ValueError, zipfile.BadZipFile) as error:
-            raise FederationError(
-                f"a member's home must keep what was put there, got {error} for {self._file(digest).name!r}; bring it "
-                "back from a copy of the home"
+            raise StorageError(
+                f"Cannot read {self._file(digest)}: {error}. Restore the folder from a backup."
             ) from None
 
     def lacks(self, digests: Iterable[str]) -> list[str]:
@@ -157,13 +156,13 @@ class MemberStore:
         return (self.path / "withdraw").exists()
 
     def give_notice(self, wanted: bool) -> bool:
-        """Say, or no longer say, that the member wants to withdraw; returns whether that is new."""
+        """Give notice that the member withdraws, or take it back; returns whether that changed anything."""
         notice = self.path / "withdraw"
-        standing = self.load()
-        if not wanted and (standing.withdrew or (standing.under_way is not None and standing.under_way.has_notice)):
+        state = self.load()
+        if not wanted and (state.withdrew or (state.under_way is not None and state.under_way.has_notice)):
             raise FederationError(
-                "a notice can be taken back until a round has heard it, got one that was heard; ask the operator how "
-                "to join again"
+                "The notice of withdrawal cannot be taken back: a round has received it. Ask the operator how to join "
+                "again."
             )
         was_wanted = notice.exists()
         try:
@@ -173,16 +172,13 @@ class MemberStore:
             else:
                 notice.unlink(missing_ok=True)
         except OSError as error:
-            raise FederationError(
-                f"a member's home must be a folder it can write to, got {error.strerror} for {str(self.path)!r}; "
-                f"{_WAY_OUT}"
-            ) from None
+            raise self._not_writable(self.path, error) from None
         return wanted != was_wanted
 
     def log(self, line: str) -> None:
-        """For the member to read; on the disk before anything is sent."""
+        """Add a line for the member to read; it is on the disk before anything is sent."""
         moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        line = "".join(letter if letter.isprintable() else " " for letter in line)  # some of it is the operator's text
+        line = printable(line, limit=len(line))  # some of it is the operator's text
         print(line, flush=True)
         try:
             with (self.path / LOG).open("a") as file:
@@ -190,11 +186,36 @@ class MemberStore:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise FederationError(
-                f"a member's log must be writable, got {error.strerror} for {str(self.path)!r}; {_WAY_OUT}"
-            ) from None
+            raise self._not_writable(self.path / LOG, error) from None
+
+    def _not_writable(self, path: Path, error: OSError) -> StorageError:
+        return StorageError(f"Cannot write {path}: {(error.strerror or 'error').lower()}. {_WAY_OUT}")
 
     def _file(self, digest: str) -> Path:
         if re.fullmatch(r"[0-9a-f]{64}", digest) is None:
-            raise FederationError(f"arrays are named by a hash, got {digest[:80]!r}; ask for what was sent")
+            raise FederationError(f"A model must be named by its hash, got {digest[:80]!r}.")
         return self._arrays / f"{digest}.npz"
+
+
+def _kind(value: object) -> str:
+    return f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def keep_statement(store: MemberStore, member: Member, content: str, *, book: str, round_number: int) -> str:
+    """Write a statement to the member's disk and check it; returns in one line what it says or what is wrong."""
+    file = store.path / STATEMENTS / f"round-{round_number:04d}.json"
+    write_atomically(file, content.encode(), what="a statement")
+    try:
+        statement, signed = read_statement(file)
+    except CommonwealError as error:
+        return f"DOUBTFUL STATEMENT: {error}"
+    known = store.path / OPERATOR_KEY if member.operator_key_file is None else member.operator_key_file
+    if member.operator_key_file is None and not known.exists():
+        # The first one is trusted; from then on it must be the same operator.
+        write_atomically(known, public_pem(signed.signer), what="the operator's public key")
+    found = doubts(statement, signed, read_public_key(known))
+    if statement.client != member.name or statement.ledger != book:
+        found.append(f"it is for {statement.client!r} in ledger {statement.ledger[:16]}…, not for this member")
+    if found:
+        return f"DOUBTFUL STATEMENT in {file.name}: {'; '.join(found)}"
+    return f"statement {file.name} is signed by the operator, balance {statement.balance} minor units"

@@ -1,6 +1,9 @@
-"""What Flower carries between coordinator and member: plain fields and groups of arrays.
+"""Questions of the coordinator and answers of the members: plain fields and groups of arrays.
 
-The fields travel as one JSON text. Arrays are NumPy's, never pickles. Anything else is refused when it is unpacked.
+How a message travels is a transport's concern. Whoever carries it, an answer counts only if it is signed with the
+member's own key: every question carries a random number of its own, and every answer a signature over that number, the
+kind of question and a digest of what it says. So no other member can answer in its place, even where the transport
+does not bind an answer to the node that was asked, and an earlier answer does not count twice.
 """
 
 from __future__ import annotations
@@ -8,66 +11,63 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
-
-from commonweal.errors import FederationError
+from commonweal.ledger.canonical import canonical
+from commonweal.ledger.keys import is_signed
+from commonweal.ledger.node_keys import NodeKey
 from commonweal.remote.messages.models import Model, fingerprint
 
-_FIELDS = "fields"
-_SEAL = "seal"
+# The kinds of questions. Flower routes a message by the part before the dot.
+OPEN = "query.open"  # let the round's data arrive; score the model that starts it
+TRAIN = "train.iteration"
+EVALUATE = "evaluate.coalitions"
+REPORT = "query.report"
+CLOSE = "query.close"  # the round is settled: here is your statement
+
+MODEL = "model/"  # how the name of a group begins that is a model; its hash follows
+LACKS = "lacks"  # the field of an answer that names models the member does not have
+NUMBER = "number"  # the field of a question with its random number
+
+_ANSWER_FORMAT = "commonweal.answer/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
+class Message:
     """A question or an answer. A group of arrays is a model, or figures by sample."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     groups: Mapping[str, Model] = field(default_factory=dict)
-    seal: str = ""  # the sender's signature, of answers
+    signature: str = ""  # the member's, of answers
 
     def digest(self) -> str:
-        """SHA-256 over all but the seal."""
-        content = hashlib.sha256(_text(self.fields).encode())
+        """SHA-256 over everything except the signature."""
+        content = hashlib.sha256(fields_text(self.fields).encode())
         for name in sorted(self.groups):
             content.update(json.dumps([name, fingerprint(self.groups[name])]).encode())
         return content.hexdigest()
 
 
-def to_content(parcel: Parcel) -> RecordDict:
-    content = RecordDict({_FIELDS: ConfigRecord({"json": _text(parcel.fields), _SEAL: parcel.seal})})
-    for name, group in parcel.groups.items():
-        content[name] = ArrayRecord({key: Array(np.asarray(array, order="C")) for key, array in group.items()})
-    return content
-
-
-def from_content(content: RecordDict) -> Parcel:
-    """The parcel, or an `FederationError`: whoever sent it may have sent anything."""
-    try:
-        plain = content.config_records[_FIELDS]
-        fields, seal = json.loads(str(plain["json"])), plain[_SEAL]
-        groups = {
-            name: {key: np.array(array.numpy()) for key, array in record.items()}  # writable copies
-            for name, record in content.array_records.items()
-        }
-        if not isinstance(fields, dict) or not isinstance(seal, str) or not all(map(_is_plain, fields.values())):
-            raise TypeError("fields must be a table of plain values and the seal a text")
-    except Exception as error:  # Flower and NumPy raise many kinds for malformed records
-        raise FederationError(
-            f"a parcel must hold fields and arrays, got {type(error).__name__}: {error}; send it whole"
-        ) from None
-    return Parcel(fields=fields, groups=groups, seal=seal)
-
-
-def _is_plain(value: object) -> bool:
-    """A text, a number or a list of texts: nested values could be deeper than they can be written again."""
-    if isinstance(value, list):
-        return all(isinstance(each, str) for each in value)
-    return value is None or isinstance(value, str | int | float)
-
-
-def _text(fields: Mapping[str, Any]) -> str:
+def fields_text(fields: Mapping[str, Any]) -> str:
+    """Fields as JSON: equal fields, equal text."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+def signed_answer(answer: Message, *, kind: str, number: str, key: NodeKey) -> Message:
+    """The answer with the member's signature; `number` is the random number of the question."""
+    return replace(answer, signature=key.sign(_signed_content(answer, kind, number)))
+
+
+def is_answer_signed(answer: Message, *, kind: str, number: str, public: str) -> bool:
+    """Whether the holder of the public key signed this answer to this question."""
+    return is_signed(_signed_content(answer, kind, number), answer.signature, public)
+
+
+def printable(text: str, limit: int = 300) -> str:
+    """Another machine's text without terminal control characters, cut to `limit` characters."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:limit]
+
+
+def _signed_content(answer: Message, kind: str, number: str) -> bytes:
+    return canonical({"format": _ANSWER_FORMAT, "kind": kind, "question": number, "digest": answer.digest()})

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from commonweal.data.sources import load_source
-from commonweal.flower import NewData, Trained
-from commonweal.remote.torch_module import load_model, model_of
+from commonweal.flower import NewData, Trained, load_model, model_of
 
 BATCH_SIZE = 16
 LEARNING_RATE = 0.1

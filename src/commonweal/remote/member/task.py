@@ -1,10 +1,10 @@
-"""What a user brings: three functions. Everything else is the incentive layer's.
+"""The task of a federation at its members: the three functions that a user brings.
 
-load(round_number, member)            -> NewData: what is new in this round; the same round gives the same data again
+load(round_number, member)            -> NewData: what is new in this round; always the same for the same round
 train(model, training, context)       -> Trained: a local model from the one received
-evaluate(model, validation, context)  -> one score from 0 to 1 for each validation sample, in order
+evaluate(model, validation, context)  -> one score from 0 to 1 per validation sample, in order
 
-`training` and `validation` are tuples of arrays whose rows are samples, all that arrived so far, in order.
+`training` and `validation` are tuples of arrays with one row per sample: all that have arrived so far, in order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.errors import FederationError
+from commonweal.errors import InputError
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.messages.models import Model
 
@@ -30,8 +30,8 @@ class NewData:
 
     training: Rows
     validation: Rows
-    sample_count: int | None = None  # declared as new; None: all rows
-    paid_count: int | None = None  # samples the member had to pay for; None: as many as declared
+    sample_count: int | None = None  # declared as new; None: the number of rows
+    paid_count: int | None = None  # samples that cost the member something; None: as many as declared
 
     def __post_init__(self) -> None:
         for name in ("sample_count", "paid_count"):
@@ -49,10 +49,10 @@ class NewData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """What local training left behind."""
+    """The result of local training."""
 
     model: Model
-    step_count: int  # mini-batches: part of the member's cost, and not sent
+    step_count: int  # mini-batches: part of the member's cost; not sent
     loss: float = 0.0  # mean over the samples, for the member's log
 
     def __post_init__(self) -> None:
@@ -61,28 +61,28 @@ class Trained:
 
 
 @dataclass(slots=True, kw_only=True)
-class WorkContext:
-    """Where a member stands while it trains or evaluates.
+class TaskContext:
+    """What `train` and `evaluate` may need to know.
 
-    `memory` is the member's own between iterations, such as its batch normalisation; what training puts there is kept
-    at home and never sent.
+    `memory` holds arrays that the member keeps between iterations, such as its batch normalisation. What training puts
+    there stays in the member's folder and is never sent.
     """
 
     member: Member
     round_number: int
     iteration: int  # 0 while evaluating
     seed: int  # of the federation
-    rng: np.random.Generator  # the member's own in this iteration: the same seed, the same numbers
+    rng: np.random.Generator  # the member's own in this iteration: same seed, same numbers
     memory: dict[str, NDArray[Any]]
 
 
 Load = Callable[[int, Member], NewData]
-Train = Callable[[Model, Rows, WorkContext], Trained]
-Evaluate = Callable[[Model, Rows, WorkContext], NDArray[Any]]
+Train = Callable[[Model, Rows, TaskContext], Trained]
+Evaluate = Callable[[Model, Rows, TaskContext], NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Task:
     """The three functions."""
 
     load: Load
@@ -91,8 +91,8 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """All that a member holds in a round."""
+class LoadedData:
+    """All data that a member has in a round."""
 
     training: Rows
     validation: Rows
@@ -100,21 +100,21 @@ class Held:
 
 
 def _make_whole(record: object, name: str) -> None:
-    """NumPy's whole numbers are welcome, and become Python's; anything else is refused."""
+    """Turn NumPy's integers into Python's, and refuse anything else."""
     value = getattr(record, name)
     try:
         count = operator.index(value)
     except TypeError:
         count = -1
     if count < 0:
-        raise FederationError(f"{name} must be a whole number >= 0, got {value!r}; count samples or mini-batches")
+        raise InputError(f"{name} must be a whole number of at least 0, got {value!r}.")
     object.__setattr__(record, name, count)
 
 
-def gather(work: Work, member: Member, round_number: int) -> Held:
+def load_all(task: Task, member: Member, round_number: int) -> LoadedData:
     """What arrived in rounds 1 to this one."""
-    arrived = [_checked(work.load(number, member), number) for number in range(1, round_number + 1)]
-    return Held(
+    arrived = [_checked(task.load(number, member), number) for number in range(1, round_number + 1)]
+    return LoadedData(
         training=_joined([new.training for new in arrived]),
         validation=_joined([new.validation for new in arrived]),
         newest=arrived[-1],
@@ -125,9 +125,9 @@ def _checked(new: NewData, round_number: int) -> NewData:
     for name, rows in (("training", new.training), ("validation", new.validation)):
         lengths = {len(array) for array in rows}
         if len(lengths) != 1:
-            raise FederationError(
-                f"{name} data must be arrays with one row a sample, got lengths {sorted(lengths)} in round "
-                f"{round_number}; let load return e.g. (images, labels)"
+            raise InputError(
+                f"{name} data must be arrays with one row per sample, got lengths {sorted(lengths)} in round "
+                f"{round_number}. Let load return, for example, (images, labels)."
             )
     return new
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
-from commonweal.remote.messages.message import from_content
 from commonweal.remote.messages.models import average
-from tests.flower.toy import NAMES, make_toy
+from tests.remote.toy import NAMES, make_toy
 
 CLIENTS = ("a", "b", "c", "d")
 
@@ -49,12 +48,10 @@ def test_marginal_contributions_tell_and_one_model_of_all_does_not():
 def models_received(toy, client):
     """The hashes of the models that a client was sent in the first round, by question."""
     found = {}
-    for sent in toy.grid.wire:
-        if sent.to_node and sent.client == client:
-            question = from_content(sent.message.content)
-            if question.fields["round"] == 1:
-                models = [name for name in question.groups if name.startswith("model/")]
-                found.setdefault(sent.kind, []).append(len(models))
+    for sent in toy.transport.sent:
+        if sent.to_member and sent.client == client and sent.message.fields["round"] == 1:
+            models = [name for name in sent.message.groups if name.startswith("model/")]
+            found.setdefault(sent.kind, []).append(len(models))
     return found
 
 

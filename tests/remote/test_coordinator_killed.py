@@ -13,8 +13,7 @@ from commonweal.federation.rule_versions import recompute
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.coordinator import coordinate as coordinator
-from commonweal.remote.messages.message import from_content
-from tests.flower.toy import NAMES, make_toy, open_toy
+from tests.remote.toy import NAMES, make_toy, open_toy
 
 ROUND, ROUNDS = 2, 3
 RULES = {"rounds": ROUNDS, "mechanism": "mu = 0.001\ngrace_rounds = 1", "learning": "iteration_limit = 2"}
@@ -77,7 +76,7 @@ def give_notice_in_round(toy, number):
         if client == LEAVER and toy.home(LEAVER).joinpath("statements", "round-0001.json").exists():
             toy.home(LEAVER).joinpath("withdraw").touch()
 
-    toy.grid.before_answer = before_answer
+    toy.transport.before_answer = before_answer
     assert number == 2, "it has its first statement when the second round opens"
 
 
@@ -124,17 +123,17 @@ def arm(toy, stage):
         setattr(coordinator, name, wrapped)
     else:
         kind, number, place = stage
-        notice, asked = toy.grid.before_answer, []
+        notice, asked = toy.transport.before_answer, []
 
         def before_answer(client, given_kind):
             notice(client, given_kind)
-            question = from_content(toy.grid.wire[-1].message.content).fields
+            question = toy.transport.sent[-1].message.fields
             if given_kind == kind and question["round"] == ROUND and client == NAMES[place]:
                 asked.append(1)
                 if len(asked) == number:
                     die()
 
-        toy.grid.before_answer = before_answer
+        toy.transport.before_answer = before_answer
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: "-".join(map(str, stage)))
@@ -181,7 +180,7 @@ def test_killed_again_and_again(tmp_path, undisturbed):
 
 def die_after(toy, count):
     """Let the process die when so many questions were put."""
-    notice, asked = toy.grid.before_answer, []
+    notice, asked = toy.transport.before_answer, []
 
     def before_answer(client, kind):
         notice(client, kind)
@@ -189,7 +188,7 @@ def die_after(toy, count):
         if len(asked) == count:
             die()
 
-    toy.grid.before_answer = before_answer
+    toy.transport.before_answer = before_answer
 
 
 def test_two_coordinators_do_not_hold_one_federation(tmp_path):
@@ -218,11 +217,11 @@ def test_a_book_with_rounds_that_the_checkpoint_does_not_know_is_refused_before_
 
     toy = make_toy(tmp_path / "f", rounds=1)
     toy.coordinate()
-    asked = len(toy.grid.wire)
+    asked = len(toy.transport.sent)
     (toy.out / "checkpoint.npz").unlink()
     with pytest.raises(CommonwealError, match="from the rounds of its own checkpoint, got round 1"):
         toy.coordinate()
-    assert len(toy.grid.wire) == asked
+    assert len(toy.transport.sent) == asked
 
 
 @pytest.mark.parametrize(
@@ -238,7 +237,7 @@ def test_terms_that_no_book_could_settle_are_refused_before_anybody_trains(tmp_p
     toy = make_toy(tmp_path / "f", rounds=1, **options)
     with pytest.raises(CommonwealError, match=message):
         toy.coordinate()
-    assert not toy.grid.wire
+    assert not toy.transport.sent
 
 
 @pytest.mark.parametrize(
@@ -251,12 +250,10 @@ def test_terms_that_no_book_could_settle_are_refused_before_anybody_trains(tmp_p
         ({"w": np.array([np.nan])}, "finite numbers"),
     ],
 )
-def test_a_model_that_cannot_travel_is_refused_before_anybody_trains(tmp_path, monkeypatch, initial, message):
+def test_a_model_that_cannot_travel_is_refused_before_anybody_trains(tmp_path, initial, message):
     from commonweal.errors import CommonwealError
-    from tests.flower import toy as toys
 
     toy = make_toy(tmp_path / "f", rounds=1)
-    monkeypatch.setattr(toys, "INITIAL", initial)
     with pytest.raises(CommonwealError, match=message):
-        toy.coordinate()
-    assert not toy.grid.wire
+        toy.coordinate(initial)
+    assert not toy.transport.sent

@@ -1,0 +1,50 @@
+"""Messages as Flower carries them.
+
+The fields travel as one JSON text. Arrays are NumPy's, never pickles. Anything else is refused when it is unpacked.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+
+from commonweal.errors import FederationError
+from commonweal.remote.messages.message import Message, fields_text
+
+_FIELDS = "fields"
+_SIGNATURE = "seal"  # as members of earlier versions call it
+
+
+def to_content(message: Message) -> RecordDict:
+    """A message as a Flower message's content."""
+    content = RecordDict({_FIELDS: ConfigRecord({"json": fields_text(message.fields), _SIGNATURE: message.signature})})
+    for name, group in message.groups.items():
+        content[name] = ArrayRecord({key: Array(np.asarray(array, order="C")) for key, array in group.items()})
+    return content
+
+
+def from_content(content: RecordDict) -> Message:
+    """The message in a Flower message's content, or a `FederationError`: the sender may have sent anything."""
+    try:
+        plain = content.config_records[_FIELDS]
+        fields, signature = json.loads(str(plain["json"])), plain[_SIGNATURE]
+        groups = {
+            name: {key: np.array(array.numpy()) for key, array in record.items()}  # writable copies
+            for name, record in content.array_records.items()
+        }
+        if not isinstance(fields, dict) or not isinstance(signature, str) or not all(map(_is_plain, fields.values())):
+            raise TypeError("fields must be a table of plain values, and the signature a text")
+    except Exception as error:  # Flower and NumPy raise many kinds for malformed records
+        raise FederationError(
+            f"A message must consist of fields and arrays, got {type(error).__name__}: {error}."
+        ) from None
+    return Message(fields=fields, groups=groups, signature=signature)
+
+
+def _is_plain(value: object) -> bool:
+    """A text, a number or a list of texts: nested values could be too deep to be written again."""
+    if isinstance(value, list):
+        return all(isinstance(each, str) for each in value)
+    return value is None or isinstance(value, str | int | float)

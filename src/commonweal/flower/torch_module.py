@@ -1,0 +1,7 @@
+"""Where federations made with version 0.1 import `load_model` and `model_of` from; now `commonweal.flower` has them."""
+
+from __future__ import annotations
+
+from commonweal.remote.torch_module import load_model, model_of
+
+__all__ = ["load_model", "model_of"]

@@ -1,0 +1,126 @@
+"""What can go wrong between Flower's grid and the coordinator; and that Flower is one transport of several."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from flwr.app import ConfigRecord, RecordDict
+from flwr.app import Message as FlowerMessage
+
+from commonweal.remote.coordinator import coordinate as coordinator
+from tests.flower.toy import make_flower_toy
+from tests.remote.toy import NAMES, settled
+
+LIAR = "east"
+UNREADABLE = {
+    "an empty message": RecordDict(),
+    "fields that are no table": RecordDict({"fields": ConfigRecord({"json": "[]", "seal": ""})}),
+    "fields nested too deep to be written again": RecordDict(
+        {"fields": ConfigRecord({"json": '{"a":' + "[" * 980 + "]" * 980 + "}", "seal": ""})}
+    ),
+    "fields that are no JSON": RecordDict({"fields": ConfigRecord({"json": "{", "seal": ""})}),
+    "no signature": RecordDict({"fields": ConfigRecord({"json": "{}"})}),
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_report(monkeypatch):
+    monkeypatch.setattr(coordinator, "write_all", lambda *_: None)
+
+
+@pytest.fixture
+def toy(tmp_path):
+    return make_flower_toy(tmp_path / "f", rounds=1, names=NAMES[:3], learning="iteration_limit = 1")
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_an_answer_without_the_agreed_content_is_refused(toy, name):
+    def twist(question, answer):
+        is_meant = question.metadata.message_type == "train.iteration"
+        return FlowerMessage(UNREADABLE[name], reply_to=question) if is_meant else answer
+
+    toy.node(LIAR).twist = twist
+    run_report, _ = toy.coordinate()
+    (event,) = run_report.rounds[0].events
+    assert (event.client, event.kind) == (LIAR, "refused")
+    assert "could not be read" in event.text
+
+
+def test_an_answer_that_flower_cannot_read_is_refused(toy):
+    """What Flower makes of somebody's bytes may raise anything, for all answers at once."""
+    original = toy.grid.pull_messages
+
+    def pull_messages(message_ids):
+        found = list(original(message_ids))
+        for message in found:
+            if message.metadata.src_node_id == 102 and message.metadata.message_type == "train.iteration":
+                toy.grid._replies.update({m.metadata.reply_to_message_id: m for m in found})
+                raise ValueError("garbage")
+        return found
+
+    toy.grid.pull_messages = pull_messages
+    run_report, _ = toy.coordinate()
+    assert run_report.rounds[0].record.absent == (LIAR,)
+    (event,) = run_report.rounds[0].events
+    assert (event.kind, event.text) == ("refused", "east missed round 1: its answer could not be read: ValueError.")
+
+
+def test_an_answer_to_no_question_is_ignored(toy):
+    def twist(question, answer):
+        if question.metadata.message_type == "query.report":
+            answer.metadata.__dict__["_reply_to_message_id"] = "deadbeef"
+        return answer
+
+    toy.node(LIAR).twist = twist
+    file = toy.folder / "federation.toml"
+    file.write_text(file.read_text().replace("answer_seconds = 5", "answer_seconds = 1"))
+    run_report, _ = toy.coordinate()
+    (event,) = run_report.rounds[0].events
+    assert (event.client, event.kind) == (LIAR, "absent")
+    assert "did not answer in time" in event.text
+
+
+def test_a_supernode_that_disconnects_and_a_client_app_that_fails_are_absent(toy):
+    toy.node("south").is_connected = False
+    toy.node(LIAR).node_config = {}
+    run_report, said = toy.coordinate()
+    assert run_report.rounds[0].record.absent == ("south", LIAR)
+    assert "south missed round 1: its SuperNode was not connected." in said
+    (line,) = [line for line in said if line.startswith(LIAR)]
+    assert "its ClientApp failed" in line
+    assert "must name its member's file" in line
+
+
+WITHOUT_FLOWER = """
+import json, sys
+from pathlib import Path
+from commonweal.remote.coordinator import coordinate as coordinator
+from tests.remote.toy import make_toy, settled
+
+coordinator.write_all = lambda *_: None
+toy = make_toy(Path(sys.argv[1]))
+toy.coordinate()
+assert not [name for name in sys.modules if name.split(".")[0] == "flwr"]
+print(json.dumps(settled(toy.out)))
+"""
+
+
+def test_a_second_transport_gives_the_same_ledger_without_flower(tmp_path):
+    """The seam: members and coordinator over a transport of 50 lines, in a process that never imports flwr."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_FLOWER, str(tmp_path / "memory")],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    toy = make_flower_toy(tmp_path / "flower")
+    toy.coordinate()
+    found = {int(number): entry for number, entry in json.loads(done.stdout.splitlines()[-1]).items()}
+    assert found == settled(toy.out)
+    assert len(found) == 3
