@@ -110,10 +110,12 @@ def test_the_money_is_that_of_a_federation_in_which_it_was_away(disturbed, tmp_p
         learning="iteration_limit = 1",
     )  # fmt: skip
 
-    def away(kind, question, original=calm.member(UNLUCKY).answer):
+    answer = calm.member(UNLUCKY).answer
+
+    def away(kind, question):
         if question.fields["round"] in (2, 3):
             raise ConnectionError
-        return original(kind, question)
+        return answer(kind, question)
 
     calm.member(UNLUCKY).answer = away
     with pytest.MonkeyPatch.context() as patch:
