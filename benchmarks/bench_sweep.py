@@ -33,7 +33,7 @@ from commonweal.scenario.shipped import load
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.plain_loop import run_plainly
-from commonweal.study.replication import Replication, Task, replicate
+from commonweal.study.replication import Replication, ReplicationTask, replicate
 
 Result = TypeVar("Result")
 Histories = Mapping[float, list[tuple[str, ...]]]
@@ -74,7 +74,7 @@ def at(scenario: Scenario, mu: float) -> Scenario:
 
 def swept(scenario: Scenario) -> Replication:
     return replicate(
-        Task(
+        ReplicationTask(
             experiment=EXPERIMENT,
             replication=1,
             scenario=scenario,
@@ -130,8 +130,8 @@ def main() -> int:
         fast, fast_seconds = timed(lambda: fast_for_each(scenario, dataset))  # noqa: B023
         plain, plain_seconds = timed(lambda: plain_for_each(scenario, dataset))  # noqa: B023
         print(
-            f"{number:11d} {sweep_seconds:9.1f} ({together.held_count:2d}) {fast_seconds:10.1f} ({_rounds(fast):3d}) "
-            f"{plain_seconds:10.1f} ({_rounds(plain):3d}) {plain_seconds / sweep_seconds:12.2f}",
+            f"{number:11d} {sweep_seconds:9.1f} ({together.computed_round_count:2d}) {fast_seconds:10.1f} "
+            f"({_rounds(fast):3d}) {plain_seconds:10.1f} ({_rounds(plain):3d}) {plain_seconds / sweep_seconds:12.2f}",
             flush=True,
         )
         for way, spent in (("sweep", sweep_seconds), ("fast", fast_seconds), ("plain", plain_seconds)):

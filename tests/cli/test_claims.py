@@ -17,9 +17,9 @@ from commonweal.paper.claims import comparisons, findings
 from commonweal.paper.experiments import MUS
 from commonweal.scenario.shipped import load
 from commonweal.study.outcomes import Outcomes, gather
-from commonweal.study.replication import Replication, Task
+from commonweal.study.replication import Replication, ReplicationTask
 from commonweal.study.result_set import RESULTS, read_results, write_replication, write_results
-from commonweal.study.row_schema import SCHEMA
+from commonweal.study.rows import SCHEMA
 from tests.paper.invented_outcomes import Script
 
 # Of everybody but client 0 each stays longer with μ; client 0 contributes most, and round 2 brings a loss.
@@ -51,7 +51,7 @@ def store(directory: Path, outcomes: Outcomes) -> None:
     """As a result set."""
     for number, some in outcomes.replications.items():
         rows = [full_row(outcome, row) for outcome in some for row in outcome._rows]
-        task = Task(
+        task = ReplicationTask(
             experiment=outcomes.experiment,
             replication=number,
             scenario=replace(load(outcomes.experiment), seed=number),
@@ -66,7 +66,7 @@ def store(directory: Path, outcomes: Outcomes) -> None:
                 code_version="0",
                 data_fingerprint="0",
                 cpu_kind="none",
-                held_count=1,
+                computed_round_count=1,
                 seconds=1.0,
                 processor_seconds=1.0,
                 peak_memory_bytes=1,

@@ -11,7 +11,7 @@ import numpy as np
 
 from commonweal.paper.experiments import MUS
 from commonweal.records import ContributionRule, Figures, MuRange, Rules
-from commonweal.study.mu_sets import Grid, Leniencies
+from commonweal.study.mu_sets import MuGrid, MuSet
 from commonweal.study.outcomes import Outcome, Outcomes
 
 CLIENTS = tuple(f"client-{number}" for number in range(5))
@@ -38,7 +38,7 @@ class Script:
     def _replication(self, experiment: str, number: int, rule: ContributionRule) -> tuple[Outcome, ...]:
         return tuple(
             made(experiment, number, rule, range_, tuple(self._rows(range_.lower, number)))
-            for range_ in Grid(MUS).ranges
+            for range_ in MuGrid(MUS).ranges
         )
 
     def _rows(self, mu: float, replication: int) -> Iterator[Mapping[str, Any]]:
@@ -88,7 +88,7 @@ def together(
     }
 
 
-def decided(experiment: str, seeds: list[int], leniencies: Leniencies, rule: ContributionRule = "clip") -> Outcomes:
+def decided(experiment: str, seeds: list[int], leniencies: MuSet, rule: ContributionRule = "clip") -> Outcomes:
     """Federations whose figures come from a seed and the past, decided as the mechanism decides."""
     replications = {}
     for seed in seeds:
@@ -101,11 +101,11 @@ def decided(experiment: str, seeds: list[int], leniencies: Leniencies, rule: Con
 
 
 def _branches(
-    seed: int, leniencies: Leniencies, rule: ContributionRule, active: tuple[str, ...], round_: int
-) -> Iterator[tuple[list[dict[str, Any]], Leniencies]]:
+    seed: int, leniencies: MuSet, rule: ContributionRule, active: tuple[str, ...], round_: int
+) -> Iterator[tuple[list[dict[str, Any]], MuSet]]:
     """All ends of a federation, each with its rows and the μ that lead to it."""
     figures = _figures(seed, active, round_)
-    for retained, some in leniencies.parted(figures, Rules(mu=math.inf, contribution_rule=rule)).items():
+    for retained, some in leniencies.split(figures, Rules(mu=math.inf, contribution_rule=rule)).items():
         rows = [
             row(round_, c, profit=figures.profits[c], contribution=figures.contributions[c], retained=c in retained)
             for c in active

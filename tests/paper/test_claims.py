@@ -18,8 +18,8 @@ from commonweal.paper.claims.registry import CLAIMS
 from commonweal.paper.claims.variants import ALTERNATIVES
 from commonweal.paper.experiments import EXPERIMENTS, MUS
 from commonweal.records import ContributionRule
-from commonweal.records.study import Finding, Verdict
-from commonweal.study.mu_sets import WHOLE_AXIS, Grid
+from commonweal.records.study import ClaimResult, Verdict
+from commonweal.study.mu_sets import WHOLE_AXIS, MuGrid
 from commonweal.study.outcomes import Outcomes
 from tests.paper.invented_outcomes import ROUND_COUNT, Script, decided
 
@@ -28,7 +28,7 @@ LENIENT = MUS[-2]
 DECIDED_SEEDS = list(range(1, 8))
 
 
-def only(found: Sequence[Finding], claim: str) -> Finding:
+def only(found: Sequence[ClaimResult], claim: str) -> ClaimResult:
     (one,) = [finding for finding in found if finding.claim == claim]
     return one
 
@@ -174,7 +174,7 @@ def test_the_mu_of_c12b_is_not_chosen_where_it_is_measured() -> None:
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_laws_hold_for_whatever_figures(rule: ContributionRule, seed: int) -> None:
-    outcomes = {("heterogeneous", rule): decided("heterogeneous", [seed], Grid(MUS), rule)}
+    outcomes = {("heterogeneous", rule): decided("heterogeneous", [seed], MuGrid(MUS), rule)}
     found = findings(outcomes, variant="" if rule == "clip" else "raw contributions")
     for law in ("C10a", "C12a"):
         assert only(found, law).verdict == "held", "also with one replication"
@@ -228,7 +228,7 @@ def test_drivers_quote_the_figures() -> None:
 def by_decisions(
     rule: ContributionRule = "clip", *, axis: bool = False
 ) -> dict[tuple[str, ContributionRule], Outcomes]:
-    leniencies = WHOLE_AXIS if axis else Grid(MUS)
+    leniencies = WHOLE_AXIS if axis else MuGrid(MUS)
     return {(name, rule): decided(name, DECIDED_SEEDS, leniencies, rule) for name in ("heterogeneous", "label-noise")}
 
 

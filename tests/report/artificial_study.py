@@ -11,8 +11,8 @@ import numpy as np
 
 from commonweal.records import MuRange
 from commonweal.records.study import (
+    ClaimResult,
     ExperimentStudy,
-    Finding,
     Interval,
     MuOutcome,
     MuStep,
@@ -155,7 +155,7 @@ def at_mus(made, mus):
 def finding(claim, statement, where, effect, value, half, *, threshold=0.0, variant="", driver="", count=20):
     lower, upper = value - half, value + half
     verdict = "held" if lower > threshold else "not held" if upper <= threshold else "undecided"
-    return Finding(
+    return ClaimResult(
         claim=claim,
         statement=statement,
         experiment=where,

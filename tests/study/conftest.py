@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from commonweal.study.replication import Replication, Task, replicate
+from commonweal.study.replication import Replication, ReplicationTask, replicate
 from commonweal.study.result_set import write_replication, write_results
 from tests.study.small_federation import small_federation
 
@@ -20,7 +20,7 @@ def small_replications() -> list[Replication]:
     scenario = small_federation(rounds=3)
     return [
         replicate(
-            Task(
+            ReplicationTask(
                 experiment="label-noise",
                 replication=number,
                 scenario=replace(scenario, seed=scenario.seed + number - 1),

@@ -267,12 +267,14 @@ import os, sys, types
 from dataclasses import replace
 from commonweal.errors import InputError
 from commonweal.study import ray_workers
-from commonweal.study.replication import Task
+from commonweal.study.replication import ReplicationTask
 from tests.study.small_federation import small_federation
 
 scenario = small_federation(rounds=1)
 diverging = replace(scenario, learning=replace(scenario.learning, learning_rate=1e30))
-task = Task(experiment="label-noise", replication=7, scenario=diverging, mus={"clip": (0.0,)}, data_directory=None)
+task = ReplicationTask(
+    experiment="label-noise", replication=7, scenario=diverging, mus={"clip": (0.0,)}, data_directory=None
+)
 
 def crash(task):
     os._exit(1)

@@ -17,17 +17,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError, InputError, StorageError
 from commonweal.records import ContributionRule
 from commonweal.scenario.spec import Scenario
 from commonweal.study import runner
 from commonweal.study.local_workers import replicate_locally
-from commonweal.study.mu_sets import Mus
-from commonweal.study.replication import Task
+from commonweal.study.mu_sets import Mus, union
+from commonweal.study.replication import ReplicationTask
 from commonweal.study.result_set import (
     RESULTS,
     StoredReplication,
-    joined,
     read_results,
     stored_replications,
     write_results,
@@ -53,6 +52,7 @@ def request(
         replication_count=replications,
         mus={"clip": GRID} if mus is None else mus,
         data_directory=None,
+        experiment_order=("small-mnist", "label-noise"),
     )
 
 
@@ -175,8 +175,8 @@ def test_the_whole_axis_has_every_grid(small_results: Path) -> None:
         ((0.0,), (-0.0,), (0.0,)),
     ],
 )
-def test_joined_values_of_mu(one: Mus, other: Mus, both: Mus) -> None:
-    assert joined(one, other) == both
+def test_union_of_values_of_mu(one: Mus, other: Mus, both: Mus) -> None:
+    assert union(one, other) == both
 
 
 def test_values_of_mu_survive_the_file(tmp_path: Path) -> None:
@@ -242,7 +242,10 @@ def test_a_worker_that_is_killed_is_told_and_the_rest_is_kept(two_of_each: Path,
         os.kill(min(children(os.getpid())), signal.SIGKILL)
 
     asked = request(replications=4)
-    with pytest.raises(InputError, match=r"got one that was killed.*with fewer --workers"), result_directory(tmp_path):
+    with (
+        pytest.raises(InputError, match=r"One of the 2 workers was killed.*with fewer workers"),
+        result_directory(tmp_path),
+    ):
         carry_out(asked, plan(asked, tmp_path), tmp_path, TWO_WORKERS, on_result=kill_one)
     assert not children(os.getpid())
     fulfil(request(), tmp_path)
@@ -253,11 +256,13 @@ def test_a_worker_that_is_killed_is_told_and_the_rest_is_kept(two_of_each: Path,
 def test_a_worker_with_other_code_is_refused(copied: Path) -> None:
     asked = request(replications=3)
 
-    def elsewhere(tasks: Sequence[Task]):
+    def elsewhere(tasks: Sequence[ReplicationTask]):
         for result in ONE_WORKER(tasks[:1]):
             yield replace(result, code_version="0123456789abcdef")
 
-    with pytest.raises(InputError, match="all workers must have the same code, got 0123456789ab instead of"):
+    with pytest.raises(
+        InputError, match=r"The worker that computed replication 3 of small-mnist has other code \(0123456789ab"
+    ):
         fulfil(asked, copied, elsewhere)
     assert len(list(stored_replications(copied))) == 4
 
@@ -265,17 +270,19 @@ def test_a_worker_with_other_code_is_refused(copied: Path) -> None:
 def test_a_worker_with_another_processor_is_refused_unless_accepted(copied: Path) -> None:
     asked = request(replications=3)
 
-    def elsewhere(tasks: Sequence[Task]):
+    def elsewhere(tasks: Sequence[ReplicationTask]):
         for result in ONE_WORKER(tasks[:1]):
             yield replace(result, cpu_kind="Abacus family 1")
 
-    with pytest.raises(InputError, match=r"one kind of processor.*got .* and .*--mixed-cpus"):
+    with pytest.raises(
+        InputError, match=r"different kinds of processors.*Abacus family 1 and .*accept mixed processors"
+    ):
         fulfil(asked, copied, elsewhere)
-    with pytest.raises(InputError, match="one kind of processor"):
+    with pytest.raises(InputError, match="different kinds of processors"):
         plan(asked, copied, cpu_kind="Abacus family 1")
     assert plan(request(), copied, cpu_kind="Abacus family 1").tasks == (), "nothing is to be computed"
     assert fulfil(replace(asked, mixed_cpus=True), copied, elsewhere) == [("small-mnist", 3)]
-    with pytest.raises(InputError, match="one kind of processor"):
+    with pytest.raises(InputError, match="different kinds of processors"):
         plan(request(), copied)
 
 
@@ -290,33 +297,39 @@ def spoil(path: Path, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "evidence"),
     [
-        ({"mus": ["clip"]}, "a result file must be whole"),
-        ({"mus": {"clip": "some"}}, "could not convert string to float"),
-        ({"mus": {"clip": None}}, "a result file must be whole"),
-        ({"seconds": "soon"}, "a result file must be whole"),
-        ({"replication": 7}, "must be named after it, got replication 7 of label-noise in"),
-        ({"code_version": "another"}, "got results of other code for replication 1 of label-noise"),
-        ({"scenario_digest": "another"}, "got results of other scenario for replication 1"),
-        ({"data_fingerprint": "another"}, "got results of other data for replication 1"),
-        ({"data_fingerprint": "another", "scenario_digest": "x"}, "got results of other scenario and data for"),
+        ({"mus": ["clip"]}, "label-noise/00001.parquet': 'list' object has no attribute 'items'. Remove that file"),
+        ({"mus": {"clip": "some"}}, "could not convert string to float: 's'. Remove that file"),
+        ({"mus": {"clip": None}}, "Cannot read"),
+        ({"seconds": "soon"}, "could not convert string to float: 'soon'. Remove that file"),
+        ({"replication": 7}, "00001.parquet' holds replication 7 of label-noise, which does not match its name: move"),
+        ({"code_version": "0" * 16 + "-" + "1" * 47}, "was computed with other code than now"),
+        ({"code_version": "0" * 64}, "with an earlier version of commonweal, whose results cannot be matched"),
+        ({"scenario_digest": "another"}, "with other scenario than now"),
+        ({"data_fingerprint": "another"}, "with other data than now"),
+        ({"data_fingerprint": "another", "scenario_digest": "x"}, "with other scenario and data than now"),
     ],
 )
-def test_metadata_of_another_making_are_refused(changes: dict[str, object], evidence: str, copied: Path) -> None:
+def test_broken_metadata_and_other_versions_are_refused(
+    changes: dict[str, object], evidence: str, copied: Path
+) -> None:
     path = copied / "replications/label-noise/00001.parquet"
     spoil(path, **changes)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(CommonwealError) as caught:
         plan(request(), copied)
     assert evidence in str(caught.value)
-    assert "; " in str(caught.value)
+    if isinstance(caught.value, InputError):
+        assert f"Replication 1 of label-noise in '{copied}' was computed with" in str(caught.value)
+        assert "choose another folder" in str(caught.value)
 
 
 @pytest.mark.parametrize("length", [0, 4, 3000, -1, -4, -9])
 def test_a_truncated_file_is_named_with_the_way_out(length: int, copied: Path) -> None:
     path = copied / "replications/small-mnist/00002.parquet"
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(StorageError) as caught:
         plan(request(), copied)
-    assert f"for '{path}'; remove that file and run `commonweal reproduce` again" in str(caught.value)
+    assert str(caught.value).startswith(f"Cannot read '{path}': ")
+    assert "Remove that file and run `commonweal reproduce` again; only that replication is" in str(caught.value)
     path.unlink()
     assert fulfil(request(), copied) == [("small-mnist", 2)]
 
@@ -327,10 +340,10 @@ def test_rotten_bytes_inside_a_file_are_noticed(copied: Path) -> None:
     content = bytearray(path.read_bytes())
     content[200] ^= 0xFF
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"a result file must be whole, got .*00002\.parquet"):
+    with pytest.raises(StorageError, match=r"Cannot read .*00002\.parquet"):
         write_results(copied)
     (copied / RESULTS).write_bytes((copied / RESULTS).read_bytes()[:1000])
-    with pytest.raises(InputError, match=r"results\.parquet'; remove .*: the rows in it are put together anew"):
+    with pytest.raises(StorageError, match=r"results\.parquet': .*\. Remove .*; its rows are collected again"):
         read_results(copied)
 
 
@@ -347,10 +360,10 @@ def test_another_format_is_refused(copied: Path) -> None:
     path = copied / "replications/small-mnist/00001.parquet"
     metadata = {b"commonweal": json.dumps({"format": "commonweal.results/9"}).encode()}
     pq.write_table(pq.read_table(path).replace_schema_metadata(metadata), path)
-    with pytest.raises(InputError, match=r"format commonweal\.results/1, got 'commonweal\.results/9'"):
+    with pytest.raises(StorageError, match=r"'commonweal\.results/9', and this version reads commonweal\.results/1"):
         plan(request(), copied)
     pq.write_table(pa.table({"a": [1]}), path)
-    with pytest.raises(InputError, match="a result file must be whole"):
+    with pytest.raises(StorageError, match="Cannot read"):
         plan(request(), copied)
 
 
@@ -374,8 +387,8 @@ def test_only_our_own_left_overs_go(tmp_path: Path) -> None:
 
 
 def test_results_that_are_not_there_are_asked_for(copied: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"got no results\.parquet in .*; run `commonweal reproduce EXPERIMENT --out"):
+    with pytest.raises(StorageError, match=r"There is no results\.parquet in .*: run `commonweal reproduce` into this"):
         read_results(tmp_path)
     (copied / RESULTS).unlink()
-    with pytest.raises(InputError, match="run the command again that made the replications there"):
+    with pytest.raises(StorageError, match="run the command that made the replications there again"):
         read_results(copied)

@@ -16,15 +16,15 @@ from commonweal.federation.round_result import RoundResult
 from commonweal.records import ContributionRule, MuRange
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
-from commonweal.study.mu_sets import WHOLE_AXIS, Axis, Grid, intersection
-from commonweal.study.sweep import Branch, Past, Policies, sweep
+from commonweal.study.mu_sets import WHOLE_AXIS, MuAxis, MuGrid, intersection
+from commonweal.study.sweep import CompletedRounds, Policies, SweptHistory, sweep
 from tests.study.small_federation import small_federation
 
 GRID = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, math.inf)
 
 
-def swept(scenario: Scenario, policies: Policies) -> tuple[list[Branch], list[Past]]:
-    pasts: list[Past] = []
+def swept(scenario: Scenario, policies: Policies) -> tuple[list[SweptHistory], list[CompletedRounds]]:
+    pasts: list[CompletedRounds] = []
     with InProcessClients(scenario, FederatedDataset.for_scenario(scenario, None), worker_count=1) as clients:
         return list(sweep(clients, scenario, policies, on_round=pasts.append)), pasts
 
@@ -36,16 +36,16 @@ def run_alone(scenario: Scenario, mu: float, rule: ContributionRule = "clip") ->
         return list(conduct(clients, alone))
 
 
-def branch_at(branches: list[Branch], mu: float, rule: ContributionRule = "clip") -> Branch:
+def branch_at(branches: list[SweptHistory], mu: float, rule: ContributionRule = "clip") -> SweptHistory:
     (found,) = [b for b in branches if any(mu in range_ for range_ in b.mu_ranges.get(rule, ()))]
     return found
 
 
-def outcome(branch: Branch) -> list[object]:
+def outcome(branch: SweptHistory) -> list[object]:
     return [(h.measured, h.record.decision.figures, h.iteration_accuracies, kept) for h, kept in branch.rounds]
 
 
-def histories(past: Past) -> tuple[tuple[str, ...], ...]:
+def histories(past: CompletedRounds) -> tuple[tuple[str, ...], ...]:
     return tuple(retained for _, retained in past)
 
 
@@ -59,7 +59,7 @@ def histories(past: Past) -> tuple[tuple[str, ...], ...]:
 )
 def test_a_sweep_gives_what_separate_runs_give_to_the_bit(algorithm: str, mechanism: str) -> None:
     scenario = small_federation(algorithm=algorithm, mechanism=mechanism)
-    branches, _ = swept(scenario, {"clip": Grid(GRID), "raw": Grid(GRID)})
+    branches, _ = swept(scenario, {"clip": MuGrid(GRID), "raw": MuGrid(GRID)})
     assert len({histories(branch.rounds) for branch in branches}) > 2, (
         "the policies must part for this to test anything"
     )
@@ -76,7 +76,7 @@ def test_a_sweep_gives_what_separate_runs_give_to_the_bit(algorithm: str, mechan
 
 
 @pytest.mark.parametrize(
-    "policies", [{"clip": Grid(GRID)}, {"clip": WHOLE_AXIS}, {"clip": WHOLE_AXIS, "raw": WHOLE_AXIS}]
+    "policies", [{"clip": MuGrid(GRID)}, {"clip": WHOLE_AXIS}, {"clip": WHOLE_AXIS, "raw": WHOLE_AXIS}]
 )
 def test_no_round_of_a_history_is_computed_twice(policies: Policies) -> None:
     branches, pasts = swept(small_federation(), policies)
@@ -91,7 +91,7 @@ def test_no_round_of_a_history_is_computed_twice(policies: Policies) -> None:
 def test_the_whole_axis_restricted_to_a_grid_is_the_grid() -> None:
     scenario = small_federation()
     axis, _ = swept(scenario, {"clip": WHOLE_AXIS, "raw": WHOLE_AXIS})
-    grid, _ = swept(scenario, {"clip": Grid(GRID), "raw": Grid(GRID)})
+    grid, _ = swept(scenario, {"clip": MuGrid(GRID), "raw": MuGrid(GRID)})
     for rule in ("clip", "raw"):
         for mu in GRID:
             assert outcome(branch_at(axis, mu, rule)) == outcome(branch_at(grid, mu, rule)), (rule, mu)
@@ -135,5 +135,5 @@ def test_intersections_of_intervals() -> None:
 
 
 def test_an_axis_of_several_intervals_keeps_them_apart() -> None:
-    axis = Axis((closed(0, 1), closed(3, 4)))
+    axis = MuAxis((closed(0, 1), closed(3, 4)))
     assert axis.ranges == (closed(0, 1), closed(3, 4))

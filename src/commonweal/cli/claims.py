@@ -16,7 +16,7 @@ from rich.text import Text
 
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
-from commonweal.records.study import Finding, Verdict
+from commonweal.records.study import ClaimResult, Verdict
 
 if TYPE_CHECKING:
     from commonweal.paper.claims import Comparison
@@ -54,7 +54,7 @@ def claims_command(
         _show(found, compared, LEVEL, Console(highlight=False, emoji=False))
 
 
-def _document(found: Sequence[Finding], compared: Sequence[Comparison], level: float) -> dict[str, Any]:
+def _document(found: Sequence[ClaimResult], compared: Sequence[Comparison], level: float) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "interval_level": level,
@@ -66,7 +66,7 @@ def _document(found: Sequence[Finding], compared: Sequence[Comparison], level: f
     }
 
 
-def _show(found: Sequence[Finding], compared: Sequence[Comparison], level: float, console: Console) -> None:
+def _show(found: Sequence[ClaimResult], compared: Sequence[Comparison], level: float, console: Console) -> None:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("claim", no_wrap=True)
     table.add_column("experiment", no_wrap=True)
@@ -91,7 +91,7 @@ def _show(found: Sequence[Finding], compared: Sequence[Comparison], level: float
     _show_changes(compared, console)
 
 
-def _show_words(found: Sequence[Finding], console: Console) -> None:
+def _show_words(found: Sequence[ClaimResult], console: Console) -> None:
     """What each claim says and what its number is, then what drove it in each experiment."""
     for name in dict.fromkeys(finding.claim for finding in found):
         some = [finding for finding in found if finding.claim == name]
@@ -130,16 +130,16 @@ def _show_changes(compared: Sequence[Comparison], console: Console) -> None:
         console.print(f"No verdict changes with: {', '.join(unchanging)}.", soft_wrap=True)
 
 
-def _verdict(finding: Finding) -> Text:
+def _verdict(finding: ClaimResult) -> Text:
     return Text(finding.verdict, style=_STYLES[finding.verdict])
 
 
-def _interval(finding: Finding) -> str:
+def _interval(finding: ClaimResult) -> str:
     lower, upper = finding.interval.lower, finding.interval.upper
     return "" if lower == upper else f"{_number(lower)} to {_number(upper)}"
 
 
-def _claimed(finding: Finding) -> str:
+def _claimed(finding: ClaimResult) -> str:
     """A threshold next to 1 is that of a share that is claimed to be 1."""
     return "all" if 0.999999 < finding.threshold < 1 else f"> {finding.threshold:g}"
 

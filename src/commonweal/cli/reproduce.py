@@ -16,7 +16,7 @@ from commonweal.cli.mu_list import parse_mus
 from commonweal.cli.run import INTERRUPTED
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
-from commonweal.paper.experiments import REPLICATION_COUNT, chosen_experiments
+from commonweal.paper.experiments import EVERY_ONE, REPLICATION_COUNT, chosen_experiments
 from commonweal.scenario.shipped import load
 from commonweal.study.machine import core_count, cpu_kind
 
@@ -113,6 +113,7 @@ def reproduce_command(
         mus=dict.fromkeys(rules, mus),
         data_directory=find_directory(data),
         mixed_cpus=mixed_cpus,
+        experiment_order=EVERY_ONE,
     )
     interrupts: list[int] = []
 

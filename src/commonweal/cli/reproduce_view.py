@@ -11,15 +11,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from commonweal.records.study import VERDICTS, Finding
+from commonweal.records.study import VERDICTS, ClaimResult
 from commonweal.study.result_set import StoredReplication
-from commonweal.study.runner import Plan, Request
+from commonweal.study.runner import Request, StudyPlan
 
 
 class ReproductionView:
     """What is done and what is left, on the error stream."""
 
-    def __init__(self, planned: Plan, request: Request) -> None:
+    def __init__(self, planned: StudyPlan, request: Request) -> None:
         self.total_count = len(request.scenarios) * request.replication_count
         self.done_count = self._done_before = self.total_count - len(planned.tasks)
         self._started = time.monotonic()
@@ -50,7 +50,7 @@ class ReproductionView:
         if not self._console.is_terminal:
             self._console.print(
                 f"{self.done_count}/{self.total_count}: replication {stored.replication} of "
-                f"{stored.origin.experiment}, {stored.held_count} rounds in {stored.seconds:.0f} s"
+                f"{stored.origin.experiment}, {stored.computed_round_count} rounds in {stored.seconds:.0f} s"
                 + (f", {left}" if left else ""),
                 soft_wrap=True,
             )
@@ -70,7 +70,7 @@ class ReproductionView:
         return f"about {minutes // 60} h {minutes % 60:02d} min left"
 
 
-def verdict_line(findings: Sequence[Finding], directory: Path) -> str:
+def verdict_line(findings: Sequence[ClaimResult], directory: Path) -> str:
     """How many claims came out how, and where to read on."""
     counts = Counter(finding.verdict for finding in findings)
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)

@@ -1,8 +1,8 @@
-"""Intervals over replications: replications are drawn again with replacement, all figures of one together.
+"""Bootstrap intervals over replications, drawn with replacement; all figures of a replication stay together.
 
-Percentiles of few replications lie too close together (of five they hold the truth in 83 % of cases, not 95 %): draws
-spread like the sample, whose deviation is too small by √((n−1)/n), and as if that were known exactly. So both ends are
-moved away from the figure by t(n−1)/z · √(n/(n−1)), which for normal figures gives Student's interval.
+Percentiles of few replications are too narrow (with five they cover the truth in 83 % of cases, not 95 %): the draws
+spread like the sample, whose deviation is too small by √((n−1)/n), and ignore that it is only an estimate. So both ends
+are moved away from the figure by t(n−1)/z · √(n/(n−1)), which for normal figures gives Student's interval.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def mean_intervals(values: Values) -> list[Interval]:
     values = np.asarray(values, dtype=np.float64)
     means = values.mean(axis=0)
     lower, upper = _ends(means, _weights(len(values)) @ values, len(values))
-    # Rounding aside, a mean of equal values has no spread.
+    # A mean of equal values has no spread; rounding could suggest one.
     constant = (values == values[0]).all(axis=0)
     return [
         Interval(value=v, lower=v, upper=v) if same else Interval(value=m, lower=lo, upper=hi)
@@ -39,15 +39,15 @@ def mean_intervals(values: Values) -> list[Interval]:
 
 
 def mean_interval(values: Values) -> Interval:
-    """The same of one figure a replication."""
+    """The same for one figure per replication."""
     (interval,) = mean_intervals(np.asarray(values, dtype=np.float64)[:, None])
     return interval
 
 
 def statistic_interval(values: Values, statistic: Callable[[Values], Values]) -> Interval:
-    """Of a statistic of means: `statistic` maps rows of means (draws, columns) to one number a row."""
+    """The interval of a statistic of means: `statistic` maps rows of means (draws, columns) to one number per row."""
     values = np.asarray(values, dtype=np.float64)
-    if (values == values[0]).all():  # rounding aside, equal replications have no spread
+    if (values == values[0]).all():  # equal replications have no spread
         (same,) = statistic(values[:1]).tolist()
         return Interval(value=same, lower=same, upper=same)
     drawn = statistic(_weights(len(values)) @ values)
@@ -57,7 +57,7 @@ def statistic_interval(values: Values, statistic: Callable[[Values], Values]) ->
 
 
 def _ends(figures: Values, drawn: Values, replication_count: int) -> tuple[Values, Values]:
-    """Of each figure (column), from its draws (rows)."""
+    """The ends of each figure's interval (columns), from its draws (rows)."""
     lower, upper = np.quantile(drawn, _TAILS, axis=0)
     widening = _widening(replication_count)
     return (
@@ -71,7 +71,7 @@ _TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 
 @cache
 def _widening(replication_count: int) -> float:
-    """By which an end's distance from the figure grows; of a single replication nothing is known."""
+    """The factor on an end's distance from the figure; a single replication says nothing about spread."""
     if replication_count < 2:
         return 1.0
     freedom = replication_count - 1
@@ -81,7 +81,7 @@ def _widening(replication_count: int) -> float:
 
 @cache
 def _weights(replication_count: int) -> Values:
-    """How often each replication is in each draw, over their number; the same for all figures of a study."""
+    """How often each replication is in each draw, divided by their number; the same for all figures of a study."""
     counts = stream(0, "bootstrap over replications", replication_count).multinomial(
         replication_count, np.full(replication_count, 1 / replication_count), size=DRAW_COUNT
     )

@@ -1,4 +1,4 @@
-"""Replications side by side in processes of this machine, with joblib; each uses one thread."""
+"""Replications in parallel processes on this machine, with joblib; each uses one thread."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from commonweal.errors import InputError
-from commonweal.study.replication import Replication, Task, replicate
+from commonweal.study.replication import Replication, ReplicationTask, replicate
 
-_LOOK_SECONDS = 1.0  # how often a worker looks whether anybody still wants its results
+_CHECK_SECONDS = 1.0  # how often a worker checks that its parent is still running
 
 
-def replicate_locally(tasks: Sequence[Task], *, worker_count: int) -> Generator[Replication]:
-    """The results as they come, in any order."""
+def replicate_locally(tasks: Sequence[ReplicationTask], *, worker_count: int) -> Generator[Replication]:
+    """Yield the results in the order in which they finish."""
     if worker_count == 1 or len(tasks) < 2:
         yield from map(replicate, tasks)
         return
     with (
-        _interrupts_for_this_process_alone(),
+        _interrupts_only_in_this_process(),
         parallel_config(
-            backend="loky", inner_max_num_threads=1, initializer=_end_with, initargs=(os.getpid(),), max_nbytes=None
+            backend="loky",
+            inner_max_num_threads=1,
+            initializer=_exit_with_parent,
+            initargs=(os.getpid(),),
+            max_nbytes=None,
         ),
     ):
         results = Parallel(
@@ -39,19 +43,19 @@ def replicate_locally(tasks: Sequence[Task], *, worker_count: int) -> Generator[
             yield result
     except TerminatedWorkerError:
         raise InputError(
-            f"each of the {worker_count} workers needs memory for a replication, got one that was killed, as systems "
-            "do when memory runs out; run the same command again with fewer --workers: what is done is kept"
+            f"One of the {worker_count} workers was killed, as systems do when memory runs out: run the same command "
+            "again with fewer workers. Finished replications are kept."
         ) from None
     finally:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # joblib warns of results that nobody fetched; after an error nobody does
+            warnings.simplefilter("ignore")  # joblib warns about results that were not fetched, as after an error
             results.close()
-        get_reusable_executor(reuse=True).shutdown(kill_workers=True)  # they would wait for more with their data loaded
+        get_reusable_executor(reuse=True).shutdown(kill_workers=True)  # idle workers would keep their data in memory
 
 
 @contextmanager
-def _interrupts_for_this_process_alone() -> Iterator[None]:
-    """Processes started inside never see Ctrl-C, which a terminal sends to all of them: this one tells them to end."""
+def _interrupts_only_in_this_process() -> Iterator[None]:
+    """Processes started inside ignore Ctrl-C, which a terminal sends to all of them: this process stops them."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -62,12 +66,12 @@ def _interrupts_for_this_process_alone() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end_with(asking: int) -> None:
-    """End this worker when the process that asked is gone: it would otherwise go on computing for nobody."""
+def _exit_with_parent(parent: int) -> None:
+    """Exit this worker when its parent has gone: nobody would fetch its results."""
 
-    def look() -> None:
-        while os.getppid() == asking:
-            time.sleep(_LOOK_SECONDS)
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_CHECK_SECONDS)
         os._exit(1)
 
-    threading.Thread(target=look, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()

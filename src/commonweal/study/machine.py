@@ -1,4 +1,4 @@
-"""What kind of processor computes here: the same kind gives the same bits."""
+"""The machine: its kind of processor (the same kind gives the same bits), memory and cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @cache
 def cpu_kind() -> str:
-    """Maker, family, model and the widest vector unit, such as "AuthenticAMD family 25 model 1, avx2"."""
+    """Vendor, family, model and widest vector unit, such as "AuthenticAMD family 25 model 1, avx2"."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:  # not Linux
@@ -27,7 +27,7 @@ def cpu_kind() -> str:
 
 
 def peak_memory_bytes() -> int:
-    """The most memory that this process has had resident so far."""
+    """The peak resident memory of this process so far."""
     import resource
     import sys
 
@@ -36,5 +36,5 @@ def peak_memory_bytes() -> int:
 
 
 def core_count() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

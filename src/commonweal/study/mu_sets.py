@@ -1,4 +1,4 @@
-"""The μ that a sweep follows: some of them, or all from 0 to infinity; and how a round's decision parts them."""
+"""The values of μ that a sweep follows, single values or the whole axis, and how a round's decision splits them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from commonweal.decision.decide import decide_figures, mu_path_of_figures
 from commonweal.records import Figures, MuRange, Rules
 
 Mus = tuple[float, ...] | Literal["all"]
-"""As asked for: values of μ in rising order, or the whole axis."""
+"""What was asked for: values of μ in rising order, or the whole axis."""
 
 
-class Leniencies(Protocol):
-    """A set of μ under which a federation has had the same history so far."""
+class MuSet(Protocol):
+    """Values of μ under which a federation has had the same history so far."""
 
     @property
     def ranges(self) -> tuple[MuRange, ...]:
         """The set as intervals, in rising order."""
         ...
 
-    def parted(self, figures: Figures, rules: Rules) -> Mapping[tuple[str, ...], Leniencies]:
-        """The set by who is retained; the μ of the rules is not used."""
+    def split(self, figures: Figures, rules: Rules) -> Mapping[tuple[str, ...], MuSet]:
+        """The set divided by which clients are retained; the μ of the rules is not used."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class MuGrid:
     """Chosen values of μ, in rising order."""
 
     mus: tuple[float, ...]
@@ -38,29 +38,44 @@ class Grid:
     def ranges(self) -> tuple[MuRange, ...]:
         return tuple(_point(mu) for mu in self.mus)
 
-    def parted(self, figures: Figures, rules: Rules) -> dict[tuple[str, ...], Leniencies]:
+    def split(self, figures: Figures, rules: Rules) -> dict[tuple[str, ...], MuSet]:
         parts: dict[tuple[str, ...], list[float]] = {}
         for mu in self.mus:
             parts.setdefault(decide_figures(figures, replace(rules, mu=mu)).retained, []).append(mu)
-        return {retained: Grid(tuple(mus)) for retained, mus in parts.items()}
+        return {retained: MuGrid(tuple(mus)) for retained, mus in parts.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """Intervals of μ between exact bounds, in rising order; they need not touch: a set may be best in several."""
+class MuAxis:
+    """Intervals of μ with exact bounds, in rising order. They need not touch: one set can be best in several."""
 
     ranges: tuple[MuRange, ...]
 
-    def parted(self, figures: Figures, rules: Rules) -> dict[tuple[str, ...], Leniencies]:
+    def split(self, figures: Figures, rules: Rules) -> dict[tuple[str, ...], MuSet]:
         parts: dict[tuple[str, ...], list[MuRange]] = {}
         for piece, retained in mu_path_of_figures(figures, rules).pieces():
             common = [part for range_ in self.ranges if (part := intersection(range_, piece)) is not None]
             if common:
                 parts.setdefault(retained, []).extend(common)
-        return {retained: Axis(tuple(ranges)) for retained, ranges in parts.items()}
+        return {retained: MuAxis(tuple(ranges)) for retained, ranges in parts.items()}
 
 
-WHOLE_AXIS = Axis((MuRange(exact_lower=Fraction(0), exact_upper=math.inf, closed_below=True, closed_above=True),))
+WHOLE_AXIS = MuAxis((MuRange(exact_lower=Fraction(0), exact_upper=math.inf, closed_below=True, closed_above=True),))
+
+
+def mu_set(mus: Mus) -> MuSet:
+    """The set of what was asked for."""
+    return WHOLE_AXIS if mus == "all" else MuGrid(mus)
+
+
+def union(one: Mus, other: Mus) -> Mus:
+    """All μ of both."""
+    return "all" if one == "all" or other == "all" else tuple(sorted({*one, *other}))
+
+
+def includes(available: Mus, asked: Mus) -> bool:
+    """Whether all μ asked for are available."""
+    return available == "all" or (asked != "all" and set(asked) <= set(available))
 
 
 def intersection(one: MuRange, other: MuRange) -> MuRange | None:

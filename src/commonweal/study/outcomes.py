@@ -1,6 +1,6 @@
-"""From rows back to histories: what became of each replication at each μ, under the loss rule one likes.
+"""From rows back to histories: the outcome of each replication at each μ, under any loss rule.
 
-Training never depends on how money is divided, so other loss rules and other indices are read off the same rows.
+Training never depends on how money is divided, so other loss rules and indices can be computed from the same rows.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from commonweal.decision.decide import decision_with
 from commonweal.records import ContributionRule, Figures, History, LossRule, MuRange, RoundRecord, Rules
 from commonweal.study.result_set import StoredReplication
 
+ExperimentKey = tuple[str, ContributionRule]
+OutcomesByKey = Mapping[ExperimentKey, "Outcomes"]
+
 _POLICY = itemgetter("mu_lower", "mu_upper", "mu_includes_lower", "mu_includes_upper")
 
 
@@ -37,11 +40,11 @@ class Outcome:
 
     @cached_property
     def history(self) -> History:
-        """With the paper's loss rule."""
+        """The history under the paper's loss rule."""
         return self.history_with("contribution")
 
     def history_with(self, loss_rule: LossRule) -> History:
-        """The same decisions, a loss divided by this rule."""
+        """The same decisions, with losses divided by this rule."""
         rules = Rules(mu=self.mus.lower, contribution_rule=self.contribution_rule, loss_rule=loss_rule)
         rounds = tuple(_record(number, list(rows), rules) for number, rows in groupby(self._rows, itemgetter("round")))
         first = rounds[0].decision.figures.clients
@@ -49,7 +52,7 @@ class Outcome:
 
     @cached_property
     def retained_sets(self) -> tuple[tuple[str, ...], ...]:
-        """After each round: the history in the sense of who was active."""
+        """The clients retained after each round."""
         return tuple(
             tuple(row["client"] for row in rows if row["retained"])
             for _, rows in groupby(self._rows, itemgetter("round"))
@@ -65,7 +68,7 @@ class Outcome:
 
     @cached_property
     def tsw(self) -> tuple[float, ...]:
-        """After each round, held at its last value up to the last planned round; likewise the indices below."""
+        """After each round; after an early end the last value stands for the rest. Indices likewise."""
         return metrics.tsw(self.history, round_count=self.round_count)
 
     @cached_property
@@ -94,31 +97,31 @@ class Outcomes:
     replications: Mapping[int, tuple[Outcome, ...]]  # each in the order of μ
 
     def at(self, mu: float) -> list[Outcome]:
-        """One of each replication that followed this μ."""
+        """One outcome from each replication that followed this μ."""
         return [o for outcomes in self.replications.values() for o in outcomes if mu in o.mus]
 
     @property
     def mus(self) -> tuple[float, ...]:
-        """The single values of μ that every replication has, those inside an interval included."""
+        """The single values of μ that every replication has, also inside an interval."""
         singles = {
             o.mus.lower for outcomes in self.replications.values() for o in outcomes if o.mus.lower == o.mus.upper
         }
         return tuple(mu for mu in sorted(singles) if len(self.at(mu)) == len(self.replications))
 
     def only(self, replications: Sequence[int]) -> Outcomes:
-        """The same with some of the replications."""
+        """Only these replications."""
         kept = {number: outcomes for number, outcomes in self.replications.items() if number in replications}
         return Outcomes(experiment=self.experiment, contribution_rule=self.contribution_rule, replications=kept)
 
     def with_whole_axis(self) -> Outcomes:
-        """Those replications that followed every μ."""
+        """Only the replications that followed every μ."""
         return self.only([number for number, outcomes in self.replications.items() if _covers_axis(outcomes)])
 
 
-def gather(stored: Sequence[StoredReplication], rows: pa.Table) -> dict[tuple[str, ContributionRule], Outcomes]:
-    """All outcomes of a result set by experiment and contribution rule."""
+def gather(stored: Sequence[StoredReplication], rows: pa.Table) -> dict[ExperimentKey, Outcomes]:
+    """All outcomes of a result set, by experiment and contribution rule."""
     round_counts = {(one.origin.experiment, one.replication): one.round_count for one in stored}
-    found: dict[tuple[str, ContributionRule], dict[int, tuple[Outcome, ...]]] = {}
+    found: dict[ExperimentKey, dict[int, tuple[Outcome, ...]]] = {}
     by_replication = itemgetter("experiment", "contribution_rule", "replication")
     for (experiment, rule, number), some in groupby(rows.to_pylist(), by_replication):
         outcomes = tuple(
@@ -147,7 +150,7 @@ def _by_policy(rows: Iterator[Mapping[str, Any]]) -> Iterator[tuple[Any, list[Ma
 
 
 def _range(lower: float, upper: float, includes_lower: bool, includes_upper: bool) -> MuRange:
-    """Bounds are doubles here; for doubles `in` gives what the exact bounds would."""
+    """The bounds are doubles here; for doubles, `in` gives the same as with the exact bounds."""
     return MuRange(
         exact_lower=lower if lower == inf else Fraction(lower),
         exact_upper=upper if upper == inf else Fraction(upper),
@@ -157,7 +160,7 @@ def _range(lower: float, upper: float, includes_lower: bool, includes_upper: boo
 
 
 def _covers_axis(outcomes: Sequence[Outcome]) -> bool:
-    """Whether ranges touch one another from 0 to infinity."""
+    """Whether the ranges cover 0 to infinity without a gap."""
     bounds = [(o.mus.lower, o.mus.upper) for o in outcomes]
     touching = all(before[1] == after[0] for before, after in pairwise(bounds))
     return touching and 0 in outcomes[0].mus and inf in outcomes[-1].mus

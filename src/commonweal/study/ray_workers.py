@@ -1,7 +1,7 @@
-"""Replications on the workers of a Ray cluster that is up already; each uses one core.
+"""Replications on the workers of a running Ray cluster; each uses one core.
 
-The cluster's machines need the same commonweal and the same data as this one. Only this process writes results: workers
-send their rows to it. Ray computes again what was lost with a worker or a machine.
+All machines of the cluster need the same commonweal and the same data as this one. Only this process writes results:
+workers send their rows to it. Ray retries what was lost with a worker or a machine.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from commonweal.errors import CommonwealError, InputError
-from commonweal.study.replication import Replication, Task, replicate
+from commonweal.study.replication import Replication, ReplicationTask, replicate
 from commonweal.study.runner import Workers
 
 _PORT_SECONDS = 5.0
 _CLUSTER_SECONDS = 20.0
 _RETRY_COUNT = 3
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_WAY_OUT = "start one with `ray start --head`, or correct --ray-address"
+_WAY_OUT = "start one with `ray start --head`, or correct the address"
 _CONNECT = """
 import ray, sys
 try:
@@ -42,9 +42,9 @@ except Exception as error:
 
 @contextmanager
 def ray_cluster(address: str, *, worker_count: int | None) -> Iterator[Workers]:
-    """Connect to the cluster at host:port, or with "auto" to the one of this machine, until the block ends.
+    """Connect to the cluster at host:port, or with "auto" to the one on this machine, until the block ends.
 
-    At most `worker_count` replications are under way at a time, one for each core of the cluster if None.
+    At most `worker_count` replications run at a time; None means one per core of the cluster.
     """
     if address != "auto":
         _check_port(address)
@@ -53,46 +53,46 @@ def ray_cluster(address: str, *, worker_count: int | None) -> Iterator[Workers]:
         core_count = int(ray.cluster_resources().get("CPU", 0))
         if core_count == 0:
             raise InputError(
-                f"a Ray cluster must have cores for tasks, got none at {address!r}; start its nodes with --num-cpus"
+                f"The Ray cluster at {address!r} has no cores for tasks: start its nodes with `ray start --num-cpus`."
             )
-        yield partial(_replicate_remotely, under_way_limit=worker_count or core_count)
+        yield partial(_replicate_remotely, running_limit=worker_count or core_count)
 
 
-def _replicate_remotely(tasks: Sequence[Task], *, under_way_limit: int) -> Generator[Replication]:
+def _replicate_remotely(tasks: Sequence[ReplicationTask], *, running_limit: int) -> Generator[Replication]:
     attempt = ray.remote(num_cpus=1, max_retries=_RETRY_COUNT)(_attempt)
     waiting = iter(tasks)
-    under_way = {attempt.remote(task): task for task in islice(waiting, under_way_limit)}
-    while under_way:
-        (done, *_), _ = ray.wait(list(under_way), num_returns=1)
-        task = under_way.pop(done)
-        under_way |= {attempt.remote(next_one): next_one for next_one in islice(waiting, 1)}
+    running = {attempt.remote(task): task for task in islice(waiting, running_limit)}
+    while running:
+        (done, *_), _ = ray.wait(list(running), num_returns=1)
+        task = running.pop(done)
+        running |= {attempt.remote(next_one): next_one for next_one in islice(waiting, 1)}
         yield _fetched(done, task)
 
 
-def _attempt(task: Task) -> Replication | CommonwealError:
-    """On a worker. A refusal is an answer too: as an exception it would come back wrapped in Ray's own."""
+def _attempt(task: ReplicationTask) -> Replication | CommonwealError:
+    """Runs on a worker. Our errors are returned: raised, they would come back wrapped in one of Ray's."""
     try:
         return replicate(task)
     except CommonwealError as error:
         return error
 
 
-def _fetched(done: Any, task: Task) -> Replication:
+def _fetched(done: Any, task: ReplicationTask) -> Replication:
     try:
         answer: Replication | CommonwealError = ray.get(done)
     except RayTaskError as error:
         if "failed to import on the worker" in str(error):
             raise InputError(
-                "every machine of a Ray cluster needs the same commonweal, got "
-                f"{str(error).strip().splitlines()[-1]} on one of them; install the same version everywhere: "
-                "pip install 'commonweal[ray]'"
+                "A machine of the Ray cluster cannot import commonweal "
+                f"({str(error).strip().splitlines()[-1]}): install the same version on every machine with "
+                "pip install 'commonweal[ray]'."
             ) from None
         raise
     except RayError as error:
         raise InputError(
-            f"a replication must come back from the Ray cluster, got {type(error).__name__} for replication "
-            f"{task.replication} of {task.experiment} after {_RETRY_COUNT} retries; see to the cluster's machines, "
-            "then run the same command again: what is done is kept"
+            f"The Ray cluster lost replication {task.replication} of {task.experiment} ({type(error).__name__}) after "
+            f"{_RETRY_COUNT} retries: check the cluster's machines, then run the same command again. Finished "
+            "replications are kept."
         ) from None
     if isinstance(answer, CommonwealError):
         raise answer
@@ -100,12 +100,12 @@ def _fetched(done: Any, task: Task) -> Replication:
 
 
 def _check_port(address: str) -> None:
-    """Whether anybody answers: fast, and clearer than what Ray says."""
+    """Check that the port answers: this is fast, and the message is clearer than Ray's."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
         raise InputError(
-            f"a Ray address must be host:port or auto, got {address!r}; run the command on a machine of the cluster "
-            "with the address that `ray start --head` printed"
+            f"A Ray address must be host:port or auto, got {address!r}: run the command on a machine of the cluster, "
+            "with the address that `ray start --head` printed."
         )
     host = host.strip("[]")
     if host in _LOOPBACK:
@@ -115,12 +115,12 @@ def _check_port(address: str) -> None:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(
-            f"a Ray cluster must be up at {address!r}, got {reason} from {host} port {port}; {_WAY_OUT}"
+            f"No Ray cluster is running at {address!r} ({reason} from {host} port {port}): {_WAY_OUT}."
         ) from None
 
 
 def _check_cluster(address: str) -> None:
-    """Let another process connect first: where no cluster answers Ray waits for minutes, deaf to Ctrl-C."""
+    """Let another process connect first: where no cluster answers, Ray waits for minutes and ignores Ctrl-C."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", _CONNECT, address], capture_output=True, text=True, timeout=_CLUSTER_SECONDS
@@ -133,18 +133,18 @@ def _check_cluster(address: str) -> None:
         evidence = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     if "ersion mismatch" in evidence:
         raise InputError(
-            f"all machines of a Ray cluster need the same versions of Python and Ray, got {evidence}; install the "
-            "cluster's versions here"
+            "This machine has another version of Python or Ray than the cluster "
+            f"({evidence}): install the cluster's versions here."
         )
-    raise InputError(f"a Ray cluster must be up at {address!r}, got {evidence}; {_WAY_OUT}")
+    raise InputError(f"No Ray cluster is running at {address!r} ({evidence}): {_WAY_OUT}.")
 
 
 @contextmanager
 def _connected(address: str) -> Iterator[None]:
-    # Ray prints what it does about lost workers on standard output, which is for results.
+    # Ray reports lost workers on standard output, which is for results.
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what future versions of Ray will do
+            warnings.simplefilter("ignore")  # about changes in future versions of Ray
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         try:
             yield

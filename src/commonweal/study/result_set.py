@@ -1,46 +1,51 @@
-"""Results on disk: one Parquet file a replication, written whole, and all of them together in results.parquet.
+"""Results on disk: one Parquet file per replication, written whole, and all rows together in results.parquet.
 
-A file's metadata say what it was made of: scenario, code, seed, data, kind of processor. A result set is of one
-scenario for each experiment, one code, one data set and, unless asked otherwise, one kind of processor.
+The metadata of a file say how it was made: scenario, code, seed, data, kind of processor. A result set has one scenario
+per experiment, one version of the code, one version of the data and, unless asked otherwise, one kind of processor.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from commonweal.atomic_write import write_atomically
-from commonweal.errors import StorageError
-from commonweal.paper.experiments import EVERY_ONE
+from commonweal.errors import InputError, StorageError
 from commonweal.records import ContributionRule
-from commonweal.scenario.document import digest
+from commonweal.scenario.document import digest, to_document
 from commonweal.scenario.spec import Scenario
-from commonweal.study.mu_sets import Mus
-from commonweal.study.row_schema import SCHEMA
+from commonweal.study.behaviour import is_earlier_format, same_behaviour
+from commonweal.study.mu_sets import Mus, includes
+from commonweal.study.rows import SCHEMA
 
-if TYPE_CHECKING:  # it brings torch, which reading results does not need
+if TYPE_CHECKING:  # it imports torch, which reading results does not need
     from commonweal.study.replication import Replication
 
 FORMAT = "commonweal.results/1"
 RESULTS = "results.parquet"
 _FOLDER = "replications"
 _METADATA = b"commonweal"
+_FOLDER_NAME_LIMIT = 150  # characters; file systems allow 255 bytes
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a result was made of, apart from its seed."""
+    """What a result was made from, apart from its seed."""
 
     experiment: str
-    scenario_digest: str  # without seed, μ and contribution rule: those are the replications' and the policies'
+    scenario_digest: str  # without seed, μ and contribution rule, which vary within a result set
     code_version: str
     data_fingerprint: str
 
@@ -55,29 +60,26 @@ class StoredReplication:
     mus: Mapping[ContributionRule, Mus]
     round_count: int  # planned
     cpu_kind: str
-    held_count: int
+    computed_round_count: int
     seconds: float
     processor_seconds: float
     peak_memory_bytes: int
+    # The experiment's scenario as a document; None in files of earlier versions.
+    scenario: Mapping[str, object] | None = field(default=None, compare=False)
 
     def covers(self, mus: Mapping[ContributionRule, Mus]) -> bool:
         """Whether it has the outcome at all these μ."""
-        return all(rule in self.mus and _includes(self.mus[rule], asked) for rule, asked in mus.items())
+        return all(rule in self.mus and includes(self.mus[rule], asked) for rule, asked in mus.items())
 
 
 def scenario_digest(scenario: Scenario) -> str:
-    """Of all that replications and policies have in common."""
+    """The digest of what all replications and policies have in common."""
     rules = replace(scenario.mechanism.rules, mu=math.inf, contribution_rule="clip")
     return digest(replace(scenario, seed=0, mechanism=replace(scenario.mechanism, rules=rules)))
 
 
-def joined(one: Mus, other: Mus) -> Mus:
-    """All μ of both."""
-    return "all" if one == "all" or other == "all" else tuple(sorted({*one, *other}))
-
-
 def write_replication(directory: Path, result: Replication) -> StoredReplication:
-    """Put the file of one replication into the set, in place of an earlier one of the same seed."""
+    """Write the file of one replication, in place of an earlier one of the same seed."""
     task = result.task
     stored = StoredReplication(
         origin=Origin(
@@ -91,10 +93,11 @@ def write_replication(directory: Path, result: Replication) -> StoredReplication
         mus=task.mus,
         round_count=task.scenario.round_count,
         cpu_kind=result.cpu_kind,
-        held_count=result.held_count,
+        computed_round_count=result.computed_round_count,
         seconds=result.seconds,
         processor_seconds=result.processor_seconds,
         peak_memory_bytes=result.peak_memory_bytes,
+        scenario=to_document(replace(task.scenario, seed=task.scenario.seed - task.replication + 1)),
     )
     path = _path(directory, task.experiment, task.replication)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,22 +106,26 @@ def write_replication(directory: Path, result: Replication) -> StoredReplication
 
 
 def stored_replications(directory: Path) -> Iterator[StoredReplication]:
-    """All replications of the set, by experiment in the paper's order and number."""
+    """All replications of the set."""
     for path in _paths(directory):
         stored = _read_stored(path)
         expected = [_path(directory, one.origin.experiment, one.replication) for one in stored]
         if expected != [path]:
             found = " and ".join(f"replication {one.replication} of {one.origin.experiment}" for one in stored)
             raise StorageError(
-                f"a file of a replication must be named after it, got {found or 'none'} in {str(path)!r}; move that "
-                "file away"
+                f"{str(path)!r} holds {found or 'no replication'}, which does not match its name: move that file away."
             )
         yield stored[0]
 
 
-def write_results(directory: Path) -> Path:
-    """All rows together, by experiment in the paper's order and number of the replication."""
-    stored = list(stored_replications(directory))
+def write_results(directory: Path, *, order: Sequence[str] = ()) -> Path:
+    """Write all rows together, by experiment and replication.
+
+    Experiments named in `order` come first, each followed by its variations; the others follow by name.
+    """
+    stored = sorted(
+        stored_replications(directory), key=lambda one: (*_place(one.origin.experiment, order), one.replication)
+    )
     tables = [_read_rows(_path(directory, one.origin.experiment, one.replication)) for one in stored]
     rows = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
     _write(directory / RESULTS, rows, stored)
@@ -130,62 +137,86 @@ def read_results(directory: Path) -> tuple[list[StoredReplication], pa.Table]:
     path = directory / RESULTS
     if not path.exists():
         way_out = (
-            "it is written when `commonweal reproduce` ends: run the command again that made the replications there"
+            "`commonweal reproduce` writes it when it completes: run the command that made the replications there again"
             if _paths(directory)
-            else f"run `commonweal reproduce EXPERIMENT --out {directory}` first"
+            else "run `commonweal reproduce` into this folder first"
         )
-        raise StorageError(
-            f"claims are tested on the results of `commonweal reproduce`, got no {RESULTS} in {str(directory)!r}; "
-            f"{way_out}"
-        )
+        raise StorageError(f"There is no {RESULTS} in {str(directory)!r}: {way_out}.")
     return _read_stored(path), _read_rows(path)
 
 
 def result_folders(directory: Path) -> list[Path]:
-    """Those that may be inside the folder of a result set, the inner ones first."""
+    """The folders inside that of a result set, inner ones first."""
     folder = directory / _FOLDER
-    return [*(folder / experiment for experiment in EVERY_ONE), folder]
+    return [*sorted(inner for inner in folder.glob("*") if inner.is_dir()), folder]
 
 
-def check_one_origin(stored: Iterable[StoredReplication], wanted: Sequence[Origin], directory: Path) -> None:
-    """Refuse to add results to those of another version."""
+def check_one_origin(
+    stored: Iterable[StoredReplication], wanted: Sequence[Origin], directory: Path, *, cpu_kind: str
+) -> None:
+    """Refuse to add results to those of another version; `cpu_kind` is that of the wanted origins' code version."""
     by_experiment = {origin.experiment: origin for origin in wanted}
     code_versions = {origin.code_version for origin in wanted}
     for one in stored:
         theirs, ours = one.origin, by_experiment.get(one.origin.experiment)
+        is_same_code = any(
+            same_behaviour(theirs.code_version, version, same_cpu_kind=one.cpu_kind == cpu_kind)
+            for version in code_versions
+        )
         differing = [
             name
             for name, differs in (
-                ("code", theirs.code_version not in code_versions),
+                ("code", not is_same_code),
                 ("scenario", ours is not None and theirs.scenario_digest != ours.scenario_digest),
                 ("data", ours is not None and theirs.data_fingerprint != ours.data_fingerprint),
             )
             if differs
         ]
         if differing:
-            raise StorageError(
-                "a result set is of one scenario for each experiment, one code and one data set, got results of other "
-                f"{' and '.join(differing)} for replication {one.replication} of {theirs.experiment} in "
-                f"{str(directory)!r}; give another --out, or move those results away"
-            )
+            raise InputError(_other_origin(one, differing, directory))
 
 
 def check_one_cpu_kind(kinds: Iterable[str], directory: Path) -> None:
     """Refuse to mix kinds of processors, whose results may differ in the last bits."""
     found = sorted(set(kinds))
     if len(found) > 1:
-        raise StorageError(
-            f"results come from one kind of processor, since others round differently, got {' and '.join(found)} in "
-            f"{str(directory)!r}; give another --out, or accept the mixture with --mixed-cpus"
+        raise InputError(
+            f"The results in {str(directory)!r} come from different kinds of processors, which round differently: "
+            f"{' and '.join(found)}. Choose another folder, or accept mixed processors."
         )
 
 
-def _includes(held: Mus, asked: Mus) -> bool:
-    return held == "all" or (asked != "all" and set(asked) <= set(held))
+def _other_origin(one: StoredReplication, differing: Sequence[str], directory: Path) -> str:
+    what = f"Replication {one.replication} of {one.origin.experiment} in {str(directory)!r} was computed with"
+    if differing == ["code"] and is_earlier_format(one.origin.code_version):
+        return (
+            f"{what} an earlier version of commonweal, whose results cannot be matched with those of this one. It can "
+            "still be read. To continue it use that version; to compute with this one choose another folder."
+        )
+    return (
+        f"{what} other {' and '.join(differing)} than now, and results of different versions are not mixed: choose "
+        "another folder, or move those results away."
+    )
+
+
+def _place(experiment: str, order: Sequence[str]) -> tuple[int, list[tuple[float, str]]]:
+    """Where an experiment stands among others; numbers in names count as numbers."""
+    base = experiment.partition("[")[0]
+    parts = _NUMBER.split(experiment)  # texts and numbers in turn
+    name = [(0.0, part) if place % 2 == 0 else (float(part), "") for place, part in enumerate(parts)]
+    return order.index(base) if base in order else len(order), name
 
 
 def _path(directory: Path, experiment: str, replication: int) -> Path:
-    return directory / _FOLDER / experiment / f"{replication:05d}.parquet"
+    return directory / _FOLDER / _folder_name(experiment) / f"{replication:05d}.parquet"
+
+
+def _folder_name(experiment: str) -> str:
+    """The experiment's name with what file systems dislike percent-encoded; a long one is cut and told by its hash."""
+    name = quote(experiment, safe=" ,=[]+")
+    if len(name) > _FOLDER_NAME_LIMIT:
+        name = f"{name[:_FOLDER_NAME_LIMIT]}-{hashlib.sha256(experiment.encode()).hexdigest()[:16]}"
+    return name.replace(".", "%2E", 1) if name.startswith(".") else name
 
 
 def _paths(directory: Path) -> list[Path]:
@@ -193,7 +224,8 @@ def _paths(directory: Path) -> list[Path]:
 
 
 def _write(path: Path, rows: pa.Table, stored: Sequence[StoredReplication]) -> None:
-    document = {"format": FORMAT, "replications": [_to_document(one) for one in stored]}
+    scenarios = {one.origin.experiment: one.scenario for one in stored if one.scenario is not None}
+    document = {"format": FORMAT, "replications": [_to_document(one) for one in stored], "scenarios": scenarios}
     metadata = {_METADATA: json.dumps(document, allow_nan=False).encode()}
     content = io.BytesIO()
     pq.write_table(rows.replace_schema_metadata(metadata), content, compression="zstd", write_page_checksum=True)
@@ -215,21 +247,21 @@ def _read_stored(path: Path) -> list[StoredReplication]:
         document = json.loads((pq.read_schema(path).metadata or {})[_METADATA])
         found = document["format"]
         if found == FORMAT:
-            return [_from_document(one) for one in document["replications"]]
+            scenarios = document.get("scenarios", {})
+            return [_from_document(one, scenarios.get(one["experiment"])) for one in document["replications"]]
     except (OSError, pa.ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _unreadable(path, error) from None
     raise StorageError(
-        f"results must be in the format {FORMAT}, got {found!r} in {str(path)!r}; use the version that wrote it, or "
-        "give another --out"
+        f"{str(path)!r} has the format {found!r}, and this version reads {FORMAT}: use the version that wrote it, or "
+        "choose another folder."
     )
 
 
 def _unreadable(path: Path, error: Exception) -> StorageError:
-    reason = str(error).partition("\n")[0] or type(error).__name__
-    lost = "the rows in it are put together anew" if path.name == RESULTS else "only what it held is computed anew"
+    reason = (str(error).partition("\n")[0] or type(error).__name__).rstrip(".")
+    lost = "its rows are collected again" if path.name == RESULTS else "only that replication is computed again"
     return StorageError(
-        f"a result file must be whole, got {reason} for {str(path)!r}; remove that file and run `commonweal reproduce` "
-        f"again: {lost}"
+        f"Cannot read {str(path)!r}: {reason}. Remove that file and run `commonweal reproduce` again; {lost}."
     )
 
 
@@ -245,14 +277,14 @@ def _to_document(stored: StoredReplication) -> dict[str, Any]:
         "mus": {rule: mus if mus == "all" else [_mu_text(mu) for mu in mus] for rule, mus in stored.mus.items()},
         "round_count": stored.round_count,
         "cpu_kind": stored.cpu_kind,
-        "held_count": stored.held_count,
+        "held_count": stored.computed_round_count,
         "seconds": stored.seconds,
         "processor_seconds": stored.processor_seconds,
         "peak_memory_bytes": stored.peak_memory_bytes,
     }
 
 
-def _from_document(document: Mapping[str, Any]) -> StoredReplication:
+def _from_document(document: Mapping[str, Any], scenario: Mapping[str, object] | None) -> StoredReplication:
     return StoredReplication(
         origin=Origin(**{field.name: str(document[field.name]) for field in fields(Origin)}),
         replication=int(document["replication"]),
@@ -260,10 +292,11 @@ def _from_document(document: Mapping[str, Any]) -> StoredReplication:
         mus={rule: mus if mus == "all" else tuple(map(float, mus)) for rule, mus in document["mus"].items()},
         round_count=int(document["round_count"]),
         cpu_kind=str(document["cpu_kind"]),
-        held_count=int(document["held_count"]),
+        computed_round_count=int(document["held_count"]),
         seconds=float(document["seconds"]),
         processor_seconds=float(document["processor_seconds"]),
         peak_memory_bytes=int(document["peak_memory_bytes"]),
+        scenario=scenario,
     )
 
 

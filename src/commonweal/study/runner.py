@@ -1,4 +1,4 @@
-"""The runner: replications of the paper's experiments, as many at a time as there are workers, none of them twice."""
+"""Run a study: replications of experiments in parallel, each computed once and stored as soon as it is there."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from commonweal.data.sources import load_source
 from commonweal.errors import InputError
 from commonweal.records import ContributionRule
 from commonweal.scenario.spec import Scenario
-from commonweal.study.code_version import code_version
-from commonweal.study.mu_sets import Mus
-from commonweal.study.replication import Replication, Task
+from commonweal.study import machine
+from commonweal.study.behaviour import code_version, same_behaviour
+from commonweal.study.mu_sets import Mus, union
+from commonweal.study.replication import Replication, ReplicationTask
 from commonweal.study.result_set import (
     Origin,
     StoredReplication,
     check_one_cpu_kind,
     check_one_origin,
-    joined,
     result_folders,
     scenario_digest,
     stored_replications,
@@ -30,95 +30,98 @@ from commonweal.study.result_set import (
     write_results,
 )
 
-Workers = Callable[[Sequence[Task]], Generator[Replication]]
-"""From tasks to their results, as they come; closing it ends what is under way."""
+Workers = Callable[[Sequence[ReplicationTask]], Generator[Replication]]
+"""Takes tasks and yields their results in any order; closing the generator stops the tasks that are running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be there in the end."""
+    """What the result set is to contain in the end."""
 
     scenarios: Mapping[str, Scenario]  # by experiment
     replication_count: int
     mus: Mapping[ContributionRule, Mus]
     data_directory: Path | None
     mixed_cpus: bool = False
+    experiment_order: tuple[str, ...] = ()  # in results.parquet; all others follow by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What of a request is there, and what is to be done."""
+class StudyPlan:
+    """What a result set already has of a request, and the tasks that remain."""
 
     origins: Mapping[str, Origin]
     found: tuple[StoredReplication, ...]
-    tasks: tuple[Task, ...]
+    tasks: tuple[ReplicationTask, ...]
 
 
-def plan(request: Request, directory: Path, *, cpu_kind: str | None = None) -> Plan:
-    """Look at the results in the directory; refuse those of another version.
+def plan(request: Request, directory: Path, *, cpu_kind: str | None = None) -> StudyPlan:
+    """Compare the request with the results in the directory; results of another version are refused.
 
-    `cpu_kind`: of the processors that will compute, where it is known beforehand.
+    `cpu_kind` is that of the processors that will compute, where it is known in advance.
     """
     found = tuple(stored_replications(directory))
     origins = _origins(request)
-    check_one_origin(found, list(origins.values()), directory)
+    check_one_origin(found, list(origins.values()), directory, cpu_kind=machine.cpu_kind())
     by_number = {(one.origin.experiment, one.replication): one for one in found}
     tasks = []
-    for number in range(1, request.replication_count + 1):  # all experiments grow together
+    for number in range(1, request.replication_count + 1):  # so that all experiments progress together
         for name, scenario in request.scenarios.items():
-            there = by_number.get((name, number))
-            if there is None or not there.covers(request.mus):
-                tasks.append(_task(request, name, scenario, number, there))
+            stored = by_number.get((name, number))
+            if stored is None or not stored.covers(request.mus):
+                tasks.append(_task(request, name, scenario, number, stored))
     if not request.mixed_cpus:
         coming = {cpu_kind} if tasks and cpu_kind is not None else set()
         check_one_cpu_kind(coming.union(one.cpu_kind for one in found), directory)
-    return Plan(origins=origins, found=found, tasks=tuple(tasks))
+    return StudyPlan(origins=origins, found=found, tasks=tuple(tasks))
 
 
 def carry_out(
     request: Request,
-    planned: Plan,
+    planned: StudyPlan,
     directory: Path,
     workers: Workers,
     *,
     on_result: Callable[[StoredReplication], None] | None = None,
 ) -> Path:
-    """Do what is to be done, each result on disk as soon as it is there; then put all together."""
-    kinds = {one.cpu_kind for one in planned.found}
+    """Compute the remaining tasks, write each result as soon as it is there, then write all of them together."""
+    versions = {one.cpu_kind: one.origin.code_version for one in planned.found}
     if planned.tasks:
         with closing(workers(planned.tasks)) as results:
             for result in results:
-                _check_worker(result, planned.origins[result.task.experiment])
-                kinds.add(result.cpu_kind)
+                _check_worker(result, planned.origins[result.task.experiment], versions)
+                versions = {result.cpu_kind: result.code_version, **versions}
                 if not request.mixed_cpus:
-                    check_one_cpu_kind(kinds, directory)
+                    check_one_cpu_kind(versions, directory)
                 stored = write_replication(directory, result)
                 if on_result is not None:
                     on_result(stored)
-    return write_results(directory)
+    return write_results(directory, order=request.experiment_order)
 
 
 @contextmanager
 def result_directory(directory: Path) -> Iterator[None]:
-    """The folder of a result set, made if need be and held by this process alone; folders that stay empty go again."""
-    own = [*result_folders(directory), directory]
-    missing = [folder for folder in (*own, *directory.parents) if not folder.exists()]
+    """Create the folder of a result set if needed and lock it for this process; folders left empty are removed."""
+    existing = [*result_folders(directory), directory]
+    found = {folder for folder in (*existing, *directory.parents) if folder.exists()}
     try:
         make_results_folder(directory)
         with held_alone(directory, "a reproduction"):
-            for folder in own:
+            for folder in existing:
                 for left_over in folder.glob(f".*{UNFINISHED}"):  # of a run that was killed
                     left_over.unlink()
             yield
     finally:
-        for folder in missing:
-            with suppress(OSError):  # one that is not empty stays
-                folder.rmdir()
+        for folder in (*result_folders(directory), directory, *directory.parents):
+            if folder not in found:
+                with suppress(OSError):  # it is not empty
+                    folder.rmdir()
 
 
 def _origins(request: Request) -> dict[str, Origin]:
-    """What results would be made of today; experiments that share a data set read it once."""
+    """What new results would be made from; experiments that share a data set read it once."""
     loaded: dict[str, Samples] = {}
+    fingerprints: dict[tuple[str, ...], str] = {}
     origins = {}
     for name, scenario in request.scenarios.items():
         sources = dict.fromkeys(client.source for client in scenario.clients)
@@ -126,21 +129,26 @@ def _origins(request: Request) -> dict[str, Origin]:
             if source not in loaded:
                 loaded[source] = load_source(source, request.data_directory)
         dataset = FederatedDataset.from_sources(scenario, {source: loaded[source] for source in sources})
+        key = tuple(sorted(sources))
+        if key not in fingerprints:
+            fingerprints[key] = dataset.fingerprint()
         origins[name] = Origin(
             experiment=name,
             scenario_digest=scenario_digest(scenario),
             code_version=code_version(),
-            data_fingerprint=dataset.fingerprint(),
+            data_fingerprint=fingerprints[key],
         )
     return origins
 
 
-def _task(request: Request, experiment: str, scenario: Scenario, number: int, there: StoredReplication | None) -> Task:
+def _task(
+    request: Request, experiment: str, scenario: Scenario, number: int, stored: StoredReplication | None
+) -> ReplicationTask:
     mus = dict(request.mus)
-    if there is not None:  # what it has is kept
-        for rule, held in there.mus.items():
-            mus[rule] = joined(held, mus[rule]) if rule in mus else held
-    return Task(
+    if stored is not None:  # its values of μ are computed again, so that none is lost
+        for rule, available in stored.mus.items():
+            mus[rule] = union(available, mus[rule]) if rule in mus else available
+    return ReplicationTask(
         experiment=experiment,
         replication=number,
         scenario=replace(scenario, seed=scenario.seed + number - 1),
@@ -150,15 +158,20 @@ def _task(request: Request, experiment: str, scenario: Scenario, number: int, th
     )
 
 
-def _check_worker(result: Replication, origin: Origin) -> None:
-    """A worker on another machine may have other code or other data."""
-    for what, theirs, ours in (
-        ("code", result.code_version, origin.code_version),
-        ("data", result.data_fingerprint, origin.data_fingerprint),
+def _check_worker(result: Replication, origin: Origin, versions: Mapping[str, str]) -> None:
+    """A worker on another machine may have other code or other data; `versions` of the code by kind of processor."""
+    known = {machine.cpu_kind(): origin.code_version, **versions}
+    same_kind = result.cpu_kind in known
+    expected = known.get(result.cpu_kind, origin.code_version)
+    is_same_code = same_behaviour(result.code_version, expected, same_cpu_kind=same_kind)
+    is_same_data = result.data_fingerprint == origin.data_fingerprint
+    for what, is_same, theirs, ours in (
+        ("code", is_same_code, result.code_version, expected),
+        ("data", is_same_data, result.data_fingerprint, origin.data_fingerprint),
     ):
-        if theirs != ours:
+        if not is_same:
             raise InputError(
-                f"all workers must have the same {what}, got {theirs[:12]} instead of {ours[:12]} from the one that "
-                f"computed replication {result.task.replication} of {origin.experiment}; install the same version "
-                "and the same data on every machine"
+                f"The worker that computed replication {result.task.replication} of {origin.experiment} has other "
+                f"{what} ({theirs[:24]} instead of {ours[:24]}): install the same version of commonweal and the same "
+                "data on every machine."
             )

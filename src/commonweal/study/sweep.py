@@ -1,7 +1,7 @@
-"""One replication under many policies at once: every history they share is computed once.
+"""One replication under many policies at once: every history that policies share is computed once.
 
-A round's outcome depends on the seed and on who was active in each round up to it, not on μ itself. So the rounds form
-a tree: a node is a round held after one history, its branches are the sets that some policy retains there.
+What a round measures depends on the seed and on which clients were active in each round up to it, not on μ itself. So
+the rounds form a tree: a node is a round after one history, and its branches are the sets that some policy retains.
 """
 
 from __future__ import annotations
@@ -15,58 +15,64 @@ from commonweal.federation.round_result import RoundResult
 from commonweal.records import ContributionRule, MuRange
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
-from commonweal.study.mu_sets import Leniencies
+from commonweal.study.mu_sets import MuSet
 
-Policies = Mapping[ContributionRule, Leniencies]
-"""For each contribution rule the μ that are followed."""
+Policies = Mapping[ContributionRule, MuSet]
+"""The values of μ to follow under each contribution rule."""
 
-Past = tuple[tuple[RoundResult, tuple[str, ...]], ...]
+CompletedRounds = tuple[tuple[RoundResult, tuple[str, ...]], ...]
 """Rounds in order, each with the clients retained after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
-    """One whole history, and all policies that lead to it."""
+class SweptHistory:
+    """One history from the first round to the last, and all policies that lead to it."""
 
-    rounds: Past
+    rounds: CompletedRounds
     mu_ranges: Mapping[ContributionRule, tuple[MuRange, ...]]
 
 
 def sweep(
-    clients: InProcessClients, scenario: Scenario, policies: Policies, *, on_round: Callable[[Past], None] | None = None
-) -> Iterator[Branch]:
-    """All histories that the policies lead to, each once; `on_round` is told the past of every round before it is held.
+    clients: InProcessClients,
+    scenario: Scenario,
+    policies: Policies,
+    *,
+    on_round: Callable[[CompletedRounds], None] | None = None,
+) -> Iterator[SweptHistory]:
+    """All histories that the policies lead to, each once; `on_round` is called before each round with those before it.
 
-    μ and contribution rule of the scenario are not used.
+    The scenario's own μ and contribution rule are not used.
     """
-    # Nobody leaves while a round is held: who does is decided for each policy afterwards.
+    # Nobody is eliminated while a round runs: that is decided for each policy afterwards.
     rules = replace(scenario.mechanism.rules, mu=math.inf)
     lenient = replace(scenario, mechanism=replace(scenario.mechanism, rules=rules))
-    waiting: list[tuple[InProcessClients, Policies, Past]] = [(clients.fork(scenario.client_names), policies, ())]
+    waiting: list[tuple[InProcessClients, Policies, CompletedRounds]] = [
+        (clients.fork(scenario.client_names), policies, ())
+    ]
     while waiting:
-        fork, followed, past = waiting.pop()
+        fork, followed, completed = waiting.pop()
         if on_round is not None:
-            on_round(past)
-        number = len(past) + 1
-        held = hold_round(fork, lenient, number, past[-1][1] if past else scenario.client_names)
-        parts = _parted(held, lenient, followed)
-        # The smallest federation goes on first: a fork that waits keeps its data in memory, and so only one does.
+            on_round(completed)
+        number = len(completed) + 1
+        result = hold_round(fork, lenient, number, completed[-1][1] if completed else scenario.client_names)
+        parts = _split(result, lenient, followed)
+        # The smallest federation continues first: a waiting fork keeps its data in memory, and so only one waits.
         for retained in sorted(parts, key=len, reverse=True):
-            rounds = (*past, (held, retained))
+            rounds = (*completed, (result, retained))
             if len(retained) < 2 or number == scenario.round_count:
-                yield Branch(rounds=rounds, mu_ranges={rule: mus.ranges for rule, mus in parts[retained].items()})
+                yield SweptHistory(rounds=rounds, mu_ranges={rule: mus.ranges for rule, mus in parts[retained].items()})
             else:
                 waiting.append((fork.fork(retained), parts[retained], rounds))
 
 
-def _parted(held: RoundResult, scenario: Scenario, policies: Policies) -> dict[tuple[str, ...], Policies]:
-    """The policies by whom they retain."""
-    figures, mechanism = held.record.decision.figures, scenario.mechanism
-    if held.record.decision.grace:
+def _split(result: RoundResult, scenario: Scenario, policies: Policies) -> dict[tuple[str, ...], Policies]:
+    """The policies by which clients they retain."""
+    figures, mechanism = result.record.decision.figures, scenario.mechanism
+    if result.record.decision.grace:
         return {figures.clients: policies}
-    parts: dict[tuple[str, ...], dict[ContributionRule, Leniencies]] = {}
+    parts: dict[tuple[str, ...], dict[ContributionRule, MuSet]] = {}
     for rule, mus in policies.items():
         rules = replace(mechanism.rules, contribution_rule=rule)
-        for retained, some in mus.parted(figures, rules).items():
+        for retained, some in mus.split(figures, rules).items():
             parts.setdefault(retained, {})[rule] = some
     return dict(parts)

@@ -14,7 +14,7 @@ from commonweal.paper.claims.variants import ALTERNATIVES, SETTLED, Variant
 from commonweal.paper.claims.verdict import verdict
 from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.records import ContributionRule
-from commonweal.records.study import Finding
+from commonweal.records.study import ClaimResult
 from commonweal.study.outcomes import Outcomes
 
 OutcomesByKey = Mapping[tuple[str, ContributionRule], Outcomes]
@@ -24,15 +24,15 @@ OutcomesByKey = Mapping[tuple[str, ContributionRule], Outcomes]
 class Comparison:
     """A claim under our settled points and under another choice, on the same replications."""
 
-    settled: Finding
-    other: Finding
+    settled: ClaimResult
+    other: ClaimResult
 
     @property
     def verdict_changes(self) -> bool:
         return self.settled.verdict != self.other.verdict
 
 
-def findings(outcomes: OutcomesByKey, *, variant: str = "") -> tuple[Finding, ...]:
+def findings(outcomes: OutcomesByKey, *, variant: str = "") -> tuple[ClaimResult, ...]:
     """Every claim on every experiment that was run for it; experiments without μ = 0, inf and one between are passed.
 
     `variant` names another choice of the settled points; then only the claims that it concerns are tested.
@@ -61,7 +61,7 @@ def comparisons(outcomes: OutcomesByKey) -> tuple[Comparison, ...]:
     )
 
 
-def alternative_findings(outcomes: OutcomesByKey) -> tuple[Finding, ...]:
+def alternative_findings(outcomes: OutcomesByKey) -> tuple[ClaimResult, ...]:
     """The findings of all comparisons, ours before those it is compared with; each once."""
     both = (finding for one in comparisons(outcomes) for finding in (one.settled, one.other))
     return tuple(dict.fromkeys(both))
@@ -88,7 +88,7 @@ def _comparisons(outcomes: OutcomesByKey, experiment: str, variant: Variant) -> 
     ]
 
 
-def _finding(claim: Claim, experiment: str, variant: Variant, sample: Sample) -> Finding:
+def _finding(claim: Claim, experiment: str, variant: Variant, sample: Sample) -> ClaimResult:
     measured = claim.measure(sample)
     interval = measured.census() if claim.by_construction else measured.interval()
     judged = verdict(
@@ -98,7 +98,7 @@ def _finding(claim: Claim, experiment: str, variant: Variant, sample: Sample) ->
         by_construction=claim.by_construction,
         knows_no_exception=claim.knows_no_exception,
     )
-    return Finding(
+    return ClaimResult(
         claim=claim.name,
         statement=claim.statement,
         experiment=experiment,

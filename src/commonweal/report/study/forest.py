@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from commonweal.records.study import Finding
+from commonweal.records.study import ClaimResult
 from commonweal.report.palette import GRID, HELD, INK, MUTED, NOT_HELD, PAPER, UNDECIDED
 from commonweal.report.panels import TEXT_SIZE, WIDE, new_figure
 from commonweal.report.shown_names import shortened
@@ -23,7 +23,7 @@ _MARKERS = {"held": "o", "not held": "X", "undecided": "D"}
 _ROW, _LINE = 19.0, 13.0
 
 
-def forest(findings: Sequence[Finding], notes: Mapping[str, str], width: float) -> Figure:
+def forest(findings: Sequence[ClaimResult], notes: Mapping[str, str], width: float) -> Figure:
     """Rows of one effect under its claim; `notes` are those on the data of an experiment, by its name."""
     groups = [list(rows) for _, rows in groupby(findings, key=lambda f: (f.claim, f.statement, f.effect, f.threshold))]
     wide = width >= WIDE
@@ -59,25 +59,25 @@ def forest(findings: Sequence[Finding], notes: Mapping[str, str], width: float) 
     return figure
 
 
-def _concerned(findings: Sequence[Finding], experiment: str) -> bool:
+def _concerned(findings: Sequence[ClaimResult], experiment: str) -> bool:
     return any(finding.experiment == experiment for finding in findings)
 
 
-def _head(finding: Finding, width: float) -> list[str]:
+def _head(finding: ClaimResult, width: float) -> list[str]:
     return [*wrapped(f"{finding.claim}\u2002{finding.statement}", 0.86 * width), *_effect_lines(finding, width)]
 
 
-def _effect_lines(finding: Finding, width: float) -> list[str]:
+def _effect_lines(finding: ClaimResult, width: float) -> list[str]:
     return wrapped(f"{finding.effect}; threshold {threshold_text(finding.threshold)}", width - 10)
 
 
-def _reach(finding: Finding) -> float:
+def _reach(finding: ClaimResult) -> float:
     """How far the row's interval goes from the threshold."""
     ends = (finding.interval.lower, finding.interval.value, finding.interval.upper)
     return max(abs(end - finding.threshold) for end in ends)
 
 
-def _row(axes: Axes, finding: Finding, top: float, size: float, mark: str, width: float) -> None:
+def _row(axes: Axes, finding: ClaimResult, top: float, size: float, mark: str, width: float) -> None:
     wide = width >= WIDE
     left, right = (190.0, 460.0) if wide else (8.0, width - 8.0)
     middle, reach = (left + right) / 2, (right - left) / 2 - 6

@@ -8,7 +8,7 @@ from typing import Any
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
-from commonweal.records.study import SETTLED_RULE, Study
+from commonweal.records.study import DEFAULT_RULE, Study
 from commonweal.report.figures import Picture
 from commonweal.report.markup import definitions, text
 from commonweal.report.shell import page_from
@@ -74,7 +74,7 @@ def to_page(study: Study) -> str:
 def _claims(study: Study, document: Mapping[str, Any], shown: Mapping[str, Picture], links: Mapping[str, str]) -> str:
     if not study.findings:
         rules = {experiment.contribution_rule for experiment in study.experiments}
-        why = "" if SETTLED_RULE in rules else f" That takes {SETTLED_RULE} contributions, as settled here."
+        why = "" if DEFAULT_RULE in rules else f" That takes {DEFAULT_RULE} contributions, as settled here."
         return f"<p>No claim was tested.{why}</p>"
     picture = shown["claims"]
     drawn = sections.figure(picture, caption=f"{picture.title}. The dashed line is the threshold.")

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from commonweal.records.study import SETTLED_RULE, Study
+from commonweal.records.study import DEFAULT_RULE, Study
 
 
 def rule_note(contribution_rule: str) -> str:
     """ " (raw contributions)"; nothing for the settled rule."""
-    return "" if contribution_rule == SETTLED_RULE else f" ({contribution_rule} contributions)"
+    return "" if contribution_rule == DEFAULT_RULE else f" ({contribution_rule} contributions)"
 
 
 def promoted(study: Study) -> Study:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from commonweal.records.study import SETTLED_RULE, VERDICTS, ExperimentStudy, Study, Verdict
+from commonweal.records.study import DEFAULT_RULE, VERDICTS, ExperimentStudy, Study, Verdict
 from commonweal.report.figures import Picture
 from commonweal.report.inline_svg import in_both_widths, inline_svg
 from commonweal.report.markup import definitions, name_markup, table, text
@@ -48,7 +48,7 @@ def sentence(study: Study) -> str:
 
 def _other_rules(study: Study) -> str:
     """Of which contribution rule they are, where it is not the settled one."""
-    others = [experiment for experiment in study.experiments if experiment.contribution_rule != SETTLED_RULE]
+    others = [experiment for experiment in study.experiments if experiment.contribution_rule != DEFAULT_RULE]
     rules = " and ".join(sorted({experiment.contribution_rule for experiment in others}))
     if not others:
         return ""

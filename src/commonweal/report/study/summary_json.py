@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from commonweal.records.study import (
+    ClaimResult,
     ExperimentStudy,
-    Finding,
     Interval,
     MuOutcome,
     MuStep,
@@ -161,7 +161,7 @@ def _sweep_cost(cost: SweepCost) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: ClaimResult) -> dict[str, Any]:
     return {
         "claim": finding.claim,
         "statement": finding.statement,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from commonweal.records import MuRange
-from commonweal.records.study import SETTLED_RULE
+from commonweal.records.study import DEFAULT_RULE
 from commonweal.report.number_text import MISSING, number
 from commonweal.report.study.interval_text import interval_text, threshold_text
 from commonweal.report.study.mu_text import NO_RECOMMENDATION, leaves_unit_interval, mu_label, range_text
@@ -250,7 +250,7 @@ def _own_note(experiment: Document) -> tuple[str, ...]:
 
 def _place(experiment: Document) -> str:
     rule = experiment["contribution_rule"]
-    return experiment["name"] if rule == SETTLED_RULE else f"{experiment['name']}/{rule}"
+    return experiment["name"] if rule == DEFAULT_RULE else f"{experiment['name']}/{rule}"
 
 
 def _called(experiment: Document) -> str:

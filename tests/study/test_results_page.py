@@ -15,7 +15,7 @@ import pytest
 
 from commonweal.study.outcomes import Outcomes, gather
 from commonweal.study.result_set import FORMAT, Origin, StoredReplication, read_results
-from commonweal.study.row_schema import SCHEMA
+from commonweal.study.rows import SCHEMA
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/results-parquet.md").read_text(encoding="utf-8")
 
@@ -40,11 +40,12 @@ def test_the_metadata_are_those_of_the_files(small_results: Path) -> None:
         metadata = pq.read_schema(path).metadata
         assert set(metadata) == {b"commonweal"}
         document = json.loads(metadata[b"commonweal"])
-        assert set(document) == {"format", "replications"}
+        assert set(document) == {"format", "replications", "scenarios"}
+        assert set(document["scenarios"]) == {"label-noise"}
         for replication in document["replications"]:
             assert [f"`{name}`" for name in replication] == [name for name, _ in table_of("Metadata")]
-    known = {field.name for noun in (Origin, StoredReplication) for field in fields(noun)} - {"origin"}
-    assert known == set(replication)
+    known = {field.name for record in (Origin, StoredReplication) for field in fields(record)} - {"origin", "scenario"}
+    assert known - {"computed_round_count"} == set(replication) - {"held_count"}
 
 
 def test_the_files_lie_where_the_page_says(small_results: Path) -> None:

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commonweal.paper.experiments import MUS
-from commonweal.paper.make_study import axis_steps, experiment_study, followed_mus, recommend
 from commonweal.records.study import Interval, MuStep
 from commonweal.study.outcomes import gather
-from commonweal.study.replication import Task, replicate
+from commonweal.study.replication import ReplicationTask, replicate
 from commonweal.study.result_set import read_results
+from commonweal.study.summary import axis_steps, experiment_study, recommend, shown_mus
 from tests.study.small_federation import small_federation
 
 
@@ -41,12 +41,12 @@ def test_steps_are_the_means_at_every_mu(outcomes):
 
 def test_the_cost_of_a_sweep_is_what_sweeps_cost(small_results: Path, small_replications):
     stored, rows = read_results(small_results)
-    study = experiment_study(gather(stored, rows)["label-noise", "clip"], stored)
+    study = experiment_study(gather(stored, rows)["label-noise", "clip"], stored, scenario=None, grid=MUS)
     assert study.sweep_cost is not None
 
     def held(mus) -> float:
         tasks = [
-            Task(
+            ReplicationTask(
                 experiment="label-noise",
                 replication=1,
                 scenario=replication.task.scenario,
@@ -55,7 +55,7 @@ def test_the_cost_of_a_sweep_is_what_sweeps_cost(small_results: Path, small_repl
             )
             for replication in small_replications
         ]
-        return float(np.mean([replicate(task).held_count for task in tasks]))
+        return float(np.mean([replicate(task).computed_round_count for task in tasks]))
 
     assert study.sweep_cost.most_lenient == small_federation(rounds=3).round_count
     assert study.sweep_cost.grid == held(MUS)
@@ -63,16 +63,16 @@ def test_the_cost_of_a_sweep_is_what_sweeps_cost(small_results: Path, small_repl
 
 
 def test_the_papers_values_are_read_off_the_axis(outcomes):
-    assert followed_mus(outcomes) == MUS
+    assert shown_mus(outcomes, MUS) == MUS
 
 
 def step_of(tsw: float, tsfi: float, mu: float) -> MuStep:
-    from commonweal.study.mu_sets import Grid
+    from commonweal.study.mu_sets import MuGrid
 
     def exact(value: float) -> Interval:
         return Interval(value=value, lower=value, upper=value)
 
-    (range_,) = Grid((mu,)).ranges
+    (range_,) = MuGrid((mu,)).ranges
     return MuStep(mus=range_, durations={}, tsw=exact(tsw), tsfi=exact(tsfi))
 
 
