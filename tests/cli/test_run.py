@@ -11,40 +11,25 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from commonweal.scenario.shipped import shipped_text
 from tests import one_thread
 
-from .conftest import COMMAND
-
-SMALL = """
-name = "small"
-description = "four rounds of three clients"
-rounds = 4
-seed = 3
-[mechanism]
-mu = 0.2
-contribution = "shapley"
-[learning]
-algorithm = "fedbn"
-iteration_limit = 3
-[defaults]
-source = "mnist-5k"
-samples_per_round = 60
-cost_per_sample = 2e-4
-[[clients]]
-name = "north"
-[[clients]]
-name = "south"
-defect = { kind = "label-noise", probability = 0.5 }
-[[clients]]
-name = "west"
-"""
+from .conftest import run_here
+from .small_run import (
+    SMALL,
+    finished_run,
+    results,
+    running,
+    settled_rounds,
+    undisturbed,
+    wait_for_round,
+)
 
 
 @pytest.fixture
@@ -54,129 +39,114 @@ def small(tmp_path):
     return path
 
 
-def finished_run(folder, *arguments):
-    (folder / "small.toml").write_text(SMALL)
-    command = [COMMAND, "run", "small.toml", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What an undisturbed run says and leaves; not to be changed."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    return finished_run(folder, "--out", "results/first"), folder / "results/first"
+    """The folder of an undisturbed run; not to be changed."""
+    return undisturbed(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def first_round(tmp_path_factory):
     folder = tmp_path_factory.mktemp("one-round")
-    finished_run(folder, "--rounds", "1", "--out", "one")
+    finished_run(folder, "--rounds", "1", "--out", "one", "--workers", "1")
     return folder / "one"
 
 
 @pytest.fixture
-def held_one_round(first_round, tmp_path):
+def ran_one_round(first_round, tmp_path):
     """Put a finished run of one round into a folder."""
     return lambda name: shutil.copytree(first_round, tmp_path / name)
 
 
-@pytest.fixture
-def started(tmp_path):
-    """Start the command and read its lines; killed at the end."""
-    processes = []
-
-    def start(*arguments):
-        process = subprocess.Popen(
-            [str(COMMAND), *map(str, arguments)],
-            cwd=tmp_path,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        processes.append(process)
-        return process
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.communicate()
+@pytest.fixture(scope="module")
+def interrupted(first_round, tmp_path_factory):
+    """A run that replaces another one, meets a second process in its folder, and is stopped by Ctrl-C."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    (folder / "small.toml").write_text(SMALL.replace("rounds = 4", "rounds = 40"))
+    shutil.copytree(first_round, folder / "out/small")
+    with running(folder, "run", "small.toml", "--overwrite") as process:
+        wait_for_round(process, 1)
+        second = run_here(["run", "small.toml", "--resume"], folder)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=100)
+    return folder / "out/small", process.returncode, error, second
 
 
-def results(directory):
-    """All files of a run by content, the checkpoint aside (a zip archive carries times)."""
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.suffix not in (".npz", ".db")  # a book states its times: see test_run_ledger
-    }
-
-
-def wait_for_round(process, number):
-    """Read the run's lines until this round is safe."""
-    for line in process.stderr:
-        if line.startswith(f"round {number}/"):
-            return
-    raise AssertionError(f"the run ended before round {number}")
-
-
-def test_a_run_leaves_history_report_and_figures(whole):
-    done, folder = whole
-    assert "report: results/first/report.html" in done.stdout
-    files = set(results(folder))
+def test_a_run_leaves_history_report_and_plots(whole):
+    assert "report: run/report.html" in (whole.parent / "said").read_text()
+    files = set(results(whole))
     assert {"history.json", "report.html"} < files
     assert {Path(name).suffix for name in files} == {".json", ".html", ".png", ".svg"}
-    history = json.loads((folder / "history.json").read_text())
+    history = json.loads((whole / "history.json").read_text())
     assert history["schema"] == "commonweal.history/1"
     for held in history["rounds"]:
         assert sum(c["transfer"]["value"] for c in held["clients"] if c["transfer"]) == pytest.approx(0, abs=1e-12)
 
 
-def test_a_run_killed_in_any_round_and_resumed_gives_the_same_to_the_bit(commonweal, started, whole, small, tmp_path):
-    delays = random.Random(20)
-    arguments = ["run", "small.toml", "--out", "broken"]
-    killed = started(*arguments)  # in round 1, or just before: nothing is safe yet
-    while not (tmp_path / "broken").exists():
-        time.sleep(0.01)
-    time.sleep(delays.uniform(0, 0.3))
-    killed.kill()
-    killed.wait()
+def test_a_killed_run_continues_to_the_same_result_and_settles_each_round_once(commonweal, whole, small, tmp_path):
+    killed(tmp_path, round_number=2, delay=0.1)
+    (tmp_path / "broken/.1.unfinished").write_bytes(b"half a checkpoint")
+    done = commonweal("run", "small.toml", "--out", "broken", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert results(tmp_path / "broken") == results(whole)
+    assert settled_rounds(tmp_path / "broken") == settled_rounds(whole)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(5))
+def test_a_run_killed_in_every_round_gives_the_same_to_the_bit(seed, commonweal, whole, small, tmp_path):
+    delays = random.Random(seed)
+    with running(tmp_path, "run", "small.toml", "--out", "broken") as process:  # in round 1: nothing is safe yet
+        while not (tmp_path / "broken").exists():
+            time.sleep(0.01)
+        time.sleep(delays.uniform(0, 0.3))
+        process.kill()
     assert not (tmp_path / "broken/checkpoint.npz").exists(), "killed too late"
     for round_number in (2, 3, 4):
-        killed = started(*arguments)
-        wait_for_round(killed, round_number - 1)
-        time.sleep(delays.uniform(0, 0.2))
-        killed.kill()
-        killed.wait()
-        arguments = [*arguments[:4], "--resume"]
+        killed(tmp_path, round_number, delays.uniform(0, 0.2))
     assert not (tmp_path / "broken/history.json").exists(), "killed too late"
-    (tmp_path / "broken/.1.unfinished").write_bytes(b"half a checkpoint")
-    done = commonweal(*arguments)
+    assert commonweal("run", "small.toml", "--out", "broken", "--resume").returncode == 0
+    assert results(tmp_path / "broken") == results(whole)
+    assert settled_rounds(tmp_path / "broken") == settled_rounds(whole)
+    assert "sound" in commonweal("ledger", "verify", "broken/ledger.db").stdout
+
+
+def killed(folder, round_number, delay):
+    """A run in `broken`, killed in this round; continued if it was killed before."""
+    words = ["run", "small.toml", "--out", "broken"]
+    if (folder / "broken/checkpoint.npz").exists():
+        words.append("--resume")
+    with running(folder, *words) as process:
+        wait_for_round(process, round_number - 1)
+        time.sleep(delay)
+        process.kill()
+
+
+def test_the_number_of_workers_changes_nothing(commonweal, first_round, small, tmp_path):
+    words = ["small.toml", "--rounds", 1, "--out", "by-3", "--workers", 3]
+    done = commonweal("run", *words, env=one_thread.unlimited())
     assert done.returncode == 0, done.stderr
-    assert results(tmp_path / "broken") == results(whole[1])
+    assert results(tmp_path / "by-3") == results(first_round)
 
 
-def test_the_number_of_workers_changes_nothing(commonweal, small, tmp_path):
-    for workers, environment in ((1, None), (3, one_thread.unlimited())):
-        words = ["small.toml", "--rounds", 2, "--out", f"by-{workers}", "--workers", workers]
-        done = commonweal("run", *words, env=environment)
-        assert done.returncode == 0, done.stderr
-    assert results(tmp_path / "by-1") == results(tmp_path / "by-3")
-
-
-def test_ctrl_c_says_what_is_safe_and_how_to_go_on(commonweal, started, small, tmp_path):
-    process = started("run", "small.toml")
-    wait_for_round(process, 1)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 130
+def test_ctrl_c_says_what_is_safe_and_how_to_go_on(interrupted):
+    _, code, error, _ = interrupted
+    assert code == 130
     assert "Traceback" not in error
-    safe = int(re.search(r"interrupted: (\d) of 4 rounds are safe in out/small; add --resume", error)[1])
+    safe = int(re.search(r"interrupted: (\d+) of 40 rounds are safe in out/small; add --resume", error)[1])
     assert safe >= 1
-    done = commonweal("run", "small.toml", "--resume")
-    assert done.returncode == 0, done.stderr
-    assert len(json.loads((tmp_path / "out/small/history.json").read_text())["rounds"]) == 4
+
+
+def test_a_new_run_removes_what_the_one_before_it_reported(interrupted):
+    folder, *_ = interrupted
+    left = {path.name for path in folder.rglob("*") if path.is_file()}
+    assert left - {"ledger.db", "ledger.db-journal"} == {"checkpoint.npz"}
+
+
+def test_two_runs_at_once_do_not_share_a_folder(interrupted):
+    *_, second = interrupted
+    assert second.returncode == 2
+    assert "another process at work" in second.stderr
 
 
 def test_options_override_the_scenario(commonweal, small, tmp_path):
@@ -186,49 +156,34 @@ def test_options_override_the_scenario(commonweal, small, tmp_path):
     assert (scenario["mechanism"]["mu"], scenario["seed"], scenario["rounds"]) == ("inf", 9, 1)
 
 
-def test_two_runs_are_not_mixed_in_one_folder(commonweal, refused, held_one_round, small):
-    held_one_round("out/small")
+def test_two_runs_are_not_mixed_in_one_folder(refused, ran_one_round, small):
+    ran_one_round("out/small")
     assert "add --resume to continue the run in it" in refused("run", "small.toml", "--rounds", 1)
     assert "got other ones than those of" in refused("run", "small.toml", "--seed", 4, "--resume")
-    assert commonweal("run", "small.toml", "--rounds", 1, "--overwrite").returncode == 0
 
 
-def test_a_run_that_cannot_start_leaves_the_one_before_it(refused, held_one_round, small, tmp_path):
-    held_one_round("kept")
+def test_a_run_that_cannot_start_leaves_the_one_before_it(refused, ran_one_round, small, tmp_path):
+    ran_one_round("kept")
     before = {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*") if path.is_file()}
     small.write_text(SMALL.replace("mnist-5k", "no-such-source"))
     refused("run", "small.toml", "--out", "kept", "--overwrite")
     assert before == {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*") if path.is_file()}
 
 
-def test_a_new_run_removes_what_the_one_before_it_reported(started, held_one_round, small, tmp_path):
-    held_one_round("kept")
-    process = started("run", "small.toml", "--out", "kept", "--overwrite")
-    wait_for_round(process, 1)
-    process.kill()
-    process.wait()
-    left = {path.name for path in (tmp_path / "kept").rglob("*") if path.is_file()}
-    assert left - {"ledger.db", "ledger.db-journal"} == {"checkpoint.npz"}
-
-
-def test_a_refused_run_takes_nothing_of_others_along(started, small, tmp_path):
-    """Its folder was made, another process writes beside it, then it fails."""
+def test_a_refused_run_takes_nothing_of_others_along(commonweal, small, tmp_path):
+    """Its folder was made, somebody else writes beside it, then it fails."""
     small.write_text(SMALL.replace("[learning]", "[learning]\nlearning_rate = 1e30"))
-    process = started("run", "small.toml", "--out", "shared/mine")
-    while not (tmp_path / "shared/mine").exists():
-        assert process.poll() is None
-        time.sleep(0.01)
-    (tmp_path / "shared/theirs").write_text("results")
-    assert process.wait(timeout=100) == 2
+
+    def write_beside():
+        while not (tmp_path / "shared/mine").exists():
+            time.sleep(0.001)
+        (tmp_path / "shared/theirs").write_text("results")
+
+    writer = threading.Thread(target=write_beside, daemon=True)
+    writer.start()
+    assert commonweal("run", "small.toml", "--out", "shared/mine").returncode == 2
+    writer.join()
     assert [path.name for path in (tmp_path / "shared").iterdir()] == ["theirs"]
-
-
-def test_two_runs_at_once_do_not_share_a_folder(started, commonweal, small):
-    first = started("run", "small.toml", "--out", "one")
-    wait_for_round(first, 1)
-    done = commonweal("run", "small.toml", "--out", "one", "--resume")
-    assert done.returncode == 2
-    assert "another process at work" in done.stderr
 
 
 def test_a_run_is_not_continued_on_other_data(commonweal, refused, small, tmp_path):
@@ -247,8 +202,8 @@ def test_a_run_is_not_continued_on_other_data(commonweal, refused, small, tmp_pa
     assert "a run continues with the scenario and the data it was started with" in error
 
 
-def test_a_spoilt_checkpoint_is_refused(refused, held_one_round, small, tmp_path):
-    held_one_round("out/small")
+def test_a_spoilt_checkpoint_is_refused(refused, ran_one_round, small, tmp_path):
+    ran_one_round("out/small")
     checkpoint = tmp_path / "out/small/checkpoint.npz"
     content = checkpoint.read_bytes()
     for spoilt in (content[: len(content) // 2], b"", b"no archive at all"):
@@ -310,7 +265,7 @@ def test_bad_options_are_refused(arguments, evidence, refused, small):
     assert evidence in refused("run", *arguments)
 
 
-def test_a_full_disk_is_told_and_the_run_can_go_on(commonweal, small, tmp_path):
+def test_a_full_disk_is_told(commonweal, small, tmp_path):
     """The room for a file is limited so that the checkpoint of the first round does not fit."""
 
     def no_room():
@@ -322,7 +277,6 @@ def test_a_full_disk_is_told_and_the_run_can_go_on(commonweal, small, tmp_path):
     assert "the state after a round must be writable" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
-    assert commonweal("run", "small.toml", "--rounds", 1).returncode == 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
@@ -343,20 +297,16 @@ def test_a_really_full_disk_leaves_the_last_round_safe(commonweal, whole, small,
     finally:
         subprocess.run(["umount", disk], check=True)
     assert commonweal("run", "small.toml", "--out", "elsewhere", "--resume").returncode == 0
-    assert results(tmp_path / "elsewhere") == results(whole[1])
+    assert results(tmp_path / "elsewhere") == results(whole)
 
 
-def test_a_scenario_named_like_a_path_stays_in_its_folder(commonweal, small, tmp_path):
+def test_a_scenario_named_like_a_path_stays_in_its_folder(refused, small):
     small.write_text(SMALL.replace('name = "small"', 'name = "../over/there"'))
-    assert commonweal("run", "small.toml", "--rounds", 1).returncode == 0
-    assert (tmp_path / "out/over-there/report.html").exists()
+    assert "out/over-there" in refused("run", "small.toml", "--resume")
 
 
-def test_the_quickstart_is_the_default(commonweal, tmp_path):
-    done = commonweal("run", "--rounds", 1)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r'^name = "quickstart"$', shipped_text("quickstart"), re.MULTILINE)
-    assert (tmp_path / "out/quickstart/report.html").exists()
+def test_the_quickstart_is_the_default(refused):
+    assert "out/quickstart" in refused("run", "--resume")
 
 
 def test_without_torch_the_way_out_is_told(tmp_path):
