@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from commonweal.paper.experiments import EXPERIMENTS
-from commonweal.report.study.markdown import tables
+from commonweal.report.study.tables import markdown_tables
 
 FOLDER = Path(__file__).parent.parent / "docs" / "results"
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def quoted() -> dict[str, str]:
 
 
 def test_quoted_tables_are_those_of_the_summary(quoted):
-    current = tables(SUMMARY)
+    current = markdown_tables(SUMMARY)
     assert {"verdicts", "runs", "facts", "sweep-cost", "recommendations"} <= set(quoted)
     for name, body in quoted.items():
         assert body == current[name].strip(), name

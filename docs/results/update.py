@@ -13,7 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from commonweal.report.study.markdown import tables
+from commonweal.report.study.tables import markdown_tables
 
 HERE = Path(__file__).parent
 QUOTED = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end of table -->)", re.DOTALL)
@@ -29,7 +29,7 @@ def quoted(page: str) -> dict[str, str]:
 def update(source: Path) -> None:
     document = json.loads((source / "summary.json").read_text(encoding="utf-8"))
     shutil.copy(source / "summary.json", HERE / "summary.json")
-    current = tables(document)
+    current = markdown_tables(document)
     page = HERE / "README.md"
     text = page.read_text(encoding="utf-8")
     shutil.rmtree(HERE / "figures", ignore_errors=True)

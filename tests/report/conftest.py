@@ -1,4 +1,4 @@
-"""Chronicles and their written reports, made once: drawing takes seconds."""
+"""Run reports and their written files, made once: drawing takes seconds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 from commonweal.report.study.page import write_study
 from commonweal.report.write import write_all
 from tests.made_once import made_once
-from tests.report import artificial_study, chronicles
+from tests.report import artificial_study, run_reports
 
 
 @pytest.fixture(scope="session")
 def hospitals():
-    return chronicles.hospitals()
+    return run_reports.hospitals()
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +25,8 @@ def hospitals_folder(hospitals, tmp_path_factory):
 
 @pytest.fixture(scope="session", params=["pair", "dissolved", "lenient", "rude"])
 def unusual(request):
-    """Chronicles at the edges: one round, nobody left, nothing known, names that break out."""
-    return getattr(chronicles, request.param)()
+    """Run reports at the edges: one round, nobody left, nothing known, names that break out."""
+    return getattr(run_reports, request.param)()
 
 
 @pytest.fixture(scope="session")

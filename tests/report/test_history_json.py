@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from commonweal import InputError
+from commonweal.errors import StorageError
 from commonweal.records import ClientRound, RoundReport, RunReport
 from commonweal.report.history_json import to_document, write_history
-from tests.report import chronicles
+from tests.report import run_reports
 
 PAGE = Path(__file__).parents[2] / "docs/reference/history-json.md"
 BY_NAME = {  # objects whose keys are the user's
@@ -51,7 +51,7 @@ def test_every_field_is_documented_and_every_documented_field_is_there(hospitals
 
 
 def test_nothing_of_the_records_is_left_out(hospitals):
-    """Every field of the chronicle's nouns has a field of its own, under its own name or the one given here."""
+    """Every field of the run report's records has a field of its own, under its own name or the one given here."""
     document = to_document(hospitals)
     in_totals = {"total_payoffs": "payoffs", "total_transfers": "transfers"}
     for field in fields(RunReport):
@@ -80,13 +80,13 @@ def test_figures_come_through_unchanged(hospitals):
         assert math.fsum(paid) == pytest.approx(math.fsum(amount for amount in received if amount > 0))
 
 
-def test_the_same_chronicle_gives_the_same_bytes(hospitals, tmp_path):
+def test_the_same_run_gives_the_same_bytes(hospitals, tmp_path):
     write_history(hospitals, tmp_path / "a.json")
-    write_history(chronicles.hospitals(), tmp_path / "b.json")
+    write_history(run_reports.hospitals(), tmp_path / "b.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 
 
-def test_unusual_chronicles_are_json(unusual, tmp_path):
+def test_unusual_runs_are_json(unusual, tmp_path):
     write_history(unusual, tmp_path / "history.json")
 
     def refuse(constant):
@@ -98,5 +98,5 @@ def test_unusual_chronicles_are_json(unusual, tmp_path):
 
 
 def test_a_folder_that_does_not_exist_is_refused(hospitals, tmp_path):
-    with pytest.raises(InputError, match="the history must be writable, got No such file or directory"):
+    with pytest.raises(StorageError, match=r"nowhere/history\.json"):
         write_history(hospitals, tmp_path / "nowhere" / "history.json")

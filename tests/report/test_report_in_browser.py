@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from commonweal.report.html import write_report
-from tests.report import chronicles
+from commonweal.report.write import write_report
+from tests.report import run_reports
 
 webdriver = pytest.importorskip("selenium.webdriver")
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -43,8 +43,8 @@ def pages(hospitals_folder, tmp_path_factory):
     """Addresses of reports."""
     folder = tmp_path_factory.mktemp("pages")
     for name in ("rude", "dissolved", "lenient"):
-        write_report(getattr(chronicles, name)(), folder / f"{name}.html")
-    write_report(chronicles.crowd(round_count=4), folder / "crowd.html")
+        write_report(getattr(run_reports, name)(), folder / f"{name}.html")
+    write_report(run_reports.crowd(round_count=4), folder / "crowd.html")
     addresses = {path.stem: path.as_uri() for path in folder.iterdir()}
     return {**addresses, "hospitals": (hospitals_folder / "report.html").as_uri()}
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from commonweal.report.statement_page import to_html
-from tests.report.chronicles import RUDE_NAMES
+from commonweal.report.statement import to_html
+from tests.report.run_reports import RUDE_NAMES
 from tests.report.test_report_in_browser import CHROMEDRIVER, CHROMIUM, SIZES, browser, overflow
 from tests.report.test_statement_page import statement
 

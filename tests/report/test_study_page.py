@@ -11,19 +11,17 @@ from itertools import pairwise
 
 import pytest
 
-from commonweal import InputError
+from commonweal.errors import StorageError
 from commonweal.records import MuRange
 from commonweal.records.study import Interval
+from commonweal.report.glossary import STUDY_GLOSSARY
 from commonweal.report.study import page as study_page
-from commonweal.report.study.figures import pictures
-from commonweal.report.study.interval_text import interval_text, threshold_text
-from commonweal.report.study.markdown import tables, to_markdown
-from commonweal.report.study.mu_text import NO_RECOMMENDATION, range_text
+from commonweal.report.study.plots import plots
 from commonweal.report.study.summary_json import FIELDS, SCHEMA, to_document
-from commonweal.report.study.tables import changed_verdicts, tables_of
-from commonweal.report.study.terms import STUDY_TERMS
+from commonweal.report.study.tables import changed_verdicts, markdown_tables, tables_of, to_markdown
+from commonweal.report.study.text import NO_RECOMMENDATION, interval_text, range_text, threshold_text
 from tests.report import artificial_study
-from tests.report.test_html import Outline
+from tests.report.test_run_page import Outline
 
 BY_NAME = {"facts", "durations"}  # objects whose keys are the user's
 SAME_FIELDS = {"alternatives[]": "experiments[]", "alternative_findings[]": "findings[]"}
@@ -58,7 +56,7 @@ def test_everything_is_written_and_said_to_be(study, study_folders, tmp_path):
     for path in written:
         assert path.read_bytes() == (folder / path.relative_to(tmp_path)).read_bytes(), path
     found = {str(path.relative_to(study_folders["study"])) for path in study_folders["study"].rglob("*.*")}
-    drawn = {f"figures/{name}.{kind}" for name in pictures(study) for kind in ("png", "svg")}
+    drawn = {f"figures/{name}.{kind}" for name in plots(study) for kind in ("png", "svg")}
     assert found == drawn | {"report.html", "summary.json", "summary.md"}
 
 
@@ -69,17 +67,17 @@ def test_an_interrupt_leaves_the_old_report_whole(study, tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    last = list(pictures(study).values())[-1]
-    few = {name: pictures(study)[name] for name in ("claims", "durations")}
+    last = list(plots(study).values())[-1]
+    few = {name: plots(study)[name] for name in ("claims", "durations")}
     monkeypatch.setattr(study_page, "to_page", lambda _: "a new page")
-    monkeypatch.setattr(study_page, "pictures", lambda _: {**few, "last": replace(last, draw=interrupted)})
+    monkeypatch.setattr(study_page, "plots", lambda _: {**few, "last": replace(last, draw=interrupted)})
     with pytest.raises(KeyboardInterrupt):
         study_page.write_study(study, tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
 
 
 def test_a_folder_that_does_not_exist_is_refused(study, tmp_path):
-    with pytest.raises(InputError, match=r"the report's folder must exist, got .*nowhere"):
+    with pytest.raises(StorageError, match=r"Cannot write the report: the folder .*nowhere does not exist"):
         study_page.write_study(study, tmp_path / "nowhere")
 
 
@@ -98,7 +96,7 @@ def test_the_page_names_every_finding(page, study):
         assert finding.driver in text
     for verdict in ("✓ held", "✗ not held", "? undecided"):
         assert verdict in text
-    for word, meaning in STUDY_TERMS.items():
+    for word, meaning in STUDY_GLOSSARY.items():
         assert word in text
         assert meaning in text
     for fact, value in study.facts.items():
@@ -241,7 +239,7 @@ def numbers(cell):
 
 
 def test_numbers_of_the_markdown_are_the_studys(study, document):
-    made = tables(document)
+    made = markdown_tables(document)
     for experiment in study.experiments:
         rows = cells(made[f"durations/{experiment.name}"])[2:]
         for client, row in zip(experiment.clients, rows, strict=True):
@@ -272,11 +270,11 @@ def test_the_markdown_is_made_from_the_summary_file_alone(study_folders, name):
     read = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     markdown = to_markdown(read)
     assert (folder / "summary.md").read_text(encoding="utf-8") == markdown
-    for table, text in tables(read).items():
+    for table, text in markdown_tables(read).items():
         assert text in markdown, table
         widths = {len(row) for row in cells(text)}
         assert len(widths) == 1, table
-    assert len(tables(read)) == len(tables_of(read))
+    assert len(markdown_tables(read)) == len(tables_of(read))
 
 
 def test_the_markdown_shows_notes_and_odd_names(document):
@@ -290,7 +288,7 @@ def test_the_markdown_shows_notes_and_odd_names(document):
 
 def test_a_study_without_findings_says_so(study_folders):
     text = Outline((study_folders["bare"] / "report.html").read_text(encoding="utf-8")).text
-    for sentence in ("No claim was tested.", "No claim was tested under another choice.", "No replication followed"):
+    for sentence in ("No claim was tested.", "No claim was tested under another choice.", "No replication covered"):
         assert sentence in text
 
 
@@ -299,8 +297,8 @@ def test_experiments_under_another_rule_alone_are_shown_as_the_experiments(tmp_p
     study_page.write_study(study, tmp_path)
     outline = Outline((tmp_path / "report.html").read_text(encoding="utf-8"))
     text = outline.text
-    assert "2 experiments, under raw contributions alone, with 8 replications each at 7 values of mu" in text
-    assert "No claim was tested. That takes clip contributions, as settled here." in text
+    assert "2 experiments, under raw contributions only, with 8 replications each at 7 values of mu" in text
+    assert "No claim was tested. Claims are tested with clip contributions, the default." in text
     assert {"experiment-heterogeneous", "experiment-label-noise"} <= set(outline.ids)
     assert "heterogeneous (raw contributions)" in text
     assert artificial_study.REBUILT in text
@@ -308,7 +306,7 @@ def test_experiments_under_another_rule_alone_are_shown_as_the_experiments(tmp_p
     read = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
     assert read["experiments"] == []  # for programs they remain what they are
     assert len(read["alternatives"]) == 2
-    made = tables(read)
+    made = markdown_tables(read)
     assert "durations/label-noise/raw" in made
     recommended = cells(made["recommendations"])[2:]
     assert [row[2] for row in recommended if row[0] == "heterogeneous"] == [NO_RECOMMENDATION]
@@ -319,7 +317,7 @@ def test_an_experiment_under_another_rule_alone_stands_beside_the_settled_ones(s
     lone = artificial_study.raw_only().alternatives[1]
     mixed = replace(study, experiments=study.experiments[:2], alternatives=(*study.alternatives, lone))
     page = Outline(study_page.to_page(mixed)).text
-    assert "3 experiments, 1 of them under raw contributions alone, with 8 to 20 replications each" in page
+    assert "3 experiments, 1 of them under raw contributions only, with 8 to 20 replications each" in page
     assert "The same with raw contributions" in page
 
 
@@ -335,7 +333,7 @@ def test_pages_of_replications_without_a_common_mu(tmp_path):
 
 
 def test_recommendations_say_over_how_many_replications_and_that_they_were_chosen_there(page, document):
-    rows = cells(tables(document)["recommendations"])
+    rows = cells(markdown_tables(document)["recommendations"])
     assert rows[0][-1] == "replications"
     assert {row[0]: row[-1] for row in rows[2:]} == {"heterogeneous": "12", "small-mnist": "3"}
     assert "neighbouring mu may do as well" in page

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from commonweal import InputError
+from commonweal.errors import StorageError
 from commonweal.report import write
-from tests.report import chronicles
+from tests.report import run_reports
 
 NAMES = ("accuracy", "decision-maps", "durations", "payments", "transfers", "tsfi", "tsw")
 
@@ -18,7 +18,7 @@ def test_everything_is_there(hospitals_folder):
 
 
 def test_writing_again_says_what_was_written_and_changes_nothing(tmp_path):
-    pair = chronicles.pair()
+    pair = run_reports.pair()
     first = write.write_all(pair, tmp_path)
     before = {path: path.read_bytes() for path in first}
     assert write.write_all(pair, tmp_path) == first
@@ -27,12 +27,12 @@ def test_writing_again_says_what_was_written_and_changes_nothing(tmp_path):
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"the report's folder must exist, got .*nowhere"):
-        write.write_all(chronicles.pair(), tmp_path / "nowhere")
+    with pytest.raises(StorageError, match=r"Cannot write the report: the folder .*nowhere does not exist"):
+        write.write_all(run_reports.pair(), tmp_path / "nowhere")
 
 
 def test_a_file_in_the_place_of_the_figures_is_refused(tmp_path):
     (tmp_path / "figures").write_text("mine")
-    with pytest.raises(InputError, match="the figures' folder must be writable, got File exists"):
-        write.write_all(chronicles.pair(), tmp_path)
+    with pytest.raises(StorageError, match=r"Cannot write plots to .*figures: File exists"):
+        write.write_all(run_reports.pair(), tmp_path)
     assert (tmp_path / "figures").read_text() == "mine"

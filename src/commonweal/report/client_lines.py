@@ -1,4 +1,4 @@
-"""A line for each client over the rounds: in one panel while they are few, else a small panel each."""
+"""A line per client over the rounds: in one panel if they are few, else in a small panel each."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from commonweal.records import Estimate, RunReport
+from commonweal.report.drawing import TEXT_SIZE, WIDE, new_figure, quiet, round_axis
 from commonweal.report.palette import GRID, MUTED, PAPER, ZERO, LineStyle, client_styles
-from commonweal.report.panels import TEXT_SIZE, WIDE, new_figure, quiet, round_axis
-from commonweal.report.shown_names import shortened
+from commonweal.report.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,33 +22,33 @@ _MARKED_ROUNDS = 30  # beyond, markers run into one another
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """One client's figure by round, and how its story ends."""
+    """One client's values by round, and whether it left."""
 
     points: Mapping[int, Estimate]
     style: LineStyle
-    left: bool  # eliminated after its last point
+    left: bool  # after its last point, eliminated or withdrawn
 
 
 def lines_by_client(
-    chronicle: RunReport,
+    run_report: RunReport,
     points: Mapping[str, Mapping[int, Estimate]],  # by client and round
     *,
     width: float,
     value_text: Callable[[float], str],
 ) -> Figure:
     """Bands are ± one standard error; a cross marks where a client left."""
-    styles = client_styles(chronicle.clients)
+    styles = client_styles(run_report.clients)
     lines = {
-        client: _Line(points=points[client], style=styles[client], left=client in chronicle.departed_after)
-        for client in chronicle.clients
-        if points[client]  # one that was never present has no line
+        client: _Line(points=points[client], style=styles[client], left=client in run_report.departed_after)
+        for client in run_report.clients
+        if points[client]  # a client that was never present has no line
     }
     draw = _together if len(lines) <= _TOGETHER_LIMIT else _apart
-    return draw(lines, width, chronicle.rounds[-1].number, value_text)
+    return draw(lines, width, run_report.rounds[-1].number, value_text)
 
 
 def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_text: Callable[[float], str]) -> Figure:
-    """One panel; names stand beside the ends of the lines."""
+    """One panel, with names beside the ends of the lines."""
     height = 270.0
     figure = new_figure(width, height)
     axes = figure.subplots()
@@ -58,7 +58,7 @@ def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_t
     round_axis(axes, last_round)
     axes.yaxis.set_major_formatter(lambda value, _: value_text(value))
     low, high = axes.get_ylim()
-    axes.set_ylim(low, high)  # what follows must not move it
+    axes.set_ylim(low, high)  # nothing below may move it
     if low < 0 < high:
         axes.axhline(0, color=ZERO, linewidth=1)
     ends = {client: line.points[max(line.points)].value for client, line in lines.items()}
@@ -79,7 +79,7 @@ def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_t
 
 
 def _apart(lines: Mapping[str, _Line], width: float, last_round: int, value_text: Callable[[float], str]) -> Figure:
-    """A small panel each, in front of the range of all. All in one axes: thirty of them take seconds to lay out."""
+    """A small panel per client, in front of the range of all. One axes for all: thirty take seconds to lay out."""
     from matplotlib.ticker import MaxNLocator
 
     columns = 5 if width >= WIDE else 3
@@ -133,7 +133,7 @@ def _as_is(round_number: float, value: float) -> tuple[float, float]:
 
 
 def _draw(axes: Axes, line: _Line, place: Callable[[float, float], tuple[float, float]]) -> None:
-    """One line with its band; `place` says where in the axes a round and a value stand."""
+    """One line with its band; `place` maps a round and a value to the axes."""
     style, points = line.style, line.points.items()
     at = [place(number, point.value) for number, point in points]
     x, y = [x for x, _ in at], [y for _, y in at]
@@ -151,7 +151,7 @@ def _draw(axes: Axes, line: _Line, place: Callable[[float, float], tuple[float, 
 
 
 def _extent(lines: Mapping[str, _Line]) -> dict[int, tuple[float, float]]:
-    """The lowest and the highest of all clients in each round."""
+    """The lowest and the highest value of all clients in each round."""
     by_round: dict[int, list[float]] = {}
     for line in lines.values():
         for round_number, point in line.points.items():

@@ -1,4 +1,4 @@
-"""The decision map: who stays at which μ, as a picture."""
+"""The decision map: who is retained at which μ, of one round or of all rounds of a run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commonweal.atomic_write import write_atomically
-from commonweal.errors import InputError
-from commonweal.records import DecisionMap, MuRange
-from commonweal.report.drawing import figure_class, rendered
-from commonweal.report.palette import INK, LEAVES, PAPER, STAYS
-from commonweal.report.shown_names import shortened
+from commonweal.errors import InputError, StorageError
+from commonweal.records import DecisionMap, MuRange, RoundReport, RunReport
+from commonweal.report.drawing import NARROW, TEXT_SIZE, blank_figure, figure_class, new_figure, rendered
+from commonweal.report.palette import ELIMINATED, INK, PAPER, RETAINED
+from commonweal.report.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,26 +20,25 @@ if TYPE_CHECKING:
 
 FORMATS = (".pdf", ".png", ".svg")
 CLIENTS_SHOWN = 60
-_MAPS_SHOWN = 12
+MAPS_SHOWN = 15  # of a run
+_PANELS_SHOWN = 12  # in one file
 
 
 def check_format(path: Path) -> None:
-    """Refuse, before any work is done, a picture that could not be written."""
+    """Refuse, before any work is done, a plot that could not be written."""
     if path.suffix.lower() not in FORMATS:
-        raise InputError(
-            f"a picture's name must end in {', '.join(FORMATS)}, got {path.name!r}; rename it, e.g. map.png"
-        )
+        raise InputError(f"A plot's file name must end in {', '.join(FORMATS)}, got {path.name!r}; try map.png.")
     if not path.parent.is_dir():
-        raise InputError(f"a picture's folder must exist, got {str(path.parent)!r}; create it first")
+        raise StorageError(f"Cannot write {path}: the folder {path.parent} does not exist; create it first.")
     figure_class()
 
 
 def draw(maps: Sequence[DecisionMap], path: Path) -> int:
-    """Draw a panel for each round into one file, at most 12 of them; returns how many were drawn."""
+    """Draw a panel per round into one file, at most 12 of them; returns how many were drawn."""
     check_format(path)
-    shown = list(maps)[:_MAPS_SHOWN]
+    shown = list(maps)[:_PANELS_SHOWN]
     content = rendered(lambda: _figure(shown), path.suffix[1:].lower(), name="decision-map")
-    write_atomically(path, content, what="the picture")
+    write_atomically(path, content, what="the plot")
     return len(shown)
 
 
@@ -51,18 +50,18 @@ def _figure(maps: Sequence[DecisionMap]) -> Figure:
     for part, decision_map in zip(axes[:, 0], maps, strict=True):
         count = len(decision_map.clients)
         more = f" (first {CLIENTS_SHOWN} of {count} clients)" if count > CLIENTS_SHOWN else ""
-        panel(part, decision_map, title=f"{decision_map.title}{more}: dark = stays, light = leaves")
+        panel(part, decision_map, title=f"{decision_map.title}{more}: dark = retained, light = eliminated")
     return figure
 
 
 def panel(axes: Axes, decision_map: DecisionMap, *, title: str, text_size: float = 8) -> None:
-    """One row a client; colour tells whether it stays at that μ."""
+    """One row per client; the colour tells whether it is retained at that μ."""
     to_axis, ticks, end = _scale(decision_map)
     clients = decision_map.clients[:CLIENTS_SHOWN]
     gap = end * 0.03
     retained_sets = [frozenset(retained) for _, retained in decision_map.pieces]
     for row, client in enumerate(clients):
-        for colour, wanted in ((STAYS, True), (LEAVES, False)):
+        for colour, wanted in ((RETAINED, True), (ELIMINATED, False)):
             blocks: list[tuple[float, float]] = []
             for (mu_range, _), retained in zip(decision_map.pieces, retained_sets, strict=True):
                 if (client in retained) == wanted:
@@ -96,7 +95,7 @@ def _blocks(mu_range: MuRange, to_axis: Callable[[float], float], end: float, ga
     if math.isfinite(mu_range.lower):
         lower = to_axis(mu_range.lower)
         width = (end if math.isinf(mu_range.upper) else to_axis(mu_range.upper)) - lower
-        # A set that wins at one point alone, such as mu = 0, is still to be seen.
+        # A set that wins at a single point, such as mu = 0, must still be visible.
         blocks.append((lower, width) if width else (lower - end * 0.002, end * 0.004))
     if math.inf in mu_range:
         blocks.append((end + gap, end * 0.05))
@@ -104,7 +103,7 @@ def _blocks(mu_range: MuRange, to_axis: Callable[[float], float], end: float, ga
 
 
 def _merged(blocks: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Blocks that touch made one: a thousand slivers of one colour are slow to draw and show seams."""
+    """Join blocks that touch: a thousand slivers of one colour are slow to draw and show seams."""
     merged: list[tuple[float, float]] = []
     for left, width in blocks:
         if merged and math.isclose(merged[-1][0] + merged[-1][1], left, rel_tol=1e-12, abs_tol=1e-300):
@@ -115,7 +114,7 @@ def _merged(blocks: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _scale(decision_map: DecisionMap) -> tuple[Callable[[float], float], list[float], float]:
-    """From μ to the axis, tick values, and the axis' end: linear up to a decade of breakpoints, else logarithmic."""
+    """From μ to the axis, tick values, and the end of the axis: linear if breakpoints lie close, else logarithmic."""
     positive = [b for b in decision_map.breakpoints if b > 0]
     if decision_map.mu is not None and 0 < decision_map.mu < math.inf:
         positive.append(decision_map.mu)
@@ -137,3 +136,53 @@ def _scale(decision_map: DecisionMap) -> tuple[Callable[[float], float], list[fl
     decades = range(bottom + 1, math.floor(top) + 1)
     stride = max(1, len(decades) // 7)
     return logarithmic, [0.0, *(10.0**k for k in decades[::stride])], top - bottom
+
+
+def rounds_with_choice(run_report: RunReport) -> list[RoundReport]:
+    """The rounds whose map shows something: at some μ a client would have been eliminated."""
+    return [
+        each
+        for each in run_report.rounds
+        if each.decision_map is not None
+        and any(len(retained) < len(each.decision_map.clients) for _, retained in each.decision_map.pieces)
+    ]
+
+
+def maps_of_run(run_report: RunReport, width: float) -> Figure:
+    """A panel per round with a choice; of more than fifteen, those with eliminations, then the earliest."""
+    by_weight = sorted(
+        rounds_with_choice(run_report), key=lambda each: (not each.record.decision.eliminated, each.number)
+    )
+    shown = sorted(by_weight[:MAPS_SHOWN], key=lambda each: each.number)
+    if not shown:
+        return blank_figure(width, "Nobody would have been eliminated at any mu.")
+    columns = min(len(shown), max(1, round(width / NARROW)))
+    lines = [shown[start : start + columns] for start in range(0, len(shown), columns)]
+    heights = [max(_map_height(each) for each in line) for line in lines]
+    figure = new_figure(NARROW * columns, sum(heights))
+    grid = figure.subplots(len(lines), columns, squeeze=False, height_ratios=heights)
+    for place, axes in enumerate(grid.flat):
+        if place < len(shown):
+            _map_panel(axes, shown[place])
+        else:
+            axes.set_axis_off()
+    return figure
+
+
+def map_of_round(round_report: RoundReport) -> Figure:
+    """One round's map, as wide as a phone."""
+    figure = new_figure(NARROW, _map_height(round_report))
+    _map_panel(figure.subplots(), round_report)
+    return figure
+
+
+def _map_height(round_report: RoundReport) -> float:
+    return 19.0 * min(len(round_report.clients), CLIENTS_SHOWN) + 82
+
+
+def _map_panel(axes: Axes, round_report: RoundReport) -> None:
+    assert round_report.decision_map is not None
+    eliminated = round_report.record.decision.eliminated
+    who = shortened(eliminated[0], 14) if len(eliminated) == 1 else f"{len(eliminated)} clients"
+    title = f"Round {round_report.number}: {f'{who} eliminated' if eliminated else 'all retained'}"
+    panel(axes, round_report.decision_map, title=title, text_size=TEXT_SIZE - 0.5)

@@ -1,4 +1,4 @@
-"""Matplotlib without pyplot and its process-wide state, and without anything that would differ between two runs."""
+"""Matplotlib without pyplot and its process-wide state: the same plot gives the same bytes."""
 
 from __future__ import annotations
 
@@ -6,43 +6,104 @@ import io
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from commonweal.errors import InputError
-from commonweal.report.palette import INK
+from commonweal.report.palette import GRID, INK, MUTED
+from commonweal.report.text import number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+WIDE, NARROW = 720.0, 360.0  # points; on a page one point is one pixel at the narrowest
+TEXT_SIZE = 10.0
+_TITLE_HEIGHT = 24.0  # points
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """A plot that can be drawn at several widths."""
+
+    name: str
+    title: str
+    draw: Callable[[float], Figure]  # from a width in points
+
+    def titled(self) -> Figure:
+        """For a file of its own; on a page the heading is the title."""
+        figure = self.draw(WIDE)
+        figure.set_figheight(figure.get_figheight() + _TITLE_HEIGHT / 72)
+        figure.suptitle(self.title, x=0.01, ha="left", fontsize=11, color=INK)
+        return figure
 
 
 def figure_class() -> Any:
-    """matplotlib's Figure, or the way to get it."""
+    """matplotlib's Figure, or an error that says how to get it."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError(
-            "drawing needs matplotlib, which is not installed; install it with: pip install 'commonweal[plot]'"
-        ) from None
+        raise InputError("Plots need matplotlib, which is not installed: pip install 'commonweal[plot]'.") from None
     return Figure
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure; width and height are in points."""
+    figure: Figure = figure_class()(figsize=(width / 72, height / 72), layout="constrained")
+    return figure
+
+
+def blank_figure(width: float, why: str) -> Figure:
+    """A figure that says why it has nothing to show."""
+    figure = new_figure(width, 90.0)
+    figure.text(0.5, 0.5, why, ha="center", va="center", fontsize=TEXT_SIZE, color=MUTED)
+    return figure
+
+
+def quiet(axes: Axes) -> None:
+    """Little ink for what is not data."""
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(MUTED)
+    axes.tick_params(colors=MUTED, labelsize=TEXT_SIZE, length=0)
+    axes.set_axisbelow(True)
+
+
+def round_axis(axes: Axes, last_round: int) -> None:
+    """Whole rounds from the first to the last."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlim(0.7 if last_round > 1 else 0.5, last_round + (0.03 * last_round if last_round > 1 else 0.5))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, steps=[1, 2, 5, 10]))
+    axes.set_xlabel("round", fontsize=TEXT_SIZE, color=MUTED)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+
+
+def percent_text(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+def amount_text(value: float) -> str:
+    return number(float(f"{value:.6g}"), signed=True)
 
 
 def rendered(make: Callable[[], Figure], kind: str, *, name: str = "commonweal", transparent: bool = False) -> bytes:
     """The figure as a PNG, SVG or PDF file; the same figure gives the same bytes.
 
-    `name` keeps the identifiers inside an SVG apart from those of other figures on a page. Text in SVG stays text:
-    it is found by a search, read aloud, and drawn in any script that the reader's machine has.
+    `name` keeps the identifiers inside an SVG apart from those of other figures on a page. Text in an SVG stays text:
+    it can be searched, read aloud, and drawn in any script that the reader's machine has.
     """
     figure_class()
-    with _settled_style(name), warnings.catch_warnings():
+    with _fixed_style(name), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # in a PNG shown as a box
         file, figure = io.BytesIO(), make()
-        _settle_layout(figure)
+        _fix_layout(figure)
         figure.savefig(file, format=kind, dpi=150, metadata=_METADATA.get(kind), transparent=transparent)
         return file.getvalue()
 
 
-def _settle_layout(figure: Figure) -> None:
-    """Panels where the layout puts them, to a millionth: its solver's last digits differ from one run to the next."""
+def _fix_layout(figure: Figure) -> None:
+    """Round the panels' places to a millionth: the last digits of the layout solver differ between runs."""
     if len(figure.axes) > 1:
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
@@ -60,8 +121,8 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def _settled_style(name: str) -> Iterator[None]:
-    """Matplotlib's defaults, whatever the user's own settings are, and put back afterwards."""
+def _fixed_style(name: str) -> Iterator[None]:
+    """Matplotlib's defaults, whatever the user's own settings are; those are restored afterwards."""
     import matplotlib.style
 
     ours: dict[Any, Any] = {

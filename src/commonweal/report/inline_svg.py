@@ -1,15 +1,15 @@
-"""A figure as part of a page: it takes the page's font and follows its light and dark colours."""
+"""A plot as part of a page: it takes the page's font and follows its light and dark colours."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from commonweal.report.drawing import rendered
+from commonweal.report.drawing import NARROW, WIDE, Plot, rendered
 from commonweal.report.palette import DARK
-from commonweal.report.panels import NARROW, WIDE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,8 +20,17 @@ _COLOUR = re.compile("|".join(DARK))
 _FAMILY = re.compile(r"font-family: [^;]*; ")
 
 
-def inline_svg(make: Callable[[], Figure], *, name: str, title: str, css_class: str) -> str:
-    """The figure as an `<svg>` element; `name` keeps its identifiers apart from those of the page's other figures.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlinePlot:
+    """A drawn plot for a page."""
+
+    name: str
+    title: str
+    svg: str  # markup: one or two <svg> elements
+
+
+def inline_svg(make: Callable[[], Figure], *, name: str, title: str, css_class: str = "figure") -> InlinePlot:
+    """The figure as an `<svg>` element; `name` keeps its identifiers apart from those of the page's other plots.
 
     The tree is edited, not the text: a client may be called `url(#x)`.
     """
@@ -39,19 +48,31 @@ def inline_svg(make: Callable[[], Figure], *, name: str, title: str, css_class: 
     root.attrib = {
         "viewBox": box, "width": width, "height": height, "class": css_class, "role": "img", "aria-label": title,
     }  # fmt: skip
-    return ElementTree.tostring(root, encoding="unicode")
+    return InlinePlot(name=name, title=title, svg=ElementTree.tostring(root, encoding="unicode"))
 
 
-def in_both_widths(draw: Callable[[float], Figure], *, name: str, title: str) -> str:
-    """A figure in two drawings, for wide and for narrow pages; the style sheet shows one of them."""
-    return "".join(
-        inline_svg(lambda width=width: draw(width), name=f"{name}-{kind}", title=title, css_class=f"figure {kind}")  # type: ignore[misc]
+def in_both_widths(plot: Plot, *, title: str | None = None) -> InlinePlot:
+    """Two drawings, for wide and for narrow pages; the style sheet shows one of them."""
+    title = plot.title if title is None else title
+    drawings = [
+        inline_svg(
+            lambda width=width: plot.draw(width),  # type: ignore[misc]
+            name=f"{plot.name}-{kind}",
+            title=title,
+            css_class=f"figure {kind}",
+        )
         for kind, width in (("wide", WIDE), ("narrow", NARROW))
-    )
+    ]
+    return InlinePlot(name=plot.name, title=title, svg="".join(drawing.svg for drawing in drawings))
+
+
+def at_phone_width(plot: Plot, *, title: str | None = None) -> InlinePlot:
+    """One drawing for all pages, of a plot that needs no more width than a phone has."""
+    return inline_svg(lambda: plot.draw(NARROW), name=plot.name, title=plot.title if title is None else title)
 
 
 def colour_variables(*, dark: bool) -> str:
-    """The CSS variables to which the figures' colours are bound."""
+    """The CSS variables for the plots' colours."""
     return " ".join(f"{_variable(light)}: {at_night if dark else light};" for light, at_night in DARK.items())
 
 

@@ -1,7 +1,7 @@
-"""One look for every picture: inks, and for each client or mu a colour, a dash and a marker that stay its own.
+"""One look for every plot: inks, and for each client or mu its own colour, dash and marker.
 
-Six colours of clients can be told apart by colour-blind readers on white and on near-black; from the seventh client on
-they come again with another dash and marker. The colours of mu leave the page's brightness step by step. `DARK` gives
+Colour-blind readers can tell the six client colours apart, on white and on near-black; from the seventh client on, the
+colours repeat with another dash and marker. The larger mu is, the more its colour contrasts with the page. `DARK` gives
 each colour's counterpart on a dark page.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 INK, MUTED, GRID, PAPER = "#22313a", "#5b6b75", "#dde3e6", "#fefefe"
-STAYS, LEAVES = "#2a7f8e", "#e9c9bd"
+RETAINED, ELIMINATED = "#2a7f8e", "#e9c9bd"
 ZERO = "#97a3ab"  # where gain turns into loss
-HELD, NOT_HELD, UNDECIDED = "#0b6f86", "#c2410c", "#57524a"  # what became of a claim
+HELD, NOT_HELD, UNDECIDED = "#0b6f86", "#c2410c", "#57524a"  # verdicts on a claim
 
 _CLIENT_COLOURS = ("#0a55b0", "#dd6500", "#00916a", "#b8499a", "#7a5212", "#4c4650")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.5, 1.2, 1.5)), (0, (9, 2)))
@@ -23,7 +23,7 @@ _MU_COLOURS = ("#d97a1a", "#c2473f", "#93317f", "#54278f", "#17174f")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 DARK = {
-    INK: "#e4eaed", MUTED: "#9fb0ba", GRID: "#2c373e", PAPER: "#12181c", STAYS: "#48a9b9", LEAVES: "#5e4138",
+    INK: "#e4eaed", MUTED: "#9fb0ba", GRID: "#2c373e", PAPER: "#12181c", RETAINED: "#48a9b9", ELIMINATED: "#5e4138",
     ZERO: "#6c7b85",
     "#0a55b0": "#5b9dfa", "#dd6500": "#e07d38", "#00916a": "#2bd48c", "#b8499a": "#cf8dc5", "#7a5212": "#ecd03f",
     "#4c4650": "#d8e2e0",
@@ -34,7 +34,7 @@ DARK = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineStyle:
-    """How one client or one mu is drawn, wherever it is drawn."""
+    """How one client or one mu is drawn in all plots."""
 
     colour: str
     dash: Any  # as matplotlib takes it
@@ -42,7 +42,7 @@ class LineStyle:
 
 
 def client_styles(clients: Sequence[str]) -> dict[str, LineStyle]:
-    """By place among all clients that ever were members, so that no picture gives a client another colour."""
+    """By place among all clients that were ever members, so that a client has one colour in all plots."""
     styles = {}
     for place, client in enumerate(clients):
         turn, colour = divmod(place, len(_CLIENT_COLOURS))
@@ -55,7 +55,7 @@ def client_styles(clients: Sequence[str]) -> dict[str, LineStyle]:
 
 
 def mu_styles(mus: Sequence[float]) -> dict[float, LineStyle]:
-    """By place among all μ of a grid; the baselines 0 and inf, dashed and dotted in ink, are not of the scale."""
+    """By place among all μ of a grid; the baselines 0 and inf are outside the scale, dashed and dotted in ink."""
     styles = {
         0.0: LineStyle(colour=INK, dash=(0, (5, 2)), marker=None),
         math.inf: LineStyle(colour=INK, dash=(0, (1, 1.3)), marker=None),

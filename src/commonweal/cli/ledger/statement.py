@@ -45,8 +45,7 @@ def statement_command(
         from commonweal.ledger.entries import time_text
         from commonweal.ledger.ledger import system_clock
         from commonweal.ledger.statements import make_statement, signed_statement
-        from commonweal.report.statement_csv import to_csv
-        from commonweal.report.statement_page import to_html
+        from commonweal.report.statement import to_csv, to_html
 
         at = time_text(system_clock())
         if form is StatementFormat.json:

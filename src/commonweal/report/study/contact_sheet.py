@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.records.study import SampleSheet
+from commonweal.report.drawing import TEXT_SIZE, WIDE, new_figure
 from commonweal.report.palette import INK
-from commonweal.report.panels import TEXT_SIZE, WIDE, new_figure
 from commonweal.report.study.panel_grid import wrapped
 
 if TYPE_CHECKING:

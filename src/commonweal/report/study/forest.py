@@ -7,12 +7,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from commonweal.records.study import ClaimResult
+from commonweal.report.drawing import TEXT_SIZE, WIDE, new_figure
 from commonweal.report.palette import GRID, HELD, INK, MUTED, NOT_HELD, PAPER, UNDECIDED
-from commonweal.report.panels import TEXT_SIZE, WIDE, new_figure
-from commonweal.report.shown_names import shortened
-from commonweal.report.study.interval_text import interval_text, threshold_text
 from commonweal.report.study.panel_grid import SMALL, wrapped
-from commonweal.report.study.verdicts import verdict_text
+from commonweal.report.study.text import interval_text, threshold_text, verdict_text
+from commonweal.report.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Welfare against fairness along mu: what one costs the other, and which mu is recommended."""
+"""Welfare against fairness along mu: the trade-off between them, and which mu is recommended."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from commonweal.records.study import ExperimentStudy, Interval, Recommendation
-from commonweal.report.number_text import counted
-from commonweal.report.palette import GRID, INK, MUTED, PAPER, STAYS, mu_styles
-from commonweal.report.panels import TEXT_SIZE, WIDE, amount_text, quiet
-from commonweal.report.study.label_places import label_offsets
-from commonweal.report.study.mu_text import NO_RECOMMENDATION, leaves_unit_interval, mu_text, recommendation_sentence
+from commonweal.report.drawing import TEXT_SIZE, WIDE, amount_text, quiet
+from commonweal.report.palette import GRID, INK, MUTED, PAPER, RETAINED, mu_styles
 from commonweal.report.study.panel_grid import SMALL, panel_grid, wrapped
+from commonweal.report.study.text import NO_RECOMMENDATION, leaves_unit_interval, mu_text, recommendation_sentence
+from commonweal.report.text import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _RECOMMENDED = "*"
-_LABELS = 12  # of the grid's μ; more would hide one another
+_LABELS = 12  # of the grid's μ; more would hide each other
+
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+
+_DIRECTIONS = [math.radians(angle) for angle in (90, 270, 0, 180, 45, 135, 225, 315)]
+_DISTANCES = (10.0, 18.0, 28.0, 40.0)
 
 
 def frontier(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
-    """Points are the grid's μ, the line is the whole axis; stars are recommended, with a sentence each below.
+    """Points are the grid's μ, the line is the whole axis; each star is a recommendation, explained below the panel.
 
-    In one panel all means are over the same replications: where some followed the whole axis, over those.
+    All means of a panel are over the same replications: those that covered the whole axis, if there are any.
     """
     panel_width = width / 2 if len(experiments) > 1 and width >= WIDE else width
     sentences = [_sentences(experiment, panel_width) for experiment in experiments]
@@ -38,7 +42,7 @@ def frontier(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
             text, (0, 0), (0, -36), xycoords="axes fraction", textcoords="offset points", va="top", fontsize=SMALL,
             color=INK, annotation_clip=False,
         )  # fmt: skip
-    figure.draw_without_rendering()  # so that it is known where the points lie
+    figure.draw_without_rendering()  # to learn where the points lie
     for axes, experiment in zip(panels, experiments, strict=True):
         _labels(axes, experiment)
     return figure
@@ -77,8 +81,8 @@ def _panel(axes: Axes, experiment: ExperimentStudy) -> None:
         )  # fmt: skip
     for fairness_value, welfare_value in _recommended(experiment):
         axes.plot(
-            [fairness_value], [welfare_value], marker=_RECOMMENDED, markersize=13, color=STAYS, markeredgecolor=PAPER,
-            zorder=4,
+            [fairness_value], [welfare_value], marker=_RECOMMENDED, markersize=13, color=RETAINED,
+            markeredgecolor=PAPER, zorder=4,
         )  # fmt: skip
     quiet(axes)
     axes.margins(0.1)
@@ -90,7 +94,7 @@ def _panel(axes: Axes, experiment: ExperimentStudy) -> None:
 
 
 def _grid_points(experiment: ExperimentStudy) -> dict[float, tuple[Interval, Interval]]:
-    """Final TSFI and TSW at each μ of the grid, over the replications that the line is of."""
+    """Final TSFI and TSW at each μ of the grid, over the same replications as the line."""
     if not experiment.steps:
         return {outcome.mu: (outcome.tsfi[-1], outcome.tsw[-1]) for outcome in experiment.outcomes}
     return {
@@ -120,7 +124,7 @@ def _recommended(experiment: ExperimentStudy) -> dict[tuple[float, float], str]:
 
 
 def _labels(axes: Axes, experiment: ExperimentStudy) -> None:
-    """Letters of the recommended, then the grid's μ: of very many, some at equal steps and the last."""
+    """Letters of the recommendations, then the grid's μ: of very many, some at equal steps and the last."""
     recommended = _recommended(experiment)
     grid = {mu: (fairness.value, welfare.value) for mu, (fairness, welfare) in _grid_points(experiment).items()}
     mus = list(grid)
@@ -140,7 +144,52 @@ def _labels(axes: Axes, experiment: ExperimentStudy) -> None:
         far = math.hypot(*offset) > 17
         axes.annotate(
             label, point, offset, textcoords="offset points", ha="center", va="center", fontsize=SMALL, zorder=5,
-            color=STAYS if starred else INK, fontweight="bold" if starred else "normal",
+            color=RETAINED if starred else INK, fontweight="bold" if starred else "normal",
             bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 0.4},
             arrowprops=leader if far else None,
         )  # fmt: skip
+
+
+def label_offsets(
+    points: Sequence[tuple[float, float]],
+    sizes: Sequence[tuple[float, float]],
+    *,
+    inside: Box,
+    avoid: Sequence[tuple[float, float]] = (),
+) -> list[tuple[float, float]]:
+    """Offsets, in points, from each point to the middle of its label; labels hide neither points nor each other.
+
+    Greedy, in the given order: the nearest place that hides least.
+    """
+    taken = [_box(x, y, 7.0, 7.0) for x, y in (*points, *avoid)]
+    offsets = []
+    for (x, y), (width, height) in zip(points, sizes, strict=True):
+        best: tuple[float, float, float] | None = None
+        for distance in _DISTANCES:
+            for direction in _DIRECTIONS:
+                dx = math.cos(direction) * (distance + width / 2 - 5)
+                dy = math.sin(direction) * distance
+                box = _box(x + dx, y + dy, width, height)
+                hidden = sum(_overlap(box, other) for other in taken) + 3 * _outside(box, inside)
+                if best is None or hidden + distance < best[0]:
+                    best = (hidden + distance, dx, dy)
+        assert best is not None
+        offsets.append(best[1:])
+        taken.append(_box(x + best[1], y + best[2], width, height))
+    return offsets
+
+
+def _box(x: float, y: float, width: float, height: float) -> Box:
+    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
+
+
+def _overlap(one: Box, other: Box) -> float:
+    """In square points."""
+    across = min(one[2], other[2]) - max(one[0], other[0])
+    along = min(one[3], other[3]) - max(one[1], other[1])
+    return across * along if across > 0 and along > 0 else 0.0
+
+
+def _outside(box: Box, inside: Box) -> float:
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    return area - _overlap(box, inside)

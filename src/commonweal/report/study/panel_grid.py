@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from commonweal.records.study import ExperimentStudy
+from commonweal.report.drawing import TEXT_SIZE, WIDE, new_figure
 from commonweal.report.palette import INK, MUTED, LineStyle, mu_styles
-from commonweal.report.panels import TEXT_SIZE, WIDE, new_figure
-from commonweal.report.shown_names import shortened, shown
-from commonweal.report.study.mu_text import mu_label
-from commonweal.report.study.promoted import rule_note
+from commonweal.report.study.text import mu_label, rule_note
+from commonweal.report.text import shortened, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,7 +22,7 @@ from commonweal.records.study import (
     SweepCost,
 )
 from commonweal.report.history_json import range_document
-from commonweal.report.study.mu_text import recommendation_sentence
+from commonweal.report.study.text import recommendation_sentence
 
 SCHEMA = "commonweal.study/1"
 

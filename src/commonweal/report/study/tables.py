@@ -1,40 +1,53 @@
-"""The tables of a study, from its summary document alone: so what docs quote can be checked against summary.json."""
+"""The tables of a study, as text and as Markdown.
+
+They are made from the summary document only, so that tables quoted in docs can be checked against summary.json.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from commonweal.records import MuRange
-from commonweal.records.study import DEFAULT_RULE
-from commonweal.report.number_text import MISSING, number
-from commonweal.report.study.interval_text import interval_text, threshold_text
-from commonweal.report.study.mu_text import NO_RECOMMENDATION, leaves_unit_interval, mu_label, range_text
-from commonweal.report.study.promoted import promoted_document, rule_note
-from commonweal.report.study.verdicts import SYMBOLS, legend, verdict_text
+from commonweal.records.study import DEFAULT_RULE, Study
+from commonweal.report.study.text import (
+    NO_RECOMMENDATION,
+    SYMBOLS,
+    interval_text,
+    leaves_unit_interval,
+    legend,
+    mu_label,
+    range_text,
+    rule_note,
+    threshold_text,
+    verdict_text,
+)
+from commonweal.report.text import MISSING, number, shown
 
+_SPECIAL = re.compile(r"([\\`*_|$~]|\](?=[(\[]))")  # of Markdown; a bracket alone makes no link
 Document = Mapping[str, Any]
 _CHOSEN_WHERE_MEASURED = (
-    "A recommended mu did best in these replications, those that followed the whole axis. It was chosen on the figures "
-    "it is shown with, so that neighbouring mu may do as well with other seeds. Bounds of mu are rounded."
+    "A recommended mu did best in the replications that covered the whole axis. It was chosen on the same figures that "
+    "are shown here, so neighbouring mu may do as well with other seeds. Bounds of mu are rounded."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Plain text in rows; the first column says what a row is of."""
+    """Plain text in rows; the first column names the row."""
 
     name: str  # "claims", "durations/heterogeneous"
     title: str
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()  # to be shown with it
+    notes: tuple[str, ...] = ()  # shown below it
 
 
 def tables_of(document: Document) -> tuple[Table, ...]:
-    """In the order in which a reader meets them; those with nothing to show are left out."""
+    """In the order in which a reader meets them, without empty ones."""
     document = promoted_document(document)
     made = [claims(document), verdicts(document), changed_verdicts(document), alternatives(document)]
     for experiment in (*document["experiments"], *document["alternatives"]):
@@ -60,7 +73,7 @@ def claims(document: Document) -> Table:
 
 
 def verdicts(document: Document) -> Table:
-    """Claims by experiments at one glance; what the numbers are of is in the table of claims."""
+    """Claims by experiments at a glance; the table of claims says what each number is."""
     found = document["findings"]
     experiments = [e["name"] for e in document["experiments"] if any(f["experiment"] == e["name"] for f in found)]
     cells = {(f["claim"], f["experiment"]): f"{SYMBOLS[f['verdict']]} {interval_of(f['interval'])}" for f in found}
@@ -78,32 +91,33 @@ def verdicts(document: Document) -> Table:
 
 
 def changed_verdicts(document: Document) -> Table:
-    """Where another choice of the settled points changes what became of a claim."""
-    changed = [(settled, other) for settled, other in _compared(document) if settled["verdict"] != other["verdict"]]
+    """Where another choice than ours changes the verdict on a claim."""
+    changed = [(ours, other) for ours, other in _compared(document) if ours["verdict"] != other["verdict"]]
     return Table(
         name="changed-verdicts",
         title="Where another choice changes a verdict",
-        headings=("claim", "experiment", "settled", "verdict", "other choice", "its effect", "its verdict", "why"),
+        headings=("claim", "experiment", "effect", "verdict", "other choice", "effect under it", "verdict under it",
+                  "why"),
         rows=tuple(
-            (other["claim"], other["experiment"], counted_interval(settled), verdict_text(settled["verdict"]),
+            (other["claim"], other["experiment"], counted_interval(ours), verdict_text(ours["verdict"]),
              other["variant"], counted_interval(other), verdict_text(other["verdict"]), other["driver"])
-            for settled, other in changed
+            for ours, other in changed
         ),
         notes=_notes(document, {other["experiment"] for _, other in changed}),
     )  # fmt: skip
 
 
 def alternatives(document: Document) -> Table:
-    """All claims that were tested under another choice, beside the settled one on the same replications."""
+    """All claims that were tested under another choice, beside ours on the same replications."""
     pairs = list(_compared(document))
     return Table(
         name="alternatives",
         title="Claims under other choices",
-        headings=("claim", "experiment", "other choice", "settled", "verdict", "its effect", "its verdict"),
+        headings=("claim", "experiment", "other choice", "effect", "verdict", "effect under it", "verdict under it"),
         rows=tuple(
-            (other["claim"], other["experiment"], other["variant"], counted_interval(settled),
-             verdict_text(settled["verdict"]), counted_interval(other), verdict_text(other["verdict"]))
-            for settled, other in pairs
+            (other["claim"], other["experiment"], other["variant"], counted_interval(ours),
+             verdict_text(ours["verdict"]), counted_interval(other), verdict_text(other["verdict"]))
+            for ours, other in pairs
         ),
         notes=_notes(document, {other["experiment"] for _, other in pairs}),
     )  # fmt: skip
@@ -126,7 +140,7 @@ def durations(experiment: Document) -> Table:
 
 
 def outcomes(experiment: Document) -> Table:
-    """Welfare and fairness in the end, by μ of the grid."""
+    """Final welfare and fairness, by μ of the grid."""
     return Table(
         name=f"outcomes/{_place(experiment)}",
         title=f"Outcome of {_called(experiment)} after round {experiment['round_count']}",
@@ -170,7 +184,7 @@ def recommendations(document: Document) -> Table:
 
 
 def sweep_cost(document: Document) -> Table:
-    """How many rounds had to be computed, and what the whole axis costs beside a single μ."""
+    """How many rounds had to be computed, and what the whole axis costs compared with a single μ."""
     rows = []
     for experiment in document["experiments"]:
         cost = experiment["sweep_cost"]
@@ -182,8 +196,8 @@ def sweep_cost(document: Document) -> Table:
             )
     return Table(
         name="sweep-cost",
-        title="Rounds that had to be computed in a replication, mean",
-        headings=("experiment", "mu = inf alone", "the grid", "the whole axis", "axis over mu = inf", "replications"),
+        title="Rounds computed per replication, mean",
+        headings=("experiment", "mu = inf only", "the grid", "the whole axis", "axis / mu = inf", "replications"),
         rows=tuple(rows),
         notes=_notes(document, {row[0] for row in rows}),
     )
@@ -196,7 +210,7 @@ def runs(document: Document) -> Table:
         name="runs",
         title="What was run",
         headings=("experiment", "contribution rule", "replications", "with the whole axis",
-                  "seconds of a replication, as it ran", "scenario"),
+                  "seconds per replication (wall clock)", "scenario"),
         rows=tuple(
             (e["name"], e["contribution_rule"], str(e["replication_count"]), str(e["axis_replication_count"]),
              interval_of(e["seconds"], decimals=1), e["scenario_digest"][:12])
@@ -223,7 +237,7 @@ def counted_interval(finding: Document) -> str:
 
 
 def _compared(document: Document) -> Sequence[tuple[Document, Document]]:
-    """Findings under another choice, each with the settled one it is to be compared with."""
+    """Results under another choice, each with the one under our choice to compare it with."""
     beside = [finding for finding in document["alternative_findings"] if not finding["variant"]]
     pairs = []
     for other in document["alternative_findings"]:
@@ -231,7 +245,7 @@ def _compared(document: Document) -> Sequence[tuple[Document, Document]]:
             continue
         same = [f for f in (*beside, *document["findings"])
                 if (f["claim"], f["experiment"]) == (other["claim"], other["experiment"])]  # fmt: skip
-        # On as many replications if there is one: fewer can change a verdict by themselves.
+        # On as many replications if possible: fewer can change a verdict by themselves.
         same.sort(key=lambda f: f["replication_count"] != other["replication_count"])
         if same:
             pairs.append((same[0], other))
@@ -239,7 +253,7 @@ def _compared(document: Document) -> Sequence[tuple[Document, Document]]:
 
 
 def _notes(document: Document, experiments: set[str]) -> tuple[str, ...]:
-    """Of those that are shown."""
+    """Notes on the data of the experiments shown."""
     concerned = [e for e in document["experiments"] if e["name"] in experiments and e["data_note"]]
     return tuple(f"{experiment['name']}: {experiment['data_note']}" for experiment in concerned)
 
@@ -267,5 +281,58 @@ def _range(mus: Document) -> MuRange:
 
 
 def _float(value: float | str) -> float:
-    """As JSON has it: a number, or "inf"."""
+    """A number of the document; JSON has no infinity, so that is "inf"."""
     return math.inf if value == "inf" else -math.inf if value == "-inf" else float(value)
+
+
+def promoted(study: Study) -> Study:
+    """The study as a reader is shown it.
+
+    An experiment that was run only under another contribution rule has nothing to be an alternative to, so it takes its
+    place among the experiments.
+    """
+    names = {experiment.name for experiment in study.experiments}
+    return replace(
+        study,
+        experiments=(*study.experiments, *(e for e in study.alternatives if e.name not in names)),
+        alternatives=tuple(e for e in study.alternatives if e.name in names),
+    )
+
+
+def promoted_document(document: Document) -> dict[str, Any]:
+    """The same of a summary document."""
+    names = {experiment["name"] for experiment in document["experiments"]}
+    return {
+        **document,
+        "experiments": [*document["experiments"], *(e for e in document["alternatives"] if e["name"] not in names)],
+        "alternatives": [e for e in document["alternatives"] if e["name"] in names],
+    }
+
+
+def to_markdown(document: Document) -> str:
+    """summary.md: each table under its title."""
+    parts = [f"# {_markdown_text(document['title'])}\n"]
+    for table in tables_of(document):
+        parts.append(f"## {_markdown_text(table.title)}\n\n{_markdown_table(table)}")
+        parts += [f"{_markdown_text(note)}\n" for note in table.notes]
+    return "\n".join(parts)
+
+
+def markdown_tables(document: Document) -> dict[str, str]:
+    """Each table of summary.md by name, such as "claims" or "durations/heterogeneous"."""
+    return {table.name: _markdown_table(table) for table in tables_of(document)}
+
+
+def _markdown_table(table: Table) -> str:
+    head = [_markdown_row(table.headings), "|---" * len(table.headings) + "|"]
+    return "\n".join((*head, *map(_markdown_row, table.rows))) + "\n"
+
+
+def _markdown_row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(map(_markdown_text, cells))} |"
+
+
+def _markdown_text(value: str) -> str:
+    """Text in one line, escaped so that Markdown shows it unchanged."""
+    words = " ".join(shown(value.replace("\n", " ")).split())
+    return _SPECIAL.sub(r"\\\1", words.replace("&", "&amp;").replace("<", "&lt;"))

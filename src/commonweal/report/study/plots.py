@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from commonweal.records.study import ExperimentStudy, Study
-from commonweal.report.figures import Picture
+from commonweal.report.drawing import Plot
+from commonweal.report.study.axis_plot import over_mu
 from commonweal.report.study.contact_sheet import contact_sheet
-from commonweal.report.study.durations import durations
 from commonweal.report.study.forest import forest
 from commonweal.report.study.frontier import frontier, recommendations
-from commonweal.report.study.over_mu import over_mu
-from commonweal.report.study.over_rounds import tsfi_over_rounds, tsw_over_rounds
+from commonweal.report.study.grid_plots import durations, tsfi_over_rounds, tsw_over_rounds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 Draw = Callable[[Sequence[ExperimentStudy], float], "Figure"]
 
 
-def pictures(study: Study) -> dict[str, Picture]:
+def plots(study: Study) -> dict[str, Plot]:
     """All that goes to the figures folder, in the order in which a reader meets them."""
     made = [*_of_the_whole(study)]
     for experiment, slug in zip(study.experiments, slugs(study), strict=True):
         made += _of_one(experiment, slug)
-    return {picture.name: picture for picture in made}
+    return {plot.name: plot for plot in made}
 
 
 def data_notes(study: Study) -> dict[str, str]:
@@ -43,12 +42,12 @@ def slugs(study: Study) -> list[str]:
     return found
 
 
-def _of_the_whole(study: Study) -> list[Picture]:
-    made: list[Picture] = []
+def _of_the_whole(study: Study) -> list[Plot]:
+    made: list[Plot] = []
     notes: Mapping[str, str] = data_notes(study)
     if study.sheets:
         made.append(
-            Picture(
+            Plot(
                 name="samples",
                 title="Ten samples of each data set",
                 draw=lambda width: contact_sheet(study.sheets, width),
@@ -56,7 +55,7 @@ def _of_the_whole(study: Study) -> list[Picture]:
         )
     if study.findings:
         made.append(
-            Picture(
+            Plot(
                 name="claims",
                 title="What became of each claim: intervals beside their thresholds, each effect on a scale of its own",
                 draw=lambda width: forest(study.findings, notes, width),
@@ -67,15 +66,15 @@ def _of_the_whole(study: Study) -> list[Picture]:
     if on_the_plane:
         starred = any(map(recommendations, on_the_plane))
         title = f"Welfare and fairness along mu{'; stars are recommended' if starred else ''}"
-        made.append(_picture("frontier", title, frontier, on_the_plane))
+        made.append(_plot("frontier", title, frontier, on_the_plane))
     return made
 
 
-def _of_one(experiment: ExperimentStudy, slug: str) -> list[Picture]:
+def _of_one(experiment: ExperimentStudy, slug: str) -> list[Plot]:
     made = _by_mu([experiment], prefix=f"{slug}-")
     if experiment.steps:
         made.append(
-            Picture(
+            Plot(
                 name=f"{slug}-axis",
                 title="Outcome on the whole axis of mu",
                 draw=lambda width: over_mu(experiment, width),
@@ -84,17 +83,17 @@ def _of_one(experiment: ExperimentStudy, slug: str) -> list[Picture]:
     return made
 
 
-def _by_mu(experiments: Sequence[ExperimentStudy], prefix: str = "") -> list[Picture]:
+def _by_mu(experiments: Sequence[ExperimentStudy], prefix: str = "") -> list[Plot]:
     """Of the experiments that have a μ at which all their replications were run."""
     drawn = [experiment for experiment in experiments if experiment.outcomes]
     if not drawn:
         return []
     return [
-        _picture(f"{prefix}durations", "How long clients took part, by mu", durations, drawn),
-        _picture(f"{prefix}tsw", "TSW after each round, by mu", tsw_over_rounds, drawn),
-        _picture(f"{prefix}tsfi", "TSFI after each round, by mu", tsfi_over_rounds, drawn),
+        _plot(f"{prefix}durations", "How long clients took part, by mu", durations, drawn),
+        _plot(f"{prefix}tsw", "TSW after each round, by mu", tsw_over_rounds, drawn),
+        _plot(f"{prefix}tsfi", "TSFI after each round, by mu", tsfi_over_rounds, drawn),
     ]
 
 
-def _picture(name: str, title: str, draw: Draw, experiments: Sequence[ExperimentStudy]) -> Picture:
-    return Picture(name=name, title=title, draw=lambda width: draw(experiments, width))
+def _plot(name: str, title: str, draw: Draw, experiments: Sequence[ExperimentStudy]) -> Plot:
+    return Plot(name=name, title=title, draw=lambda width: draw(experiments, width))

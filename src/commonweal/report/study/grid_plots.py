@@ -1,17 +1,25 @@
-"""How long each client took part, at each mu of the grid: a panel an experiment."""
+"""Plots over the grid of mu: how long each client took part, and welfare and fairness after each round."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from commonweal.records.study import ExperimentStudy
-from commonweal.report.palette import GRID, INK, MUTED, client_styles
-from commonweal.report.panels import TEXT_SIZE, WIDE, quiet
-from commonweal.report.shown_names import shortened
-from commonweal.report.study.mu_text import mu_text
-from commonweal.report.study.panel_grid import LETTER, SMALL, legend_below, legend_height, panel_grid
+from commonweal.records.study import ExperimentStudy, Interval, MuOutcome
+from commonweal.report.drawing import TEXT_SIZE, WIDE, amount_text, quiet, round_axis
+from commonweal.report.palette import GRID, INK, MUTED, ZERO, client_styles, mu_styles
+from commonweal.report.study.panel_grid import (
+    LETTER,
+    SMALL,
+    legend_below,
+    legend_height,
+    mu_legend,
+    mu_legend_height,
+    panel_grid,
+)
+from commonweal.report.study.text import leaves_unit_interval, mu_text
+from commonweal.report.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +30,7 @@ _BETWEEN = 5.0  # points between two labels
 
 
 def durations(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
-    """A line a client; bars are the intervals. Clients stand a little apart so that their bars do not hide another."""
+    """A panel per experiment, a line per client. Clients lie a little apart, so that their intervals do not overlap."""
     panel_width = width / 2 if len(experiments) > 1 and width >= WIDE else width
     legend = max(legend_height(_names(experiment), panel_width) for experiment in experiments)
     figure, panels = panel_grid(experiments, width, height=225.0, legend=legend)
@@ -36,7 +44,7 @@ def _names(experiment: ExperimentStudy) -> list[str]:
 
 
 def _labelled(labels: Sequence[str], apart: float) -> list[int]:
-    """The places whose labels fit side by side if places lie so many points apart: both ends, and what fits between."""
+    """The places whose labels fit side by side if places lie `apart` points apart: both ends, and what fits between."""
     half = [max(map(len, label.split("\n"))) * LETTER / 2 for label in labels]
     inner = max(half[1:-1], default=0.0)  # one for all, so that labels come at equal steps
 
@@ -83,3 +91,53 @@ def _panel(axes: Axes, experiment: ExperimentStudy, width: float) -> None:
     axes.set_ylabel("duration, in rounds", fontsize=TEXT_SIZE, color=MUTED)
     entries = list(zip(_names(experiment), styles.values(), strict=True))
     legend_below(axes, entries, width=width, drop=46)
+
+
+def tsw_over_rounds(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
+    figure, panels = _lines(experiments, width, lambda outcome: outcome.tsw, "TSW, in units of utility")
+    for axes in panels:
+        axes.set_ylim(min(axes.get_ylim()[0], 0.0), max(axes.get_ylim()[1], 0.0))
+        axes.axhline(0, color=ZERO, linewidth=1)
+        axes.yaxis.set_major_formatter(lambda value, _: amount_text(value))
+    return figure
+
+
+def tsfi_over_rounds(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
+    series = [o.tsfi for experiment in experiments for o in experiment.outcomes]
+    meaning = "TSFI" if leaves_unit_interval(t.value for tsfi in series for t in tsfi) else "TSFI, at best 1"
+    figure, panels = _lines(experiments, width, lambda outcome: outcome.tsfi, meaning)
+    for axes in panels:
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, max(high, 1 + 0.03 * (1 - low)))
+    return figure
+
+
+def _lines(
+    experiments: Sequence[ExperimentStudy],
+    width: float,
+    series: Callable[[MuOutcome], Sequence[Interval]],
+    meaning: str,
+) -> tuple[Figure, list[Axes]]:
+    mus = sorted({outcome.mu for experiment in experiments for outcome in experiment.outcomes})
+    styles = mu_styles(mus)
+    figure, panels = panel_grid(
+        experiments, width, height=200.0, legend=mu_legend_height(mus, width) / len(experiments)
+    )
+    for axes, experiment in zip(panels, experiments, strict=True):
+        rounds = range(1, experiment.round_count + 1)
+        for outcome in experiment.outcomes:
+            style, totals = styles[outcome.mu], series(outcome)
+            low, high = [total.lower for total in totals], [total.upper for total in totals]
+            axes.fill_between(rounds, low, high, color=style.colour, alpha=0.13, linewidth=0)
+        for outcome in experiment.outcomes:
+            style = styles[outcome.mu]
+            baseline = outcome.mu == 0 or math.isinf(outcome.mu)
+            axes.plot(
+                rounds, [total.value for total in series(outcome)], color=style.colour, linestyle=style.dash,
+                linewidth=2 if baseline else 1.5, marker=style.marker, markersize=3.2, zorder=3 if baseline else 2,
+            )  # fmt: skip
+        quiet(axes)
+        round_axis(axes, experiment.round_count)
+        axes.set_ylabel(meaning, fontsize=TEXT_SIZE, color=MUTED)
+    mu_legend(figure, mus, width=width)
+    return figure, panels

@@ -1,25 +1,69 @@
-"""An experiment's outcome against the whole axis of mu: step functions, with infinity as a point of its own."""
+"""An experiment's outcome over the whole axis of mu: step functions, with infinity as a point of its own."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from commonweal.records.study import ExperimentStudy, Interval, MuStep
-from commonweal.report.palette import GRID, INK, MUTED, STAYS, LineStyle, client_styles
-from commonweal.report.panels import TEXT_SIZE, WIDE, amount_text, new_figure, quiet
-from commonweal.report.shown_names import shortened
-from commonweal.report.study.mu_scale import MuScale, scale_for
-from commonweal.report.study.mu_text import mu_text
+from commonweal.report.drawing import TEXT_SIZE, WIDE, amount_text, new_figure, quiet
+from commonweal.report.palette import GRID, INK, MUTED, RETAINED, LineStyle, client_styles
 from commonweal.report.study.panel_grid import SMALL, heading, legend_below, legend_height, note_lines
+from commonweal.report.study.text import mu_text
+from commonweal.report.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLUMNS = 400  # finer steps than these parts of the axis cannot be seen, only make the file large
+_COLUMNS = 400  # steps finer than these parts of the axis cannot be seen, and only make the file large
+_DECADES_SHOWN = 6
+_BELOW = 0.02  # of the breakpoints may lie below the first decade, squeezed together
+_ISOLATED = 0.09  # of the finite axis: how far off infinity stands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MuScale:
+    """An axis for all μ: 0 at its left end, linear up to `first`, logarithmic up to `last`, and infinity apart."""
+
+    first: float
+    last: float
+
+    def place(self, mu: float) -> float:
+        if math.isinf(mu):
+            return self.end * (1 + _ISOLATED)
+        if mu <= self.first:
+            return mu / self.first
+        return min(1 + math.log10(mu / self.first), self.end)
+
+    @property
+    def end(self) -> float:
+        """Where the finite part ends."""
+        return 1 + math.log10(self.last / self.first)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        return -0.03 * self.end, self.end * (1 + 1.5 * _ISOLATED)
+
+    @property
+    def ticks(self) -> tuple[float, ...]:
+        """0, whole decades, infinity."""
+        decades = range(round(math.log10(self.first)), math.floor(math.log10(self.last) + 1e-9) + 1)
+        return (0.0, *(10.0**decade for decade in decades), math.inf)
+
+
+def scale_for(steps: Sequence[MuStep]) -> MuScale:
+    """The decades in which the breakpoints lie, except for a few close to 0."""
+    breakpoints = sorted(step.mus.upper for step in steps if 0 < step.mus.upper < math.inf)
+    if not breakpoints:
+        return MuScale(first=0.01, last=1.0)
+    top = math.ceil(math.log10(breakpoints[-1] * 1.2))
+    low = math.floor(math.log10(breakpoints[math.floor(_BELOW * len(breakpoints))]))
+    low = min(max(low, top - _DECADES_SHOWN), top - 1)
+    return MuScale(first=10.0**low, last=10.0**top)
 
 
 def over_mu(experiment: ExperimentStudy, width: float) -> Figure:
@@ -34,7 +78,7 @@ def over_mu(experiment: ExperimentStudy, width: float) -> Figure:
     heading(durations, experiment, width)
     for client, style in styles.items():
         _steps(durations, experiment.steps, lambda step, of=client: step.durations[of], scale, style)  # type: ignore[misc]
-    plain = LineStyle(colour=STAYS, dash="-", marker="o")
+    plain = LineStyle(colour=RETAINED, dash="-", marker="o")
     _steps(tsw, experiment.steps, lambda step: step.tsw, scale, plain)
     _steps(tsfi, experiment.steps, lambda step: step.tsfi, scale, plain)
     for axes, meaning in ((durations, "duration, in rounds"), (tsw, "final TSW"), (tsfi, "final TSFI")):
@@ -76,7 +120,7 @@ def _steps(
 
 
 def _seen(steps: Sequence[MuStep], scale: MuScale) -> tuple[list[float], list[MuStep]]:
-    """Where pieces begin and the end of the last, and the pieces; of too many, those that the columns' middles meet."""
+    """Where pieces begin and the last one ends, and the pieces; of too many, those in the middle of each column."""
     starts = [scale.place(step.mus.lower) for step in steps]
     if len(steps) <= _COLUMNS:
         return [*starts, scale.end], list(steps)

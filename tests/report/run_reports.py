@@ -1,4 +1,4 @@
-"""Chronicles with real decisions on made-up figures: accuracies rise and level off, costs stay."""
+"""Run reports with real decisions on made-up figures: accuracies rise and level off, costs stay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from commonweal.records import (
 )
 
 
-def make_chronicle(
+def make_run_report(
     *,
     clients,
     round_count,
@@ -163,7 +163,7 @@ def _summed_up(clients, held, round_count, rules, name, known_errors):
 
 def hospitals():
     """Eight rounds, five clients, two eliminations, one absence, one pool that runs dry."""
-    return make_chronicle(
+    return make_run_report(
         clients=("MNIST", "SVHN", "USPS", "SynthDigits", "MNIST-M"),
         round_count=8,
         mu=0.03,
@@ -177,17 +177,17 @@ def hospitals():
 
 def pair():
     """One round, two clients, nobody eliminated."""
-    return make_chronicle(clients=("north", "south"), round_count=1, mu=0.1)
+    return make_run_report(clients=("north", "south"), round_count=1, mu=0.1)
 
 
 def dissolved():
     """Everybody makes a loss in round 1 and mu is 0, so all go and no money moves."""
-    return make_chronicle(clients=("a", "b", "c"), round_count=5, mu=0.0, costs=dict.fromkeys("abc", 2.0))
+    return make_run_report(clients=("a", "b", "c"), round_count=5, mu=0.0, costs=dict.fromkeys("abc", 2.0))
 
 
 def lenient():
     """Nobody is ever eliminated, figures are private, errors and μ paths unknown."""
-    return make_chronicle(
+    return make_run_report(
         clients=("a", "b", "c"), round_count=4, mu=math.inf, private=True, known_errors=False, with_maps=False
     )
 
@@ -196,7 +196,7 @@ def crowd(client_count=30, round_count=12):
     """Thirty clients, levels and costs spread."""
     clients = tuple(f"clinic {place:02d}" for place in range(1, client_count + 1))
     spread = np.linspace(0, 1, client_count)
-    return make_chronicle(
+    return make_run_report(
         clients=clients,
         round_count=round_count,
         mu=0.05,
@@ -212,15 +212,16 @@ RUDE_NAMES = (
     "病院 Ünïcödé مستشفى",
     "Saint " + "Very-Long-" * 30 + "Hospital",
     "</details><img src=x onerror=alert(1)>${name}",
+    "{{ 7 * 7 }} {% raw %} {# no comment #}",
     "url(#a) id=\"x\" \x1b[31m",
 )  # fmt: skip
 
 
 def rude():
     """Names that try to break out of wherever they are put."""
-    levels = dict(zip(RUDE_NAMES, (0.9, 0.5, 0.9, 0.8, 0.7, 0.9), strict=True))
+    levels = dict(zip(RUDE_NAMES, (0.9, 0.5, 0.9, 0.8, 0.7, 0.9, 0.9), strict=True))
     costs = {name: 0.3 if "onerror" in name else 0.02 for name in RUDE_NAMES}
-    return make_chronicle(
+    return make_run_report(
         clients=RUDE_NAMES,
         round_count=4,
         mu=0.01,

@@ -7,44 +7,42 @@ import math
 import pytest
 from matplotlib.colors import to_hex
 
-from commonweal.report.drawing import rendered
-from commonweal.report.figures import accuracy, durations, pictures, tsw
+from commonweal.report.drawing import NARROW, WIDE, rendered
 from commonweal.report.palette import client_styles
-from commonweal.report.panels import NARROW, WIDE
-from commonweal.report.payment_figures import payment_totals
-from tests.report import chronicles
+from commonweal.report.plots import accuracy, durations, payment_totals, plots, tsw
+from tests.report import run_reports
 
 
 def texts(figure):
     return [text.get_text() for axes in figure.axes for text in axes.texts]
 
 
-def test_the_same_chronicle_gives_the_same_bytes(hospitals):
-    for one, again in zip(pictures(hospitals), pictures(chronicles.hospitals()), strict=True):
+def test_the_same_run_gives_the_same_bytes(hospitals):
+    for one, again in zip(plots(hospitals), plots(run_reports.hospitals()), strict=True):
         for kind in ("svg", "png"):
-            first = rendered(lambda picture=one: picture.draw(WIDE), kind, name=one.name)
-            second = rendered(lambda picture=again: picture.draw(WIDE), kind, name=again.name)
+            first = rendered(lambda plot=one: plot.draw(WIDE), kind, name=one.name)
+            second = rendered(lambda plot=again: plot.draw(WIDE), kind, name=again.name)
             assert first == second, (one.name, kind)
-        assert b"<dc:date>" not in rendered(lambda picture=one: picture.draw(WIDE), "svg")
+        assert b"<dc:date>" not in rendered(lambda plot=one: plot.draw(WIDE), "svg")
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_unusual_chronicles_can_be_drawn(unusual, width):
-    for picture in pictures(unusual):
-        assert rendered(lambda drawn=picture: drawn.draw(width), "svg").startswith(b"<?xml"), picture.name
+def test_unusual_runs_can_be_drawn(unusual, width):
+    for plot in plots(unusual):
+        assert rendered(lambda drawn=plot: drawn.draw(width), "svg").startswith(b"<?xml"), plot.name
 
 
 def test_one_client_alone_can_be_drawn():
-    alone = chronicles.make_chronicle(clients=("only",), round_count=2, mu=0.1)
-    for picture in pictures(alone):
-        rendered(lambda drawn=picture: drawn.draw(WIDE), "png")
+    alone = run_reports.make_run_report(clients=("only",), round_count=2, mu=0.1)
+    for plot in plots(alone):
+        rendered(lambda drawn=plot: drawn.draw(WIDE), "png")
 
 
 def test_a_hundred_rounds_can_be_drawn():
-    long = chronicles.make_chronicle(clients=("a", "b"), round_count=100, mu=math.inf, with_maps=False)
+    long = run_reports.make_run_report(clients=("a", "b"), round_count=100, mu=math.inf, with_maps=False)
     assert len(long.rounds) == 100
-    for picture in pictures(long):
-        rendered(lambda drawn=picture: drawn.draw(NARROW), "svg")
+    for plot in plots(long):
+        rendered(lambda drawn=plot: drawn.draw(NARROW), "svg")
 
 
 def test_bars_are_durations_and_pale_if_eliminated(hospitals):
@@ -70,7 +68,7 @@ def test_lines_are_accuracies_in_the_clients_colours(hospitals):
 
 
 def test_thirty_clients_get_a_panel_each():
-    crowd = chronicles.crowd(round_count=2)
+    crowd = run_reports.crowd(round_count=2)
     for width in (WIDE, NARROW):
         assert set(crowd.clients) <= set(texts(accuracy(crowd, width)))
 
@@ -89,7 +87,7 @@ def test_payments_add_up_to_the_transfers(hospitals):
 
 
 def test_names_are_drawn_as_they_are(hospitals):
-    rude = chronicles.rude()
+    rude = run_reports.rude()
     svg = rendered(lambda: durations(rude, WIDE), "svg").decode()
     assert "<script" not in svg
     assert "&lt;script&gt;" in svg

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from commonweal.records import Estimate
-from commonweal.report.number_text import counted, decimals_for, number, with_error
+from commonweal.report.text import counted, decimals_for, number, with_error
 
 
 @pytest.mark.parametrize(

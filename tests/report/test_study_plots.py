@@ -9,20 +9,16 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from commonweal.report.drawing import rendered
+from commonweal.report.drawing import NARROW, WIDE, rendered
 from commonweal.report.palette import client_styles, mu_styles
-from commonweal.report.panels import NARROW, WIDE
+from commonweal.report.study.axis_plot import over_mu, scale_for
 from commonweal.report.study.contact_sheet import contact_sheet
-from commonweal.report.study.durations import durations
-from commonweal.report.study.figures import pictures
 from commonweal.report.study.forest import COLOURS, forest
-from commonweal.report.study.frontier import frontier
-from commonweal.report.study.label_places import label_offsets
-from commonweal.report.study.mu_scale import scale_for
-from commonweal.report.study.mu_text import NO_RECOMMENDATION, range_text
-from commonweal.report.study.over_mu import over_mu
-from commonweal.report.study.over_rounds import tsfi_over_rounds, tsw_over_rounds
-from commonweal.report.study.promoted import promoted
+from commonweal.report.study.frontier import frontier, label_offsets
+from commonweal.report.study.grid_plots import durations, tsfi_over_rounds, tsw_over_rounds
+from commonweal.report.study.plots import plots
+from commonweal.report.study.tables import promoted
+from commonweal.report.study.text import NO_RECOMMENDATION, range_text
 from tests.report import artificial_study
 
 
@@ -41,14 +37,14 @@ def long_lines(axes):
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("name", ["study", "bare", "rude", "raw_only", "nothing_in_common"])
 def test_all_can_be_drawn_at_both_widths(name, width):
-    for picture in pictures(promoted(getattr(artificial_study, name)())).values():
-        drawn = rendered(lambda shown=picture: shown.draw(width), "svg", name=picture.name)
-        assert drawn.startswith(b"<?xml"), picture.name
+    for plot in plots(promoted(getattr(artificial_study, name)())).values():
+        drawn = rendered(lambda shown=plot: shown.draw(width), "svg", name=plot.name)
+        assert drawn.startswith(b"<?xml"), plot.name
         assert b"<script" not in drawn
 
 
 def test_the_same_study_gives_the_same_bytes(study):
-    once, again = pictures(study), pictures(artificial_study.study())
+    once, again = plots(study), plots(artificial_study.study())
     for name in ("samples", "claims", "frontier", "heterogeneous-durations", "small-mnist-tsw", "small-mnist-axis"):
         for kind in ("svg", "png"):
             first = rendered(lambda shown=once[name]: shown.draw(WIDE), kind, name=name)
@@ -56,7 +52,7 @@ def test_the_same_study_gives_the_same_bytes(study):
 
 
 def test_each_kind_of_picture_is_there(study):
-    names = set(pictures(study))
+    names = set(plots(study))
     assert {"samples", "claims", "durations", "tsw", "tsfi", "frontier"} <= names
     for experiment in study.experiments:
         assert {f"{experiment.name}-{kind}" for kind in ("durations", "tsw", "tsfi")} <= names
@@ -205,9 +201,9 @@ def test_nothing_is_recommended_where_tsfi_leaves_0_to_1(study):
 
 
 def test_what_has_nothing_to_show_is_left_out():
-    names = set(pictures(artificial_study.nothing_in_common()))
+    names = set(plots(artificial_study.nothing_in_common()))
     assert names == {"samples", "claims", "frontier", "heterogeneous-axis"}
-    assert set(pictures(artificial_study.raw_only())) == {"samples"}  # of nothing settled
+    assert set(plots(artificial_study.raw_only())) == {"samples"}  # of nothing settled
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

@@ -1,0 +1,58 @@
+"""The words of the pages, explained for a reader who is new to all of this."""
+
+from __future__ import annotations
+
+GLOSSARY = {
+    "client": "A member of the federation with its own data, such as a hospital.",
+    "round": "One cycle of the federation: new data arrive, the model is trained and valued, and the mechanism decides "
+    "who stays and who pays whom.",
+    "accuracy": "How often the shared model is right on the client's own validation samples, which it was not trained "
+    "on.",
+    "utility": "What the round's gain in accuracy was worth to the client. All amounts in this report are in units of "
+    "utility.",
+    "cost": "What the round cost the client: data, training and communication.",
+    "profit": "Utility minus cost, before transfers. A client with a negative profit is a loss-maker; only loss-makers "
+    "can be eliminated.",
+    "contribution": "What the client added to the shared model in the round, as measured.",
+    "share": "The client's part of what all retained clients contributed.",
+    "budget": "The sum of the retained clients' profits. It is divided among them by share.",
+    "transfer": "What a client receives (+) or pays (−) in a round. The transfers of a round add up to zero.",
+    "payoff": "Profit plus transfer: what the client ends up with in the round.",
+    "retained, eliminated": "A retained client stays in the federation after the round. An eliminated client leaves "
+    "for good; it bears its own loss and neither pays nor receives in that round.",
+    "absent": "A member without figures in a round: it has no transfer and no vote, and may return.",
+    "mu, leniency": "How much weight the federation gives to the contribution that it loses by eliminating a client. "
+    "At 0 every loss-maker is eliminated; the larger mu is, the more reluctantly; at infinity nobody is.",
+    "decision map": "A plot of one round: for every mu, who would have been retained. The dashed line is the mu at "
+    "which the round was decided.",
+    "duration": "The number of rounds in which the client took part.",
+    "TSW": "Total social welfare: the sum of the budgets of all rounds so far; what the federation gained as a whole.",
+    "TSFI": "Total selection fairness index: the part of all contributions that came from retained clients. 1 means "
+    "that no client that contributed was eliminated.",
+    "individual rationality": "No retained client has a negative payoff. Where this fails, the report warns.",
+    "± (standard error)": "How far a figure may be off by chance because it was measured on few samples. The true "
+    "value lies within one standard error in about two of three cases.",
+}
+
+_SHARED = ("client", "round", "duration", "mu, leniency", "TSW", "TSFI", "contribution", "individual rationality")
+
+STUDY_GLOSSARY = {
+    "claim": "Something the paper says about an experiment; parts of a claim have letters.",
+    "effect": "The number by which a claim is tested. The larger it is, the more it supports the claim.",
+    "threshold": "What the effect must exceed for the claim to hold.",
+    "held, not held, undecided": "The interval of the effect lies above the threshold; at or below it; or the test "
+    "cannot tell, because the interval lies on both sides of it or there are too few replications.",
+    "driver": "Why a claim came out as it did.",
+    "replication": "One run of an experiment with its own seed. All figures are means over replications.",
+    "interval": "Where the mean would lie with other seeds: a bootstrap over replications, at the level stated under "
+    "Facts. It has no width where all replications agree.",
+    "least lenient, most lenient": "The baselines. At mu = 0 every loss-maker is eliminated at once; at mu = inf "
+    "nobody is ever eliminated.",
+    "whole axis of mu": "All mu from 0 to infinity: outcomes change at finitely many values only, so every one of them "
+    "can be computed. Infinity is a point of its own.",
+    "fairness target": "The smallest final TSFI that is acceptable. The recommended mu has the most welfare among "
+    "those that reach it.",
+    "contribution rule": "clip: a negative contribution counts as 0 (the default here). raw: contributions as "
+    "measured, as the paper has it.",
+    **{word: GLOSSARY[word] for word in _SHARED},
+}

@@ -1,0 +1,165 @@
+"""The plots of a run run_report, each drawn for a width: 720 points for a desktop, 360 for a phone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from commonweal.records import Estimate, RunReport
+from commonweal.report.client_lines import lines_by_client
+from commonweal.report.decision_map import maps_of_run
+from commonweal.report.drawing import (
+    TEXT_SIZE,
+    Plot,
+    amount_text,
+    blank_figure,
+    new_figure,
+    percent_text,
+    quiet,
+    round_axis,
+)
+from commonweal.report.palette import GRID, INK, MUTED, PAPER, RETAINED, ZERO, client_styles
+from commonweal.report.text import number, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_AMOUNTS_SHOWN = 8  # a matrix with more clients per side has no space for amounts
+
+
+def plots(run_report: RunReport) -> tuple[Plot, ...]:
+    """All plots that go to the folder `figures`."""
+
+    def plot(name: str, title: str, draw: Callable[[RunReport, float], Figure]) -> Plot:
+        return Plot(name=name, title=title, draw=lambda width: draw(run_report, width))
+
+    return (
+        plot("durations", "Rounds each client took part in", durations),
+        plot("accuracy", "Accuracy of each client after each round", accuracy),
+        plot("tsw", "TSW: total social welfare after each round", tsw),
+        plot("tsfi", "TSFI: total selection fairness index after each round", tsfi),
+        plot("payments", "Who paid whom, over all rounds", payments),
+        plot("transfers", "What each client has received (+) or paid (−) up to each round", transfers),
+        plot("decision-maps", "Who is retained at which mu: dark = retained, light = eliminated", maps_of_run),
+    )
+
+
+def durations(run_report: RunReport, width: float) -> Figure:
+    """A bar per client: solid if it stayed to the end, pale and crossed if it left."""
+    styles = client_styles(run_report.clients)
+    figure = new_figure(width, 21.0 * len(run_report.clients) + 34)
+    axes = figure.subplots()
+    for row, client in enumerate(run_report.clients):
+        rounds, left = run_report.durations[client], run_report.departed_after.get(client)
+        colour = styles[client].colour
+        axes.barh(row, rounds, height=0.62, color=PAPER, linewidth=0)  # so that the grid does not shine through
+        axes.barh(row, rounds, height=0.62, color=colour, alpha=0.38 if left else 1.0, linewidth=0)
+        if left:
+            axes.plot([rounds], [row], marker="X", markersize=9, color=colour, markeredgecolor=PAPER, clip_on=False)
+        how = "withdrew" if client in run_report.withdrawn_after else "eliminated"
+        state = f"{how} after round {left}" if left else "stayed"
+        axes.annotate(
+            f"{rounds} · {state}", (rounds, row), (8, 0), textcoords="offset points", va="center", fontsize=TEXT_SIZE,
+            color=MUTED, annotation_clip=False,
+        )  # fmt: skip
+    quiet(axes)
+    axes.spines["bottom"].set_visible(False)
+    axes.set_yticks(range(len(run_report.clients)), [shortened(c, 18) for c in run_report.clients], color=INK)
+    axes.set_ylim(len(run_report.clients) - 0.45, -0.55)
+    axes.set_xlim(0, run_report.round_count)
+    axes.locator_params(axis="x", integer=True, nbins=8)
+    axes.set_xlabel("rounds", fontsize=TEXT_SIZE, color=MUTED)
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
+    return figure
+
+
+def accuracy(run_report: RunReport, width: float) -> Figure:
+    points = {
+        client: {each.number: each.clients[client].accuracy for each in run_report.rounds if client in each.clients}
+        for client in run_report.clients
+    }
+    return lines_by_client(run_report, points, width=width, value_text=percent_text)
+
+
+def tsw(run_report: RunReport, width: float) -> Figure:
+    figure = _total(run_report, run_report.tsw, width)
+    axes = figure.axes[0]
+    axes.set_ylim(min(axes.get_ylim()[0], 0.0), max(axes.get_ylim()[1], 0.0))
+    axes.axhline(0, color=ZERO, linewidth=1)
+    axes.yaxis.set_major_formatter(lambda value, _: amount_text(value))
+    return figure
+
+
+def tsfi(run_report: RunReport, width: float) -> Figure:
+    figure = _total(run_report, run_report.tsfi, width)
+    axes = figure.axes[0]
+    low = min(axes.get_ylim()[0], 0.0)
+    axes.set_ylim(low, max(axes.get_ylim()[1], 1.04))
+    return figure
+
+
+def _total(run_report: RunReport, totals: Sequence[Estimate], width: float) -> Figure:
+    """One total of the whole federation, ± one standard error."""
+    figure = new_figure(width, 210.0)
+    axes = figure.subplots()
+    rounds = [each.number for each in run_report.rounds]
+    values = [total.value for total in totals]
+    errors = [total.standard_error or 0.0 for total in totals]
+    axes.errorbar(rounds, values, errors, color=RETAINED, linestyle="none", linewidth=3, alpha=0.35)
+    if len(rounds) > 1:
+        low = [value - error for value, error in zip(values, errors, strict=True)]
+        high = [value + error for value, error in zip(values, errors, strict=True)]
+        axes.fill_between(rounds, low, high, color=RETAINED, alpha=0.15, linewidth=0)
+    axes.plot(rounds, values, color=RETAINED, linewidth=2, marker="o" if len(rounds) <= 30 else None, markersize=4)
+    quiet(axes)
+    round_axis(axes, rounds[-1])
+    return figure
+
+
+def transfers(run_report: RunReport, width: float) -> Figure:
+    """Sums of transfers so far, without bands: errors of different rounds are not independent."""
+    points: dict[str, dict[int, Estimate]] = {client: {} for client in run_report.clients}
+    for client in run_report.clients:
+        so_far = 0.0
+        for each in run_report.rounds:
+            if client in each.clients:
+                so_far += each.record.decision.transfers.get(client, 0.0)
+                points[client][each.number] = Estimate(value=so_far, standard_error=None)
+    return lines_by_client(run_report, points, width=width, value_text=amount_text)
+
+
+def payments(run_report: RunReport, width: float) -> Figure:
+    """Payers by receivers; the deeper the colour, the more was paid."""
+    totals = payment_totals(run_report)
+    payers = [c for c in run_report.clients if any(payer == c for payer, _ in totals)]
+    receivers = [c for c in run_report.clients if any(receiver == c for _, receiver in totals)]
+    if not totals:
+        return blank_figure(width, "No money moved.")
+    figure = new_figure(width, 26.0 * len(payers) + 100)
+    axes = figure.subplots()
+    largest = max(totals.values())
+    for (payer, receiver), amount in totals.items():
+        column, row, depth = receivers.index(receiver), payers.index(payer), min(0.1 + 0.9 * amount / largest, 1.0)
+        axes.broken_barh([(column - 0.48, 0.96)], (row - 0.46, 0.92), facecolors=RETAINED, alpha=depth)
+        if len(receivers) <= _AMOUNTS_SHOWN:
+            colour = "#ffffff" if depth > 0.6 else INK
+            axes.text(column, row, number(amount), ha="center", va="center", fontsize=TEXT_SIZE, color=colour)
+    axes.set_xticks(range(len(receivers)), [shortened(c, 18) for c in receivers], rotation=45)
+    axes.set_yticks(range(len(payers)), [shortened(c, 18) for c in payers])
+    quiet(axes)
+    axes.spines["bottom"].set_visible(False)
+    axes.tick_params(labelcolor=INK, labelsize=TEXT_SIZE)
+    axes.set_xlim(-0.5, len(receivers) - 0.5)
+    axes.set_ylim(len(payers) - 0.5, -0.5)
+    axes.set_xlabel("receiver", fontsize=TEXT_SIZE, color=MUTED)
+    axes.set_ylabel("payer", fontsize=TEXT_SIZE, color=MUTED)
+    return figure
+
+
+def payment_totals(run_report: RunReport) -> dict[tuple[str, str], float]:
+    """By payer and receiver, over all rounds."""
+    amounts: dict[tuple[str, str], list[float]] = {}
+    for _, payer, receiver, amount in run_report.payments:
+        amounts.setdefault((payer, receiver), []).append(amount)
+    return {pair: math.fsum(of_pair) for pair, of_pair in amounts.items()}

@@ -1,0 +1,350 @@
+"""The run run_report: what its page shows, computed from the records; the markup is in templates/run_report.html."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from commonweal.records import ClientRound, MuRange, RoundReport, RunReport
+from commonweal.report.decision_map import MAPS_SHOWN, map_of_round, rounds_with_choice
+from commonweal.report.inline_svg import InlinePlot, at_phone_width, in_both_widths, inline_svg
+from commonweal.report.palette import client_styles
+from commonweal.report.plots import payment_totals, plots
+from commonweal.report.templating import render
+from commonweal.report.text import counted, decimals_for, estimate_parts, number, percent_parts, with_error
+
+Parts = tuple[str, str]  # a value and its standard error, or ""
+_COLUMNS = ("round", "accuracy", "utility", "cost", "profit", "contribution", "share", "payoff", "transfer")
+
+
+def to_page(run_report: RunReport) -> str:
+    """The whole page; the same run report gives the same text."""
+    return render(
+        "run_report.html",
+        report=run_report,
+        tiles=_tiles(run_report),
+        plots=_inline_plots(run_report),
+        payments=_payments(run_report),
+        maps=_maps(run_report),
+        rounds=_rounds(run_report),
+        events=[(each.number, event.text) for each in run_report.rounds for event in each.events],
+        clients=[_client(run_report, client) for client in run_report.clients],
+        columns=list(_COLUMNS),
+        settings=_settings(run_report),
+    )
+
+
+def _tiles(run_report: RunReport) -> list[tuple[str, str, str]]:
+    client_count = len(run_report.clients)
+    moved = math.fsum(amount for *_, amount in run_report.payments)
+    tsw, tsw_error = estimate_parts(run_report.tsw[-1], decimals=decimals_for((run_report.tsw[-1].value,)), signed=True)
+    tsfi, tsfi_error = estimate_parts(run_report.tsfi[-1], decimals=3)
+    return [
+        ("Rounds completed", str(len(run_report.rounds)), f"of {run_report.round_count} planned"),
+        ("Stayed", str(client_count - len(run_report.departed_after)), f"of {counted(client_count, 'client')}"),
+        ("TSW", tsw, _noted(tsw_error, "total welfare")),
+        ("TSFI", tsfi, _noted(tsfi_error, "selection fairness, 1 is best")),
+        ("Money moved", number(moved, decimals=decimals_for((moved,))), "paid between clients"),
+    ]
+
+
+def _noted(error: str, note: str) -> str:
+    return f"± {error} · {note}" if error else note
+
+
+def _inline_plots(run_report: RunReport) -> dict[str, InlinePlot]:
+    """TSW and TSFI stand side by side, so they need no more width than a phone has."""
+    return {
+        plot.name: at_phone_width(plot) if plot.name in ("tsw", "tsfi") else in_both_widths(plot)
+        for plot in plots(run_report)
+        if plot.name in ("durations", "accuracy", "tsw", "tsfi", "transfers")
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Payment:
+    amount: str
+    depth: str  # of the colour, from 0 to 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Payments:
+    receivers: Sequence[str]
+    rows: Sequence[tuple[_ClientName, Sequence[_Payment | None], str]]  # the payer, by receiver, the sum
+    received: Sequence[str]  # by receiver, and in total
+
+
+def _payments(run_report: RunReport) -> _Payments | None:
+    """Payers by receivers, with sums; the deeper the colour, the more was paid."""
+    totals = payment_totals(run_report)
+    if not totals:
+        return None
+    payers = [client for client in run_report.clients if any(payer == client for payer, _ in totals)]
+    receivers = [client for client in run_report.clients if any(receiver == client for _, receiver in totals)]
+    largest, decimals = max(totals.values()), decimals_for(totals.values())
+
+    def cell(payer: str, receiver: str) -> _Payment | None:
+        amount = totals.get((payer, receiver))
+        if amount is None:
+            return None
+        return _Payment(amount=number(amount, decimals=decimals), depth=f"{amount / largest:.2f}")
+
+    def sum_of(pairs: Sequence[tuple[str, str]]) -> float:
+        return math.fsum(totals.get(pair, 0.0) for pair in pairs)
+
+    received = [sum_of([(payer, receiver) for payer in payers]) for receiver in receivers]
+    return _Payments(
+        receivers=receivers,
+        rows=[
+            (
+                _named(run_report, payer),
+                [cell(payer, receiver) for receiver in receivers],
+                number(sum_of([(payer, receiver) for receiver in receivers]), decimals=decimals),
+            )
+            for payer in payers
+        ],
+        received=[number(amount, decimals=decimals) for amount in (*received, math.fsum(received))],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Maps:
+    sentences: Sequence[str]  # on the rounds without a map
+    first: Sequence[InlinePlot]
+    later: Sequence[InlinePlot]
+    summary: str  # of the later ones
+
+
+def _maps(run_report: RunReport) -> _Maps:
+    """The map of each round in which somebody could have been eliminated; those beyond the fifteenth on request."""
+    mapped = rounds_with_choice(run_report)
+    grace = [each.number for each in run_report.rounds if each.record.decision.grace]
+    unmapped = [
+        each.number for each in run_report.rounds if each.decision_map is None and not each.record.decision.grace
+    ]
+    unanimous = [each.number for each in run_report.rounds if each not in mapped and each.decision_map is not None]
+    sentences = []
+    if grace:
+        sentences.append(f"{_numbered(grace)}: grace, nobody could be eliminated.")
+    if unanimous:
+        sentences.append(f"{_numbered(unanimous)}: everybody is retained at any mu.")
+    if unmapped:
+        sentences.append(f"{_numbered(unmapped)}: no map, because the decision changes at too many values of mu.")
+    drawn = [
+        inline_svg(
+            lambda each=each: map_of_round(each),  # type: ignore[misc]
+            name=f"map-{each.number}",
+            title=f"Decision map of round {each.number}: who is retained at which mu",
+        )
+        for each in mapped
+    ]
+    first, later = drawn[:MAPS_SHOWN], drawn[MAPS_SHOWN:]
+    return _Maps(sentences=sentences, first=first, later=later, summary=f"Maps of {counted(len(later), 'later round')}")
+
+
+def _numbered(rounds: Sequence[int]) -> str:
+    """ "Round 3", "Rounds 1 to 3, 5"."""
+    runs: list[list[int]] = []
+    for each in rounds:
+        if runs and each == runs[-1][-1] + 1:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    spans = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return f"Round{'s' if len(rounds) > 1 else ''} {', '.join(spans)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Round:
+    number: int
+    client_count: int
+    eliminated: Sequence[str]
+    absent: Sequence[str]
+    budget: Parts
+    tsw: Parts
+    tsfi: Parts
+    moved: str
+
+
+def _rounds(run_report: RunReport) -> list[_Round]:
+    budgets = [each.budget.value for each in run_report.rounds]
+    decimals = decimals_for([*budgets, *(total.value for total in run_report.tsw)])
+    rows = []
+    for each, tsw, tsfi in zip(run_report.rounds, run_report.tsw, run_report.tsfi, strict=True):
+        decision = each.record.decision
+        moved = math.fsum(amount for amount in decision.transfers.values() if amount > 0)
+        rows.append(
+            _Round(
+                number=each.number,
+                client_count=len(each.clients),
+                eliminated=decision.eliminated,
+                absent=each.record.absent,
+                budget=estimate_parts(each.budget, decimals=decimals, signed=True),
+                tsw=estimate_parts(tsw, decimals=decimals, signed=True),
+                tsfi=estimate_parts(tsfi, decimals=3),
+                moved=number(moved, decimals=decimals),
+            )
+        )
+    return rows
+
+
+def _settings(run_report: RunReport) -> dict[str, str]:
+    cap = run_report.rules.liability_cap
+    return {
+        **run_report.settings,
+        "liability cap": "none" if cap is None else number(cap),
+        "declared by clients": ", ".join(name.replace("_", " ") for name in run_report.declared),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClientName:
+    name: str
+    anchor: str
+    colour: str
+
+
+def _named(run_report: RunReport, client: str) -> _ClientName:
+    """The anchor is a number, since a name may hold anything."""
+    place, styles = run_report.clients.index(client) + 1, client_styles(run_report.clients)
+    return _ClientName(name=client, anchor=f"client-{place}", colour=styles[client].colour)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LastRound:
+    number: int
+    sentence: str
+    eliminated: bool
+    mu: str
+    retained_for: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClientRow:
+    """A round of one client; nothing but its number where the client was absent."""
+
+    number: int
+    absent: bool = False
+    eliminated: bool = False
+    figures: Sequence[Parts | None] = ()  # None: private
+    retained_for: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Client:
+    """Everything about one client."""
+
+    name: str
+    anchor: str
+    colour: str
+    state: str
+    duration: str
+    transfers: Parts
+    payoffs: Parts
+    last: _LastRound | None  # None: it took part in no round
+    facts: Mapping[str, str]
+    totals: Mapping[str, str]
+    rounds: Sequence[_ClientRow]
+    reasons: Sequence[tuple[int, str]]
+    events: Sequence[tuple[int, str]]
+
+
+def _client(run_report: RunReport, client: str) -> _Client:
+    named = _named(run_report, client)
+    decimals = decimals_for(
+        total.value for totals in (run_report.total_transfers, run_report.total_payoffs) for total in totals.values()
+    )
+    took_part = [(each, each.clients[client]) for each in run_report.rounds if client in each.clients]
+    eliminated = run_report.eliminated_after[client] is not None
+    return _Client(
+        name=client,
+        anchor=named.anchor,
+        colour=named.colour,
+        state=_state(run_report, client),
+        duration=counted(run_report.durations[client], "round"),
+        transfers=estimate_parts(run_report.total_transfers[client], decimals=decimals, signed=True),
+        payoffs=estimate_parts(run_report.total_payoffs[client], decimals=decimals, signed=True),
+        last=_last_round(*took_part[-1], eliminated=eliminated) if took_part else None,
+        facts=run_report.client_facts.get(client, {}),
+        totals=_totals(run_report, client),
+        rounds=_client_rounds(run_report, client),
+        reasons=[(each.number, figures.sentence) for each, figures in took_part],
+        events=[
+            (each.number, event.text) for each in run_report.rounds for event in each.events if event.client == client
+        ],
+    )
+
+
+def _state(run_report: RunReport, client: str) -> str:
+    if client in run_report.withdrawn_after:
+        return f"withdrew after round {run_report.withdrawn_after[client]}"
+    after = run_report.eliminated_after[client]
+    return "stayed to the end" if after is None else f"eliminated after round {after}"
+
+
+def _last_round(last: RoundReport, figures: ClientRound, *, eliminated: bool) -> _LastRound:
+    return _LastRound(
+        number=last.number,
+        sentence=figures.sentence,
+        eliminated=eliminated,
+        mu=number(last.record.decision.mu),
+        retained_for=_in_words(figures.stays_for_mu),
+    )
+
+
+def _in_words(ranges: Sequence[MuRange] | None, *, grace: bool = False) -> str:
+    if grace:
+        return "any (grace)"
+    if ranges is None:
+        return "not known"
+    return " or ".join(map(str, ranges)) or "never"
+
+
+def _totals(run_report: RunReport, client: str) -> dict[str, str]:
+    transfers = [each.record.decision.transfers.get(client, 0.0) for each in run_report.rounds]
+    received = math.fsum(amount for amount in transfers if amount > 0)
+    paid = math.fsum(amount for amount in transfers if amount < 0)
+    decimals = decimals_for((received, paid, run_report.total_payoffs[client].value))
+    return {
+        "received": number(received, decimals=decimals, signed=True),
+        "paid": number(paid, decimals=decimals, signed=True),
+        "transfers": with_error(run_report.total_transfers[client], decimals=decimals, signed=True),
+        "payoffs": with_error(run_report.total_payoffs[client], decimals=decimals, signed=True),
+    }
+
+
+def _client_rounds(run_report: RunReport, client: str) -> list[_ClientRow]:
+    took_part = [each.clients[client] for each in run_report.rounds if client in each.clients]
+    money = decimals_for(
+        amount.value
+        for each in took_part
+        for amount in (each.utility, each.profit, each.payoff, each.transfer)
+        if amount is not None
+    )
+    contributions = decimals_for(each.contribution.value for each in took_part)
+    rows = []
+    for each in run_report.rounds:
+        if client in each.record.absent:
+            rows.append(_ClientRow(number=each.number, absent=True))
+        if client not in each.clients:
+            continue
+        figures = each.clients[client]
+        rows.append(
+            _ClientRow(
+                number=each.number,
+                eliminated=client in each.record.decision.eliminated,
+                figures=[
+                    percent_parts(figures.accuracy),
+                    None if figures.utility is None else estimate_parts(figures.utility, decimals=money, signed=True),
+                    None if figures.cost is None else (number(figures.cost, decimals=money), ""),
+                    estimate_parts(figures.profit, decimals=money, signed=True),
+                    estimate_parts(figures.contribution, decimals=contributions, signed=True),
+                    estimate_parts(figures.share, decimals=3),
+                    estimate_parts(figures.payoff, decimals=money, signed=True),
+                    estimate_parts(figures.transfer, decimals=money, signed=True),
+                ],
+                retained_for=_in_words(figures.stays_for_mu, grace=each.record.decision.grace),
+            )
+        )
+    return rows

@@ -1,0 +1,85 @@
+"""Numbers, money and names as people read them."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable
+
+from commonweal.records import Estimate
+from commonweal.records.statement import Statement
+
+MISSING = "–"
+_DIGITS = 4
+_THIN_SPACE = "\u202f"  # does not break
+_UNSHOWABLE = {"Cc", "Cs", "Co", "Cn"}  # control, surrogate, private, unassigned: XML and fonts refuse some of them
+
+
+def decimals_for(values: Iterable[float | None]) -> int | None:
+    """Decimals with which the largest value of a column has four digits; None if those would be too many or too few."""
+    largest = max((abs(value) for value in values if value is not None and math.isfinite(value)), default=0.0)
+    if largest == 0:
+        return _DIGITS
+    decimals = _DIGITS - 1 - math.floor(math.log10(largest))
+    return max(decimals, 0) if -3 <= decimals <= 7 else None
+
+
+def number(value: float | None, *, decimals: int | None = None, signed: bool = False) -> str:
+    """A number with the given decimals, or with four significant digits; what rounds to zero has no sign."""
+    if value is None:
+        return MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    text = f"{abs(value):.{_DIGITS}g}" if decimals is None else f"{abs(value):.{decimals}f}"
+    if float(text) == 0:
+        return text
+    return f"{'−' if value < 0 else '+' if signed else ''}{text}"
+
+
+def estimate_parts(estimate: Estimate | None, *, decimals: int | None = None, signed: bool = False) -> tuple[str, str]:
+    """The value, and its standard error or "" where the error is unknown or the value is exact."""
+    if estimate is None:
+        return MISSING, ""
+    text = number(estimate.value, decimals=decimals, signed=signed)
+    if not estimate.standard_error:
+        return text, ""
+    error = f"{estimate.standard_error:.2g}" if decimals is None else number(estimate.standard_error, decimals=decimals)
+    return text, error
+
+
+def with_error(estimate: Estimate, *, decimals: int | None = None, signed: bool = False) -> str:
+    """ "0.500 ± 0.012", or the value alone."""
+    text, error = estimate_parts(estimate, decimals=decimals, signed=signed)
+    return f"{text} ± {error}" if error else text
+
+
+def percent_parts(estimate: Estimate) -> tuple[str, str]:
+    """A share in percent, and its standard error as in `estimate_parts`."""
+    error = f"{100 * estimate.standard_error:.1f}" if estimate.standard_error else ""
+    return f"{100 * estimate.value:.1f} %", error
+
+
+def counted(count: int, noun: str) -> str:
+    """ "1 round", "2 rounds"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def money(statement: Statement, amount: int, *, signed: bool = False) -> str:
+    """An amount with all decimals of the statement's currency and a thin space between thousands."""
+    whole, point, decimals = statement.money(abs(amount)).partition(".")
+    sign = "−" if amount < 0 else "+" if signed and amount else ""
+    return f"{sign}{int(whole):,}".replace(",", _THIN_SPACE) + point + decimals
+
+
+def shown(name: str) -> str:
+    """The name with a replacement character for each character that cannot be shown."""
+    return "".join("\ufffd" if unicodedata.category(letter) in _UNSHOWABLE else letter for letter in name)
+
+
+def shortened(name: str, limit: int = 22) -> str:
+    """Both ends of a long name: names of a consortium's members often start alike."""
+    name = shown(name)
+    if len(name) <= limit:
+        return name
+    tail = limit // 3
+    return f"{name[: limit - tail - 1]}…{name[-tail:]}"
