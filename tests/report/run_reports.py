@@ -57,7 +57,8 @@ def make_run_report(
             accuracy[client] = float(np.clip(accuracy[client] + gained, 0, 1))
         profits = {client: accuracy[client] - previous[client] - costs[client] for client in present}
         measured = {client: weights[client] * 0.05 / number + random.normal(0, 0.004) for client in present}
-        decision = cw.decide(profits=profits, contributions=measured, mu=mu)
+        known_costs = None if private else {client: costs[client] for client in present}
+        decision = cw.decide(profits=profits, contributions=measured, costs=known_costs, mu=mu)
         path = cw.mu_path(profits=profits, contributions=measured)
 
         def estimate(value, error):

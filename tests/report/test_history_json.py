@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
-from commonweal.errors import StorageError
-from commonweal.records import ClientRound, RoundReport, RunReport
-from commonweal.report.history_json import to_document, write_history
+from commonweal.errors import InputError, StorageError
+from commonweal.records import ClientRound, MuRange, RoundReport, RunReport
+from commonweal.report.history_json import read_history, to_document, write_history
 from tests.report import run_reports
 
 PAGE = Path(__file__).parents[2] / "docs/reference/history-json.md"
@@ -100,3 +100,163 @@ def test_unusual_runs_are_json(unusual, tmp_path):
 def test_a_folder_that_does_not_exist_is_refused(hospitals, tmp_path):
     with pytest.raises(StorageError, match=r"nowhere/history\.json"):
         write_history(hospitals, tmp_path / "nowhere" / "history.json")
+
+
+def as_written(ranges):
+    """Ranges of mu whose exact bounds are doubles: as much as the file holds."""
+    return ranges and tuple(
+        MuRange(exact_lower=r.lower, exact_upper=r.upper, closed_below=r.includes_lower, closed_above=r.includes_upper)
+        for r in ranges
+    )
+
+
+def without_exact_bounds(run_report):
+    rounds = []
+    for each in run_report.rounds:
+        drawn = each.decision_map
+        if drawn is not None:
+            ranges = as_written([mus for mus, _ in drawn.pieces])
+            pieces = zip(ranges, (retained for _, retained in drawn.pieces), strict=True)
+            drawn = replace(drawn, pieces=tuple(pieces))
+        clients = {
+            name: replace(client, stays_for_mu=as_written(client.stays_for_mu)) for name, client in each.clients.items()
+        }
+        rounds.append(replace(each, clients=clients, decision_map=drawn))
+    return replace(run_report, rounds=tuple(rounds))
+
+
+def test_a_history_is_read_as_it_was_written(hospitals, tmp_path):
+    write_history(hospitals, tmp_path / "a.json")
+    read = read_history(tmp_path / "a.json")
+    assert read == without_exact_bounds(hospitals)
+    assert read.payments == hospitals.payments
+    write_history(read, tmp_path / "b.json")
+    assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
+
+
+def test_unusual_histories_are_read_as_they_were_written(unusual, tmp_path):
+    write_history(unusual, tmp_path / "a.json")
+    read = read_history(tmp_path / "a.json")
+    scenario = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["scenario"]
+    assert read == replace(without_exact_bounds(unusual), scenario=scenario)  # where infinity stays text
+    assert read.rules.mu == unusual.rules.mu
+    write_history(read, tmp_path / "b.json")
+    assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
+
+
+def test_infinities_withdrawals_and_grace_come_back(tmp_path):
+    pair = run_reports.pair()
+    (only,) = pair.rounds
+    decision = replace(only.record.decision, objective=-math.inf, proven_gap=math.inf, grace=True)
+    client = replace(only.clients["north"], stays_for_mu=None, step_count=None, cost=None)
+    changed = replace(
+        only,
+        record=replace(
+            only.record,
+            decision=replace(decision, figures=replace(decision.figures, costs=None)),
+            withdrawn=("south",),
+        ),
+        clients={**only.clients, "north": client},
+        decision_map=None,
+    )
+    report = without_exact_bounds(replace(pair, rounds=(changed,), withdrawn_after={"south": 1}))
+    write_history(report, tmp_path / "history.json")
+    assert read_history(tmp_path / "history.json") == report
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "not valid JSON"),
+        (b"\xff\xfe", "not valid JSON"),
+        (b'{"schema": NaN}', "NaN is not JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b"[]", "its schema must be 'commonweal.history/1', got None"),
+        (
+            b'{"schema": "commonweal.history/2"}',
+            "its schema must be 'commonweal.history/1', got 'commonweal.history/2'",
+        ),
+        (b'{"schema": "commonweal.history/1"}', "totals is missing"),
+    ],
+)
+def test_what_is_no_history_is_refused(content, why, tmp_path):
+    (tmp_path / "history.json").write_bytes(content)
+    with pytest.raises(InputError, match=re.escape(why)) as refusal:
+        read_history(tmp_path / "history.json")
+    assert str(refusal.value).startswith(f"Cannot read {tmp_path / 'history.json'}: ")
+
+
+def test_a_history_that_cannot_be_opened_is_refused(tmp_path):
+    with pytest.raises(StorageError, match=r"Cannot read .*nowhere\.json: no such file"):
+        read_history(tmp_path / "nowhere.json")
+    with pytest.raises(StorageError, match="is a directory"):
+        read_history(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "why"),
+    [
+        (("rounds", 0, "budget"), 3, "rounds[0].budget must be an object, got 3."),
+        (
+            ("rounds", 0, "clients", 1, "profit", "value"),
+            "x",
+            'rounds[0].clients[1].profit.value must be a number, got "x".',
+        ),
+        (
+            ("rounds", 0, "rules", "loss_rule"),
+            "new",
+            "rounds[0].rules.loss_rule must be one of contribution, equal, cost,",
+        ),
+        (("rounds", 0, "grace"), 1, "rounds[0].grace must be true or false, got 1."),
+        (("rounds", 0, "node_count"), True, "rounds[0].node_count must be a whole number, got true."),
+        (("rounds", 0, "retained"), ["stranger"], "must include every retained client, got no 'stranger'."),
+        (("totals", "durations", "north"), None, "totals.durations['north'] must be a whole number, got null."),
+        (("rules", "mu"), 10**400, "rules.mu must be a number in the range of a double"),
+    ],
+)
+def test_a_broken_field_is_named(place, value, why, tmp_path):
+    document = to_document(run_reports.pair())
+    part = document
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    (tmp_path / "history.json").write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(why)):
+        read_history(tmp_path / "history.json")
+
+
+def places(value, place=()):
+    """The places of all values of a document."""
+    yield place
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in inner:
+        yield from places(part, (*place, key))
+
+
+def refusal(path):
+    """The sentence with which a history is refused; "." if it is not."""
+    try:
+        read_history(path)
+    except InputError as error:
+        return str(error)
+    return "."
+
+
+def test_any_broken_value_is_refused_with_a_sentence_or_does_no_harm(tmp_path):
+    written = json.dumps(to_document(run_reports.pair()))
+    path = tmp_path / "history.json"
+    for *outer, last in list(places(json.loads(written)))[1:]:
+        for broken in ({}, [], 7, "x", None):
+            document = part = json.loads(written)
+            for key in outer:
+                part = part[key]
+            part[last] = broken
+            path.write_text(json.dumps(document), encoding="utf-8")
+            assert refusal(path).endswith(".")
+
+
+def test_later_fields_of_the_same_schema_are_ignored(tmp_path):
+    document = to_document(run_reports.pair())
+    document["new"] = document["rounds"][0]["clients"][0]["new"] = {"a": 1}
+    (tmp_path / "history.json").write_text(json.dumps(document), encoding="utf-8")
+    assert read_history(tmp_path / "history.json").clients == ("north", "south")

@@ -1,57 +1,78 @@
-"""The whole chronicle as one JSON file, for programs: every field is in docs/reference/history-json.md."""
+"""history.json: the whole run report in one file, for programs, written and read.
+
+Every field is described in docs/reference/history-json.md.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar, get_args
 
 from commonweal.atomic_write import write_atomically
-from commonweal.records import ClientRound, DecisionMap, Estimate, MuRange, RoundReport, Rules, RunReport
+from commonweal.errors import InputError, StorageError
+from commonweal.records import (
+    ClientRound,
+    ContributionRule,
+    Decision,
+    DecisionMap,
+    Estimate,
+    Event,
+    Figures,
+    LossRule,
+    MuRange,
+    RoundRecord,
+    RoundReport,
+    Rules,
+    RunReport,
+)
 
 SCHEMA = "commonweal.history/1"
 
+_T = TypeVar("_T")
 
-def write_history(chronicle: RunReport, path: Path) -> None:
-    """Write history.json; the same chronicle gives the same bytes."""
-    text = json.dumps(to_document(chronicle), indent=1, ensure_ascii=False, allow_nan=False)
+
+def write_history(run_report: RunReport, path: Path) -> None:
+    """Write history.json; the same run report gives the same bytes."""
+    text = json.dumps(to_document(run_report), indent=1, ensure_ascii=False, allow_nan=False)
     write_atomically(path, f"{text}\n".encode(), what="the history")
 
 
-def to_document(chronicle: RunReport) -> dict[str, Any]:
-    """The chronicle in the types of JSON; infinity is the string "inf"."""
+def to_document(run_report: RunReport) -> dict[str, Any]:
+    """The run report in the types of JSON; infinity is the string "inf"."""
     return {
         "schema": SCHEMA,
         "version": version("commonweal"),
-        "name": chronicle.name,
-        "description": chronicle.description,
-        "sentence": chronicle.sentence,
-        "settings": dict(chronicle.settings),
-        "scenario": _plain(chronicle.scenario),
-        "rules": _rules(chronicle.rules),
-        "clients": list(chronicle.clients),
-        "declared": list(chronicle.declared),
-        "client_facts": {client: dict(facts) for client, facts in chronicle.client_facts.items()},
-        "round_count": chronicle.round_count,
-        "rounds": [_round(held) for held in chronicle.rounds],
+        "name": run_report.name,
+        "description": run_report.description,
+        "sentence": run_report.sentence,
+        "settings": dict(run_report.settings),
+        "scenario": _plain(run_report.scenario),
+        "rules": _rules(run_report.rules),
+        "clients": list(run_report.clients),
+        "declared": list(run_report.declared),
+        "client_facts": {client: dict(facts) for client, facts in run_report.client_facts.items()},
+        "round_count": run_report.round_count,
+        "rounds": [_round(result) for result in run_report.rounds],
         "payments": [
             {"round": number, "payer": payer, "receiver": receiver, "amount": _number(amount)}
-            for number, payer, receiver, amount in chronicle.payments
+            for number, payer, receiver, amount in run_report.payments
         ],
         "totals": {
-            "tsw": [_estimate(total) for total in chronicle.tsw],
-            "tsfi": [_estimate(total) for total in chronicle.tsfi],
-            "tsfi_final_set": [_estimate(total) for total in chronicle.tsfi_final_set],
-            "durations": dict(chronicle.durations),
-            "eliminated_after": dict(chronicle.eliminated_after),
-            "withdrawn_after": dict(chronicle.withdrawn_after),
-            "payoffs": {client: _estimate(total) for client, total in chronicle.total_payoffs.items()},
-            "transfers": {client: _estimate(total) for client, total in chronicle.total_transfers.items()},
+            "tsw": [_estimate(total) for total in run_report.tsw],
+            "tsfi": [_estimate(total) for total in run_report.tsfi],
+            "tsfi_final_set": [_estimate(total) for total in run_report.tsfi_final_set],
+            "durations": dict(run_report.durations),
+            "eliminated_after": dict(run_report.eliminated_after),
+            "withdrawn_after": dict(run_report.withdrawn_after),
+            "payoffs": {client: _estimate(total) for client, total in run_report.total_payoffs.items()},
+            "transfers": {client: _estimate(total) for client, total in run_report.total_transfers.items()},
         },
-        "warnings": list(chronicle.warnings),
+        "warnings": list(run_report.warnings),
     }
 
 
@@ -64,19 +85,19 @@ def _rules(rules: Rules) -> dict[str, Any]:
     }
 
 
-def _round(held: RoundReport) -> dict[str, Any]:
-    decision, drawn = held.record.decision, held.decision_map
+def _round(result: RoundReport) -> dict[str, Any]:
+    decision, drawn = result.record.decision, result.decision_map
     below = decision.irrational
     return {
-        "round": held.number,
+        "round": result.number,
         "rules": _rules(decision.rules),
         "grace": decision.grace,
         "retained": list(decision.retained),
         "eliminated": list(decision.eliminated),
-        "absent": list(held.record.absent),
-        "withdrawn": list(held.record.withdrawn),
+        "absent": list(result.record.absent),
+        "withdrawn": list(result.record.withdrawn),
         "objective": _number(decision.objective),
-        "budget": _estimate(held.budget),
+        "budget": _estimate(result.budget),
         "proven_gap": _number(decision.proven_gap),
         "node_count": decision.node_count,
         "node_limit_reached": decision.limit_reached,
@@ -86,21 +107,21 @@ def _round(held: RoundReport) -> dict[str, Any]:
         },
         "breakpoints": None if drawn is None else [_number(mu) for mu in drawn.breakpoints],
         "mu_path": None if drawn is None else _pieces(drawn),
-        "clients": [_client(held, client, figures) for client, figures in held.clients.items()],
+        "clients": [_client(result, client, figures) for client, figures in result.clients.items()],
         "iteration_accuracies": [
             {client: _number(accuracy) for client, accuracy in accuracies.items()}
-            for accuracies in held.iteration_accuracies
+            for accuracies in result.iteration_accuracies
         ],
         "coalition_values": [
             {"coalition": list(coalition), "value": _number(worth.value), "standard_error": _error(worth)}
-            for coalition, worth in held.coalition_values
+            for coalition, worth in result.coalition_values
         ],
-        "events": [{"kind": event.kind, "client": event.client, "text": event.text} for event in held.events],
+        "events": [{"kind": event.kind, "client": event.client, "text": event.text} for event in result.events],
     }
 
 
-def _client(held: RoundReport, client: str, figures: ClientRound) -> dict[str, Any]:
-    decision = held.record.decision
+def _client(result: RoundReport, client: str, figures: ClientRound) -> dict[str, Any]:
+    decision = result.record.decision
     return {
         "client": client,
         "candidate": client in decision.candidates,
@@ -131,7 +152,7 @@ def _pieces(drawn: DecisionMap) -> list[dict[str, Any]]:
 
 
 def range_document(range_: MuRange) -> dict[str, Any]:
-    """A range of μ; its bounds are doubles, and whether they belong to it is told of those."""
+    """A range of μ: its bounds as doubles, and whether it includes these doubles."""
     return {
         "lower": _number(range_.lower),
         "upper": _number(range_.upper),
@@ -153,7 +174,7 @@ def _error(estimate: Estimate) -> float | str | None:
 def _number(value: float) -> float | str:
     """JSON has no infinity."""
     value = float(value)
-    assert not math.isnan(value), "a figure of a chronicle is a number"
+    assert not math.isnan(value), "a figure of a run report is a number"
     return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
 
 
@@ -167,3 +188,242 @@ def _plain(value: object) -> Any:
         return _number(value)
     assert value is None or isinstance(value, str | int), f"a scenario holds TOML's types, got {type(value)}"
     return value
+
+
+def read_history(path: Path) -> RunReport:
+    """The run report that a history.json was written from; written again, it gives the same fields.
+
+    What the file does not hold does not come back:
+
+    - exact bounds of ranges of μ: bounds are the nearest doubles, and include what the exact range includes of those;
+    - whether costs were among the figures of a decision: they are if no client kept its cost private;
+    - infinities in the scenario, which stay the text "inf", and its tuples, which become lists;
+    - the version of commonweal that wrote the file.
+
+    Payments, candidates and failures of individual rationality are not read: they follow from the rest.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
+    try:
+        document = json.loads(content, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"Cannot read {path}: it is not valid JSON ({error}).") from None
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise InputError(f"Cannot read {path}: its schema must be {SCHEMA!r}, got {schema!r}.")
+    try:
+        return _read_run_report(_Value(document, ""))
+    except _BrokenError as error:
+        raise InputError(f"Cannot read {path}: {error}") from None
+
+
+class _BrokenError(Exception):
+    """A history that breaks a rule of its schema; its text is a sentence without the path."""
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value of the file and its place in it, such as rounds[2].budget."""
+
+    value: Any
+    place: str
+
+    def __getitem__(self, key: str) -> _Value:
+        place = f"{self.place}.{key}" if self.place else key
+        if key not in self._checked(dict, "an object"):
+            raise _BrokenError(f"{place} is missing.")
+        return _Value(self.value[key], place)
+
+    def each(self, read: Callable[[_Value], _T]) -> tuple[_T, ...]:
+        values = self._checked(list, "a list")
+        return tuple(read(_Value(value, f"{self.place}[{place}]")) for place, value in enumerate(values))
+
+    def by_name(self, read: Callable[[_Value], _T]) -> dict[str, _T]:
+        values = self._checked(dict, "an object")
+        return {name: read(_Value(value, f"{self.place}[{name!r}]")) for name, value in values.items()}
+
+    def unless_null(self, read: Callable[[_Value], _T]) -> _T | None:
+        return None if self.value is None else read(self)
+
+    def text(self) -> str:
+        return str(self._checked(str, "text"))
+
+    def flag(self) -> bool:
+        return bool(self._checked(bool, "true or false"))
+
+    def whole(self) -> int:
+        if isinstance(self.value, bool):
+            self._refuse("a whole number")
+        return int(self._checked(int, "a whole number"))
+
+    def number(self) -> float:
+        if self.value in ("inf", "-inf"):
+            return float(self.value)
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            self._refuse("a number")
+        try:
+            return float(self.value)
+        except OverflowError:
+            self._refuse("a number in the range of a double")
+
+    def one_of(self, known: Sequence[str]) -> Any:
+        if self.value not in known:
+            self._refuse(f"one of {', '.join(known)}")
+        return self.value
+
+    def _checked(self, kind: type, what: str) -> Any:
+        if not isinstance(self.value, kind):
+            self._refuse(what)
+        return self.value
+
+    def _refuse(self, what: str) -> NoReturn:
+        shown = json.dumps(self.value)
+        raise _BrokenError(
+            f"{self.place or 'the document'} must be {what}, got {shown if len(shown) <= 60 else f'{shown[:57]}...'}."
+        )
+
+
+def _read_run_report(document: _Value) -> RunReport:
+    totals = document["totals"]
+    return RunReport(
+        name=document["name"].text(),
+        description=document["description"].text(),
+        sentence=document["sentence"].text(),
+        settings=document["settings"].by_name(_Value.text),
+        scenario=document["scenario"].by_name(lambda value: value.value),
+        rules=_read_rules(document["rules"]),
+        clients=document["clients"].each(_Value.text),
+        client_facts=document["client_facts"].by_name(lambda facts: facts.by_name(_Value.text)),
+        declared=document["declared"].each(_Value.text),
+        round_count=document["round_count"].whole(),
+        rounds=document["rounds"].each(_read_round),
+        tsw=totals["tsw"].each(_read_estimate),
+        tsfi=totals["tsfi"].each(_read_estimate),
+        tsfi_final_set=totals["tsfi_final_set"].each(_read_estimate),
+        durations=totals["durations"].by_name(_Value.whole),
+        eliminated_after=totals["eliminated_after"].by_name(lambda after: after.unless_null(_Value.whole)),
+        withdrawn_after=totals["withdrawn_after"].by_name(_Value.whole),
+        total_payoffs=totals["payoffs"].by_name(_read_estimate),
+        total_transfers=totals["transfers"].by_name(_read_estimate),
+        warnings=document["warnings"].each(_Value.text),
+    )
+
+
+def _read_rules(rules: _Value) -> Rules:
+    return Rules(
+        mu=rules["mu"].number(),
+        contribution_rule=rules["contribution_rule"].one_of(get_args(ContributionRule)),
+        loss_rule=rules["loss_rule"].one_of(get_args(LossRule)),
+        liability_cap=rules["liability_cap"].unless_null(_Value.number),
+    )
+
+
+def _read_round(written: _Value) -> RoundReport:
+    named = dict(written["clients"].each(lambda client: (client["client"].text(), client)))
+    clients = {name: _read_client(client) for name, client in named.items()}
+    budget = _read_estimate(written["budget"])
+    decision = _read_decision(written, named, clients, budget)
+    number = written["round"].whole()
+    return RoundReport(
+        record=RoundRecord(
+            round_number=number,
+            decision=decision,
+            absent=written["absent"].each(_Value.text),
+            withdrawn=written["withdrawn"].each(_Value.text),
+        ),
+        clients=clients,
+        budget=budget,
+        iteration_accuracies=written["iteration_accuracies"].each(lambda by_client: by_client.by_name(_Value.number)),
+        coalition_values=written["coalition_values"].each(
+            lambda coalition: (coalition["coalition"].each(_Value.text), _read_estimate(coalition))
+        ),
+        events=written["events"].each(
+            lambda event: Event(
+                kind=event["kind"].text(), client=event["client"].unless_null(_Value.text), text=event["text"].text()
+            )
+        ),
+        decision_map=written["mu_path"].unless_null(
+            lambda pieces: DecisionMap(
+                title=f"Round {number}",
+                clients=tuple(clients),
+                pieces=pieces.each(lambda piece: (_read_range(piece), piece["retained"].each(_Value.text))),
+                breakpoints=written["breakpoints"].each(_Value.number),
+                mu=decision.mu,
+            )
+        ),
+    )
+
+
+def _read_decision(
+    written: _Value, named: Mapping[str, _Value], clients: Mapping[str, ClientRound], budget: Estimate
+) -> Decision:
+    rules, retained = _read_rules(written["rules"]), written["retained"].each(_Value.text)
+
+    if missing := [client for client in retained if client not in named]:
+        raise _BrokenError(f"{written.place}.clients must include every retained client, got no {missing[0]!r}.")
+    costs = {client: figures.cost for client, figures in clients.items() if figures.cost is not None}
+
+    def of_retained(kind: str) -> dict[str, float]:
+        return {client: _read_estimate(named[client][kind]).value for client in retained}
+
+    return Decision(
+        figures=Figures(
+            profits={client: figures.profit.value for client, figures in clients.items()},
+            contributions={client: figures.contribution.value for client, figures in clients.items()},
+            costs=costs if len(costs) == len(clients) else None,
+        ),
+        rules=rules,
+        used_contributions={client: written["used_contribution"].number() for client, written in named.items()},
+        retained=retained,
+        eliminated=written["eliminated"].each(_Value.text),
+        objective=written["objective"].number(),
+        budget=budget.value,
+        shares=of_retained("share"),
+        payoffs=of_retained("payoff"),
+        transfers=of_retained("transfer"),
+        proven_gap=written["proven_gap"].number(),
+        node_count=written["node_count"].whole(),
+        limit_reached=written["node_limit_reached"].flag(),
+        grace=written["grace"].flag(),
+    )
+
+
+def _read_client(written: _Value) -> ClientRound:
+    return ClientRound(
+        sample_count=written["sample_count"].whole(),
+        training_count=written["training_count"].whole(),
+        validation_count=written["validation_count"].whole(),
+        step_count=written["step_count"].unless_null(_Value.whole),
+        accuracy=_read_estimate(written["accuracy"]),
+        previous_accuracy=written["previous_accuracy"].number(),
+        utility=written["utility"].unless_null(_read_estimate),
+        cost=written["cost"].unless_null(_Value.number),
+        profit=_read_estimate(written["profit"]),
+        contribution=_read_estimate(written["contribution"]),
+        share=written["share"].unless_null(_read_estimate),
+        payoff=written["payoff"].unless_null(_read_estimate),
+        transfer=written["transfer"].unless_null(_read_estimate),
+        sentence=written["sentence"].text(),
+        stays_for_mu=written["stays_for_mu"].unless_null(lambda ranges: ranges.each(_read_range)),
+    )
+
+
+def _read_estimate(written: _Value) -> Estimate:
+    return Estimate(
+        value=written["value"].number(), standard_error=written["standard_error"].unless_null(_Value.number)
+    )
+
+
+def _read_range(written: _Value) -> MuRange:
+    return MuRange(
+        exact_lower=written["lower"].number(),
+        exact_upper=written["upper"].number(),
+        closed_below=written["includes_lower"].flag(),
+        closed_above=written["includes_upper"].flag(),
+    )
