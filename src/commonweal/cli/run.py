@@ -133,7 +133,7 @@ def run_command(
         except BaseException:
             if not interrupts:  # an interrupt may surface as an error of whatever it interrupted
                 raise
-            held = view.held_count
+            held = view.completed_count
             print(
                 f"\ninterrupted: {held} of {described.round_count} rounds are safe in {directory}"
                 + ("; add --resume to continue" if held else ""),

@@ -24,7 +24,7 @@ _WARNINGS_SHOWN = 5
 
 
 class RunView:
-    """Who is where, on the error stream: a table that follows the run; where that is no terminal, a line a round."""
+    """The state of all clients on the error stream: a live table, or one line per round if that is not a terminal."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -32,12 +32,12 @@ class RunView:
         self._accuracies: dict[str, float] = {}
         self._profits: dict[str, float] = {}
         self._contributions: dict[str, float] = {}
-        self._left: dict[str, int] = {}
-        self.held_count = 0
+        self._eliminated_after: dict[str, int] = {}
+        self.completed_count = 0
         self._live: Live | None = None
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("left:"), TimeRemainingColumn(), console=self._console,
+            TextColumn("remaining:"), TimeRemainingColumn(), console=self._console,
         )  # fmt: skip
         self._task = self._bar.add_task("rounds", total=scenario.round_count)
 
@@ -59,24 +59,24 @@ class RunView:
         )
         self._refresh()
 
-    def on_round(self, held: RoundResult) -> None:
-        """A round is decided and safe."""
-        decision, number = held.record.decision, held.record.round_number
-        self.held_count = number
+    def on_round(self, result: RoundResult) -> None:
+        """A round is decided and saved."""
+        decision, number = result.record.decision, result.record.round_number
+        self.completed_count = number
         self._profits = dict(decision.figures.profits)
         self._contributions = dict(decision.figures.contributions)
-        self._accuracies |= {client: measured.accuracy.value for client, measured in held.measured.items()}
-        self._left |= dict.fromkeys(decision.eliminated, number)
+        self._accuracies |= {client: measured.accuracy.value for client, measured in result.measured.items()}
+        self._eliminated_after |= dict.fromkeys(decision.eliminated, number)
         self._bar.update(self._task, completed=number)
         self._refresh()
         if self._live is None:
-            mean = sum(m.accuracy.value for m in held.measured.values()) / len(held.measured)
+            mean = sum(m.accuracy.value for m in result.measured.values()) / len(result.measured)
             loss_makers = ", ".join(decision.candidates) or "nobody"
-            gone = f"; let go: {', '.join(decision.eliminated)}" if decision.eliminated else ""
+            eliminated = f"; eliminated: {', '.join(decision.eliminated)}" if decision.eliminated else ""
             self._console.print(
                 Text(
                     f"round {number}/{self._scenario.round_count}: mean accuracy {mean:.3f}, at a loss: "
-                    f"{loss_makers}{gone}"
+                    f"{loss_makers}{eliminated}"
                 ),
                 soft_wrap=True,
             )
@@ -92,11 +92,11 @@ class RunView:
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
         for client in self._scenario.client_names[:_CLIENTS_SHOWN]:
-            left = self._left.get(client)
+            after = self._eliminated_after.get(client)
             profit = self._profits.get(client)
             state = "[red]at a loss[/]" if profit is not None and profit < 0 else ""
-            if left is not None:
-                state = f"[dim]let go after round {left}[/]"
+            if after is not None:
+                state = f"[dim]eliminated after round {after}[/]"
             table.add_row(
                 escape(client),
                 f"{self._accuracies[client]:.3f}" if client in self._accuracies else "",
@@ -107,40 +107,40 @@ class RunView:
         return Group(self._bar, table)
 
 
-def _fate(chronicle: RunReport, client: str) -> str:
-    if client in chronicle.withdrawn_after:
-        return f"[yellow]withdrew after round {chronicle.withdrawn_after[client]}[/]"
-    left = chronicle.eliminated_after[client]
-    return "[green]stayed[/]" if left is None else f"[red]let go after round {left}[/]"
+def _state(run_report: RunReport, client: str) -> str:
+    if client in run_report.withdrawn_after:
+        return f"[yellow]withdrew after round {run_report.withdrawn_after[client]}[/]"
+    after = run_report.eliminated_after[client]
+    return "[green]stayed[/]" if after is None else f"[red]eliminated after round {after}[/]"
 
 
-def show_summary(chronicle: RunReport, written: list[Path], console: Console) -> None:
-    """The outcome on standard output, the report's place last."""
-    console.print(Text(chronicle.sentence, style="bold"), soft_wrap=True)
+def show_summary(run_report: RunReport, written: list[Path], console: Console) -> None:
+    """The outcome on standard output; where the report is comes last."""
+    console.print(Text(run_report.sentence, style="bold"), soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("client", max_width=30, overflow="fold")
     for name in ("rounds", "accuracy", "payoffs", "transfers"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("fate", no_wrap=True)
-    for client in chronicle.clients[:_CLIENTS_SHOWN]:
-        last = next((held.clients[client] for held in reversed(chronicle.rounds) if client in held.clients), None)
+    table.add_column("outcome", no_wrap=True)
+    for client in run_report.clients[:_CLIENTS_SHOWN]:
+        last = next((each.clients[client] for each in reversed(run_report.rounds) if client in each.clients), None)
         table.add_row(
             escape(client),
-            str(chronicle.durations[client]),
+            str(run_report.durations[client]),
             "" if last is None else _plain(last.accuracy),
-            _signed(chronicle.total_payoffs[client]),
-            _signed(chronicle.total_transfers[client]),
-            _fate(chronicle, client),
+            _signed(run_report.total_payoffs[client]),
+            _signed(run_report.total_transfers[client]),
+            _state(run_report, client),
         )
     console.print(table)
-    if len(chronicle.clients) > _CLIENTS_SHOWN:
-        console.print(f"[dim]... and {len(chronicle.clients) - _CLIENTS_SHOWN} more clients: see the report[/]")
-    if chronicle.rounds:
-        console.print(f"TSW {_signed(chronicle.tsw[-1])}, TSFI {_plain(chronicle.tsfi[-1])} (± one standard error)")
-    for warning in chronicle.warnings[:_WARNINGS_SHOWN]:
+    if len(run_report.clients) > _CLIENTS_SHOWN:
+        console.print(f"[dim]... and {len(run_report.clients) - _CLIENTS_SHOWN} more clients in the run report[/]")
+    if run_report.rounds:
+        console.print(f"TSW {_signed(run_report.tsw[-1])}, TSFI {_plain(run_report.tsfi[-1])} (± one standard error)")
+    for warning in run_report.warnings[:_WARNINGS_SHOWN]:
         console.print(Text.assemble(("warning: ", "bold yellow"), warning), soft_wrap=True)
-    if len(chronicle.warnings) > _WARNINGS_SHOWN:
-        console.print(f"[dim]... and {len(chronicle.warnings) - _WARNINGS_SHOWN} more warnings: see the report[/]")
+    if len(run_report.warnings) > _WARNINGS_SHOWN:
+        console.print(f"[dim]... and {len(run_report.warnings) - _WARNINGS_SHOWN} more warnings in the run report[/]")
     for path in written:
         if path.name in ("history.json", "report.html"):
             console.print(Text(f"{path.stem}: {path}"), soft_wrap=True)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = 400  # steps finer than these parts of the axis cannot be seen, and only make the file large
 _DECADES_SHOWN = 6
-_BELOW = 0.02  # of the breakpoints may lie below the first decade, squeezed together
-_ISOLATED = 0.09  # of the finite axis: how far off infinity stands
+_BELOW = 0.02  # this part of the breakpoints may lie below the first decade
+_ISOLATED = 0.09  # distance of infinity, as a part of the finite axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

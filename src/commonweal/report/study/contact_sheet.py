@@ -1,4 +1,4 @@
-"""Samples to look at: a row a source. One image in one axes: fifty axes would take seconds to lay out."""
+"""Samples of the data, a row per source. One image in one axes: fifty axes would take seconds to lay out."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SAMPLES_SHOWN = 10
-_SIDE, _GAP = 64, 5  # of a sample and between two, in pixels of the image
+_SIDE, _GAP = 64, 5  # of a sample and between samples, in pixels of the image
 
 
 def contact_sheet(sheets: Sequence[SampleSheet], width: float) -> Figure:
-    """The label stands beside its row, on a phone above it."""
+    """Labels are beside their rows, or above them on a phone."""
     beside = width >= WIDE
     label_width = 165.0 if beside else 0.0
     columns = min(SAMPLES_SHOWN, max(len(sheet.images) for sheet in sheets))
     image_width = columns * (_SIDE + _GAP) - _GAP
-    points = (width - label_width - 8) / (SAMPLES_SHOWN * (_SIDE + _GAP) - _GAP)  # to a pixel
+    points = (width - label_width - 8) / (SAMPLES_SHOWN * (_SIDE + _GAP) - _GAP)  # per pixel
     labels = ["\n".join(wrapped(sheet.label, label_width - 45 if beside else width - 30)) for sheet in sheets]
     above = [0 if beside else int((13.5 * (label.count("\n") + 1) + 5) / points) for label in labels]
     tops = [sum(above[: place + 1]) + place * (_SIDE + _GAP) for place in range(len(sheets))]
-    canvas = np.zeros((tops[-1] + _SIDE, image_width, 4), dtype=np.uint8)  # see-through where there is no sample
+    canvas = np.zeros((tops[-1] + _SIDE, image_width, 4), dtype=np.uint8)  # transparent where there is no sample
     for sheet, top in zip(sheets, tops, strict=True):
         for place, image in enumerate(sheet.images[:columns]):
             left = place * (_SIDE + _GAP)
@@ -48,7 +48,7 @@ def contact_sheet(sheets: Sequence[SampleSheet], width: float) -> Figure:
 
 
 def _enlarged(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """In three channels and of one size, each pixel a block."""
+    """In three channels and one size, each pixel as a block."""
     rows = np.arange(_SIDE) * image.shape[0] // _SIDE
     columns = np.arange(_SIDE) * image.shape[1] // _SIDE
     enlarged = image[rows][:, columns]

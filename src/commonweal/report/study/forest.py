@@ -1,4 +1,4 @@
-"""What became of each claim: the interval of every effect beside its threshold, effects of one kind on one scale."""
+"""A forest plot of the claims: the interval of each effect beside its threshold, one scale per effect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROW, _LINE = 19.0, 13.0
 
 
 def forest(findings: Sequence[ClaimResult], notes: Mapping[str, str], width: float) -> Figure:
-    """Rows of one effect under its claim; `notes` are those on the data of an experiment, by its name."""
+    """Rows of one effect below its claim; `notes` are the notes on the data, by experiment."""
     groups = [list(rows) for _, rows in groupby(findings, key=lambda f: (f.claim, f.statement, f.effect, f.threshold))]
     wide = width >= WIDE
     heads = [_head(rows[0], width) for rows in groups]
@@ -47,7 +47,7 @@ def forest(findings: Sequence[ClaimResult], notes: Mapping[str, str], width: flo
                 color=INK if bold else MUTED, fontweight="bold" if bold else "normal",
             )  # fmt: skip
             top += _LINE
-        size = max(*(_reach(finding) for finding in rows), 1e-9)  # what is nearer lies on the threshold
+        size = max(*(_reach(finding) for finding in rows), 1e-9)  # anything nearer is drawn on the threshold
         for finding in rows:
             _row(axes, finding, top, size, marks.get(finding.experiment, ""), width)
             top += row_height
@@ -71,7 +71,7 @@ def _effect_lines(finding: ClaimResult, width: float) -> list[str]:
 
 
 def _reach(finding: ClaimResult) -> float:
-    """How far the row's interval goes from the threshold."""
+    """How far the interval extends from the threshold."""
     ends = (finding.interval.lower, finding.interval.value, finding.interval.upper)
     return max(abs(end - finding.threshold) for end in ends)
 

@@ -46,7 +46,7 @@ def _names(experiment: ExperimentStudy) -> list[str]:
 def _labelled(labels: Sequence[str], apart: float) -> list[int]:
     """The places whose labels fit side by side if places lie `apart` points apart: both ends, and what fits between."""
     half = [max(map(len, label.split("\n"))) * LETTER / 2 for label in labels]
-    inner = max(half[1:-1], default=0.0)  # one for all, so that labels come at equal steps
+    inner = max(half[1:-1], default=0.0)  # one for all, so that labels have equal steps
 
     def reach(place: int) -> float:
         return half[place] if place in (0, len(labels) - 1) else inner

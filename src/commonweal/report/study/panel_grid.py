@@ -1,4 +1,4 @@
-"""Panels of experiments side by side, each under its name and what must be noted of its data; legends stand outside."""
+"""Panels of experiments side by side, each below its name and the note on its data; legends are outside."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LETTER = 5.1  # mean width of a letter of the small text, in points
 def panel_grid(
     experiments: Sequence[ExperimentStudy], width: float, *, height: float, legend: float = 0.0
 ) -> tuple[Figure, list[Axes]]:
-    """One panel an experiment, two side by side where there is space; `legend` is the height that each legend takes."""
+    """One panel per experiment, two side by side where there is space; `legend` is the height of each legend."""
     columns = 2 if len(experiments) > 1 and width >= WIDE else 1
     rows = math.ceil(len(experiments) / columns)
     panel_width = width / columns
@@ -61,7 +61,7 @@ def note_lines(experiment: ExperimentStudy, panel_width: float) -> list[str]:
 
 
 def wrapped(words: str, width: float) -> list[str]:
-    """Small text in lines of so many points."""
+    """Small text in lines of at most `width` points."""
     return textwrap.wrap(shown(words), max(int(width / LETTER), 12))
 
 
@@ -74,7 +74,7 @@ def _heading_height(experiment: ExperimentStudy, panel_width: float) -> float:
 
 
 def legend_below(axes: Axes, entries: Sequence[tuple[str, LineStyle]], *, width: float, drop: float) -> None:
-    """The legend of one panel, so many points under its axis."""
+    """The legend of one panel, `drop` points below its axis."""
     from matplotlib.transforms import ScaledTranslation
 
     figure = axes.get_figure()
@@ -91,7 +91,7 @@ def legend_height(labels: Sequence[str], width: float) -> float:
 
 
 def mu_legend(figure: Figure, mus: Sequence[float], *, width: float) -> None:
-    """The legend of a whole figure of lines by μ, at its foot."""
+    """The legend of a whole figure with a line per μ, at the bottom."""
     entries = [(f"mu = {mu_label(mu)}", style) for mu, style in mu_styles(mus).items()]
     figure.legend(
         handles=[_handle(label, style) for label, style in entries], loc="outside lower center",
@@ -110,7 +110,7 @@ _QUIET: dict[str, Any] = {
 
 
 def _columns(labels: Sequence[str], width: float) -> int:
-    """As many as fit, so that the rows are about equally long."""
+    """As many as fit, with rows of about equal length."""
     widest = 48 + LETTER * max(map(len, labels))
     fitting = max(1, min(len(labels), int((width - 24) / widest)))
     return math.ceil(len(labels) / math.ceil(len(labels) / fitting))

@@ -1,4 +1,4 @@
-"""All pictures of a study, by name: of the whole, and of each experiment."""
+"""All plots of a study by name: of the whole study, and of each experiment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Draw = Callable[[Sequence[ExperimentStudy], float], "Figure"]
 
 
 def plots(study: Study) -> dict[str, Plot]:
-    """All that goes to the figures folder, in the order in which a reader meets them."""
+    """All plots that go to the folder `figures`, in the order in which a reader meets them."""
     made = [*_of_the_whole(study)]
     for experiment, slug in zip(study.experiments, slugs(study), strict=True):
         made += _of_one(experiment, slug)
@@ -29,7 +29,7 @@ def plots(study: Study) -> dict[str, Plot]:
 
 
 def data_notes(study: Study) -> dict[str, str]:
-    """By experiment, where there is something to note."""
+    """Notes on the data by experiment, without empty ones."""
     return {each.name: each.data_note for each in study.experiments if each.data_note}
 
 
@@ -57,7 +57,7 @@ def _of_the_whole(study: Study) -> list[Plot]:
         made.append(
             Plot(
                 name="claims",
-                title="What became of each claim: intervals beside their thresholds, each effect on a scale of its own",
+                title="Claims: intervals beside their thresholds, each effect on its own scale",
                 draw=lambda width: forest(study.findings, notes, width),
             )
         )
@@ -84,7 +84,7 @@ def _of_one(experiment: ExperimentStudy, slug: str) -> list[Plot]:
 
 
 def _by_mu(experiments: Sequence[ExperimentStudy], prefix: str = "") -> list[Plot]:
-    """Of the experiments that have a μ at which all their replications were run."""
+    """Of the experiments with a μ at which all their replications were run."""
     drawn = [experiment for experiment in experiments if experiment.outcomes]
     if not drawn:
         return []
