@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import shlex
 import stat
+import sys
 import tomllib
 
 import pytest
@@ -54,14 +55,15 @@ def test_a_new_federation(commonweal, tmp_path, options, names):
 
 
 @pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's own affair
-def test_the_templates_fit_flower(commonweal, tmp_path):
+def test_the_templates_fit_flower(commonweal, tmp_path, monkeypatch):
     from flwr.cli.build import build_fab_from_disk
     from flwr.cli.config_utils import load_and_validate
 
-    commonweal("flower", "new", "mine")
-    _, warnings = load_and_validate(tmp_path / "mine" / "app" / "pyproject.toml")
+    monkeypatch.setattr(sys, "path", [*sys.path])  # Flower adds the app's folder
+    commonweal("flower", "new", "fitting")  # and imports it, so no other test may use this name
+    _, warnings = load_and_validate(tmp_path / "fitting" / "app" / "pyproject.toml")
     assert not warnings
-    assert b"mine/task.py" in build_fab_from_disk(tmp_path / "mine" / "app")
+    assert b"fitting/task.py" in build_fab_from_disk(tmp_path / "fitting" / "app")
 
 
 @pytest.mark.parametrize(("title", "package"), [
