@@ -1,25 +1,30 @@
-"""A file is there whole or not at all, and one process at a time writes a directory."""
+"""Files are written completely or not at all, and only one process at a time writes into a directory."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from commonweal.errors import StorageError
+from commonweal.errors import StorageError, os_reason
 
 try:
     import fcntl
-except ImportError:  # Windows: no lock, so one writer at a time is up to the user
+except ImportError:  # Windows has no such lock: there the user must start only one writer at a time
     fcntl = None  # type: ignore[assignment]
 
-UNFINISHED = ".unfinished"  # how a file's name ends until it is whole
+UNFINISHED = ".unfinished"  # how a file's name ends until it is complete
+_WORK_FOLDER = ".commonweal-partial"
 
 
 def write_atomically(path: Path, content: bytes, *, what: str, way_out: str = "choose another place") -> None:
-    """Write beside the target, flush to the disk, rename; `what` names the file in the error: "the picture"."""
+    """Write a temporary file beside the target, flush it to the disk, and rename it.
+
+    For the error message, `what` names the file ("the picture") and `way_out` says what the user can do.
+    """
     target = path.resolve()  # behind a link, the file it points to
     unfinished = target.with_name(f".{os.getpid()}{UNFINISHED}")
     try:
@@ -29,28 +34,28 @@ def write_atomically(path: Path, content: bytes, *, what: str, way_out: str = "c
             os.fsync(file.fileno())
         unfinished.replace(target)
     except OSError as error:
-        raise StorageError(f"{what} must be writable, got {error.strerror} for {str(path)!r}; {way_out}") from None
+        advice = way_out[:1].upper() + way_out[1:].removesuffix(".")
+        raise StorageError(f"Cannot write {what} to {str(path)!r}: {os_reason(error)}. {advice}.") from None
     finally:
-        with suppress(OSError):  # where it could not be made, such as on a read-only disk, there is nothing to remove
+        with suppress(OSError):  # there is nothing to remove where it could not be made, such as on a read-only disk
             unfinished.unlink(missing_ok=True)
 
 
 def make_results_folder(directory: Path) -> None:
-    """Make the folder of --out if need be, and see that it can be written to."""
+    """Make the folder for results if it is missing, and check that it can be written to."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
         raise StorageError(
-            f"the folder of the results must be writable, got {error.strerror} for {str(directory)!r}; "
-            "give another --out"
+            f"Cannot write results into {str(directory)!r}: {os_reason(error)}. Choose another folder."
         ) from None
 
 
 @contextmanager
 def held_alone(directory: Path, what: str) -> Iterator[None]:
-    """Keep other processes that ask for it out of the directory; `what` is done in it: "a run"."""
+    """Lock the directory against other processes that ask for the same; `what` is done in it: "a run"."""
     if fcntl is None:
         yield
         return
@@ -60,9 +65,38 @@ def held_alone(directory: Path, what: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StorageError(
-                f"{what} needs its directory for itself, got another process at work in {directory}; wait for it to "
-                "end, or name another"
+                f"Cannot start {what} in {str(directory)!r}: another process is using the directory. Wait for it to "
+                "end, "
+                "or choose another directory."
             ) from None
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def sole_writer(directory: Path) -> Iterator[Path]:
+    """A work folder inside the directory, for this process only: finished files are renamed out of it.
+
+    What a killed writer left there is removed first. If the work fails, so are the folders that were made for it.
+    """
+    made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with held_alone(directory, "writing data"):
+            work = directory / _WORK_FOLDER
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir()
+            try:
+                yield work
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+    except BaseException as error:
+        with suppress(OSError):  # a folder that is not empty stays
+            for folder in made:
+                folder.rmdir()
+        if isinstance(error, OSError):
+            raise StorageError(
+                f"Cannot write into {str(directory)!r}: {os_reason(error)}. Choose another directory."
+            ) from None
+        raise

@@ -41,3 +41,9 @@ class StorageError(CommonwealError):
 
 class IncompletePathError(CommonwealError):
     """The mu path was cut at its limit, so ranges of mu would be a guess."""
+
+
+def os_reason(error: OSError) -> str:
+    """What the operating system says, to end a sentence: "no such file or directory"."""
+    reason = error.strerror or str(error) or type(error).__name__
+    return reason[:1].lower() + reason[1:]

@@ -56,8 +56,8 @@ def test_import_verify_damage_verify(commonweal, tmp_path):
     damaged = commonweal("data", "verify", "--data", "store")
     assert damaged.returncode == 1
     first, second = damaged.stdout.splitlines()
-    assert first.startswith("finding  mnist: mnist.npz must have the sha256")
-    assert second.startswith("finding  stranger.npz: in no manifest")
+    assert first.startswith("problem  mnist: mnist.npz has the sha256")
+    assert second.startswith("problem  stranger.npz: in no manifest")
     (tmp_path / "store" / "mnist.npz").unlink()
     assert "mnist.npz is in the manifest, but missing" in commonweal("data", "verify", "--data", "store").stdout
 
@@ -83,7 +83,7 @@ def test_fetch_downloads_checks_and_imports(commonweal, tmp_path):
 def test_fetch_of_a_file_that_is_not_the_published_one_is_refused(refused):
     with serving(b"something else") as (address, _):
         sentence = refused("data", "fetch", "svhn", "--data", "store", "--url", f"{address}/whole/x")
-    assert "must have the md5 e26dedcc434d2e4c54c9b2d4a06d8373" in sentence
+    assert "does not have the published md5 e26dedcc434d2e4c54c9b2d4a06d8373" in sentence
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -126,18 +126,18 @@ def test_the_overview_stays_quick_to_import():
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["verify"], "name it with --data DIR or COMMONWEAL_DATA"),
-        (["verify", "--data", "nowhere"], "the data directory must be a folder, got nowhere"),
-        (["list", "--data", "nowhere"], "the data directory must be a folder, got nowhere"),
-        (["list", "--data", "scans.npz"], "the data directory must be a folder, got scans.npz"),
-        (["import", "scans", "none.npz", "--data", "store"], "got none.npz, which is none"),
-        (["import", "scans", "scans.npz", "--data", "scans.npz"], "the directory must be writable, got"),
-        (["import", "mnist", "scans.npz", "--data", "store"], "the name 'mnist' is kept for"),
-        (["import", "mnist", "text", "text", "--data", "store"], "text must be an idx file of bytes"),
-        (["import", "scans", "scans.npz", "--size", "5", "--data", "store"], "--size must be 8 to 256 pixels, got 5"),
-        (["import", "broken", "broken.npz", "--data", "store"], "whole NumPy .npz file"),
-        (["fetch", "mnistm", "--data", "store"], "got none that is stable for mnist_m.tar.gz"),
-        (["fetch", "mnist"], "name it with --data DIR"),
+        (["verify"], "Name one with --data DIR or COMMONWEAL_DATA"),
+        (["verify", "--data", "nowhere"], "The data directory nowhere is not a folder"),
+        (["list", "--data", "nowhere"], "The data directory nowhere is not a folder"),
+        (["list", "--data", "scans.npz"], "The data directory scans.npz is not a folder"),
+        (["import", "scans", "none.npz", "--data", "store"], "none.npz is not a file"),
+        (["import", "scans", "scans.npz", "--data", "scans.npz"], "Cannot write into 'scans.npz': "),
+        (["import", "mnist", "scans.npz", "--data", "store"], "The name 'mnist' is reserved for"),
+        (["import", "mnist", "text", "text", "--data", "store"], "text is not an idx file of bytes"),
+        (["import", "scans", "scans.npz", "--size", "5", "--data", "store"], "The size must be 8 to 256 pixels, got 5"),
+        (["import", "broken", "broken.npz", "--data", "store"], "not a complete NumPy .npz file"),
+        (["fetch", "mnistm", "--data", "store"], "mnist_m.tar.gz has no stable address"),
+        (["fetch", "mnist"], "Name one with --data DIR"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(words, sentence, refused, own_file, tmp_path):

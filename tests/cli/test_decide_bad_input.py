@@ -164,7 +164,7 @@ def test_a_closed_input_and_a_full_disk_are_told():
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["2", "2"]
     assert "standard input must be open" in done.stderr
-    assert "the output must be writable, got No space left on device" in done.stderr
+    assert "Cannot write the output: no space left on device" in done.stderr
     assert "Traceback" not in done.stderr
 
 

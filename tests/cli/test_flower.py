@@ -140,7 +140,7 @@ def test_certificates(commonweal, tmp_path):
         (["rehearse", "fed", "--out", "fed"], ["results need a folder of their own, got 'fed'"]),
         (["rehearse", "fed", "--out", "fed/members/x"], ["results need a folder of their own"]),
         (["rehearse", "fed", "--out", "earlier"], ["got ledger.db in 'earlier'; add --overwrite"]),
-        (["rehearse", "fed", "--out", "there/file"], ["the folder of the results must be writable"]),
+        (["rehearse", "fed", "--out", "there/file"], ["Cannot write results into 'there/file': not a directory"]),
         (["rehearse", "broken"], ["rounds must be a whole number", "got 0", "line 4 of broken/federation.toml"]),
         (["rehearse", "broken", "--out", "earlier", "--overwrite"], ["rounds must be a whole number"]),
     ],

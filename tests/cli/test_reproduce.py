@@ -209,17 +209,17 @@ def test_bad_words_are_refused(words, evidence, refused):
 
 
 def test_missing_data_are_told(refused, refused_there):
-    assert "is read from a data directory, got none; name it with --data DIR" in refused("reproduce", "label-noise")
-    assert "got nowhere" in refused("reproduce", "label-noise", "--data", "nowhere")
-    assert "the source 'svhn' is read from svhn.npz, got no such file" in refused_there("heterogeneous")
+    assert "needs a data directory" in refused("reproduce", "label-noise")
+    assert "The data directory nowhere is not a folder" in refused("reproduce", "label-noise", "--data", "nowhere")
+    assert "has no svhn.npz, the file of the source 'svhn'" in refused_there("heterogeneous")
 
 
 @pytest.mark.parametrize(
     ("out", "evidence"),
     [
-        ("file", "got File exists for 'file'; give another --out"),
-        ("file/inside", "got Not a directory for 'file/inside'"),
-        ("/proc/nowhere", "must be writable, got No such file or directory"),
+        ("file", "into 'file': file exists. Choose another folder."),
+        ("file/inside", "into 'file/inside': not a directory"),
+        ("/proc/nowhere", "Cannot write results into '/proc/nowhere': no such file or directory"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_refused(out, evidence, refused, store, tmp_path):
@@ -285,7 +285,7 @@ def test_two_at_once_do_not_share_a_folder(started, reproduce, tmp_path):
     wait_until((tmp_path / "out").exists, "it does not start")
     done = reproduce(*ASKED)
     assert done.returncode == 2
-    assert "a reproduction needs its directory for itself, got another process at work in out" in done.stderr
+    assert "Cannot start a reproduction in 'out': another process is using the directory" in done.stderr
 
 
 def test_an_unreachable_cluster_is_refused_soon(refused_there):
@@ -329,7 +329,7 @@ def test_a_full_disk_is_told_and_nothing_half_done_stays(reproduce, tmp_path):
 
     done = reproduce(*ASKED, "--workers", 1, preexec_fn=no_room)
     assert done.returncode == 2
-    assert "the results must be writable, got File too large for 'out/replications/small-mnist/00001" in done.stderr
+    assert "Cannot write the results to 'out/replications/small-mnist/00001" in done.stderr
     assert "make room there, then run the same command again" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()

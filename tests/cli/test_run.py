@@ -258,7 +258,7 @@ def test_a_changed_data_file_is_refused(refused, small, tmp_path):
         (["small.toml", "--resume"], "no checkpoint"),
         (["small.toml", "--resume", "--overwrite"], "drop one"),
         (["small.toml", "--out", "small.toml"], "small.toml"),
-        (["small.toml", "--out", "/proc/nowhere"], "must be writable"),
+        (["small.toml", "--out", "/proc/nowhere"], "Cannot write results into"),
     ],
 )
 def test_bad_options_are_refused(arguments, evidence, refused, small):
@@ -274,7 +274,7 @@ def test_a_full_disk_is_told(commonweal, small, tmp_path):
 
     done = commonweal("run", "small.toml", preexec_fn=no_room)
     assert done.returncode == 2
-    assert "the state after a round must be writable" in done.stderr
+    assert "Cannot write the state after a round to" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
 

@@ -99,5 +99,5 @@ def test_copied_samples_are_not_taken_from_the_pool():
 
 
 def test_rounds_count_from_one():
-    with pytest.raises(ValueError, match="rounds count from 1, got 0"):
+    with pytest.raises(ValueError, match="round_number must be at least 1, got 0"):
         HOSPITAL.in_round(0)

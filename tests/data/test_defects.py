@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from commonweal.data.arrival import Arrivals
-from commonweal.data.defects import copied_share, copies, noisy_labels
+from commonweal.data.arrival import Arrivals, copied_share, copies, noisy_labels
 from commonweal.scenario.spec import Duplicates, LabelNoise, Untrained
 from tests.data.worlds import digits
 

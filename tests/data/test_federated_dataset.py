@@ -7,10 +7,10 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from commonweal.data import FederatedDataset
+from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.data.importing import import_source
 from commonweal.data.sources import load_source
-from commonweal.errors import InputError
+from commonweal.errors import ScenarioError
 from commonweal.scenario.spec import Duplicates, LabelNoise
 from tests.data.worlds import client, digits, pictures, scenario
 
@@ -91,7 +91,7 @@ def test_grey_images_are_repeated_beside_coloured_ones():
     assert wide.validation_images.shape[1:] == mixed.samples_for("street", 1).validation_images.shape[1:] == (28, 28, 3)
 
 
-def test_deliveries_can_be_changed_without_harm():
+def test_writing_into_received_samples_changes_nothing():
     dataset = FederatedDataset.for_scenario(scenario(HOSPITAL), None)
     before = dataset.samples_for("hospital", 1).training_images.copy()
     dataset.samples_for("hospital", 1).training_images[:] = 0
@@ -113,14 +113,14 @@ def test_copies_are_declared_trained_on_and_never_validated():
         assert not held & validated
 
 
-def test_running_dry_is_told():
+def test_an_exhausted_pool_is_reported():
     dataset = FederatedDataset.for_scenario(scenario(client("big", source="uci-digits", rate=700)), None)
     received = [dataset.samples_for("big", number) for number in (1, 2, 3, 4)]
     assert [samples.is_dry for samples in received] == [False, False, True, True]
     assert sum(samples.fresh_count for samples in received) == 1797
 
 
-def test_label_skew_reaches_the_deliveries():
+def test_label_skew_reaches_the_clients():
     dataset = FederatedDataset.for_scenario(scenario(HOSPITAL, client("b"), label_skew=0.01), None)
     assert len(set(dataset.samples_for("hospital", 1).training_labels)) <= 3
 
@@ -128,7 +128,7 @@ def test_label_skew_reaches_the_deliveries():
 def test_sources_of_different_sizes_do_not_mix(tmp_path):
     np.savez(tmp_path / "given.npz", images=pictures(300, 32, 1), labels=digits(300))
     import_source("scans", [tmp_path / "given.npz"], tmp_path)
-    with pytest.raises(InputError, match="one image size, got 28×28 of 'mnist-5k' beside 32×32 of 'scans'"):
+    with pytest.raises(ScenarioError, match="same image size, but 'mnist-5k' has 28×28 and 'scans' 32×32 pixels"):
         FederatedDataset.for_scenario(scenario(HOSPITAL, client("b", source="scans")), tmp_path)
     alone = FederatedDataset.for_scenario(scenario(client("b", source="scans")), tmp_path)
     assert alone.image_shape == (32, 32, 1)
@@ -137,15 +137,15 @@ def test_sources_of_different_sizes_do_not_mix(tmp_path):
 @pytest.mark.parametrize(
     ("member", "share", "way_out"),
     [
-        (client("tiny", rate=0.01), 0.3, "raise samples_per_round or change the seed"),
-        (client("tiny"), 0.0, "raise samples_per_round"),
-        (client("tiny"), 1.0, "raise samples_per_round"),
-        (client("tiny", defect=Duplicates(fraction=1.0)), 0.3, "lower the fraction of duplicates"),
+        (client("tiny", rate=0.01), 0.3, "Raise samples_per_round or change the seed"),
+        (client("tiny"), 0.0, "Raise samples_per_round"),
+        (client("tiny"), 1.0, "Raise samples_per_round"),
+        (client("tiny", defect=Duplicates(fraction=1.0)), 0.3, "Lower the fraction of duplicates"),
     ],
 )
 def test_a_client_that_cannot_start_is_refused_by_name(member, share, way_out):
-    with pytest.raises(InputError) as refusal:
+    with pytest.raises(ScenarioError) as refusal:
         FederatedDataset.for_scenario(scenario(HOSPITAL, member, validation_share=share), None)
     assert way_out in str(refusal.value)
     if share == 0.3:
-        assert "for client 'tiny'" in str(refusal.value)
+        assert "Client 'tiny' gets" in str(refusal.value)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 
-from commonweal.data import downloads
-from commonweal.data.downloads import DOWNLOADS, Download
+from commonweal.data import fetch as fetch_module
+from commonweal.data.catalogue import EXTERNAL
 from commonweal.data.fetch import fetch
-from commonweal.errors import InputError
+from commonweal.data.source_types import Download
+from commonweal.errors import InputError, StorageError
 from tests.data.file_server import serving
 
 CONTENT = bytes(range(256)) * 2000
@@ -32,7 +34,9 @@ def published(monkeypatch):
 
     def publish(md5=None):
         md5 = md5 or hashlib.md5(CONTENT).hexdigest()
-        monkeypatch.setitem(DOWNLOADS, "svhn", (Download(file="train_32x32.mat", url=None, md5=md5),))
+        official = replace(EXTERNAL["svhn"].official, downloads=(Download(file="train_32x32.mat", url=None, md5=md5),))
+        svhn = replace(EXTERNAL["svhn"], official=official)
+        monkeypatch.setattr(fetch_module, "EXTERNAL", {**EXTERNAL, "svhn": svhn})
 
     return publish
 
@@ -75,7 +79,7 @@ def test_a_checked_file_is_not_loaded_again_but_a_damaged_one_is(server, cache, 
 
 def test_a_wrong_checksum_leaves_nothing(server, cache, published):
     published("0" * 32)
-    with pytest.raises(InputError, match=r"train_32x32\.mat must have the md5 0{32}, got a file with another from"):
+    with pytest.raises(StorageError, match=r"train_32x32\.mat from http.* does not have the published md5 0{32}\."):
         fetch("svhn", cache, urls=[f"{server[0]}/whole/x"])
     assert not cache.exists()
 
@@ -86,7 +90,7 @@ def test_a_wrong_checksum_leaves_nothing(server, cache, published):
 def test_a_failed_download_leaves_nothing_with_or_without_a_checksum(server, cache, published, manner, evidence):
     published()
     for name in ("svhn", "mnistm"):
-        with pytest.raises(InputError, match=f"must arrive whole from http.*, got ({evidence}); check the network"):
+        with pytest.raises(StorageError, match=rf"Cannot download .* from http.*: ({evidence})\. Check the network"):
             fetch(name, cache, urls=[f"{server[0]}/{manner}/x"])
         assert not cache.exists()
 
@@ -95,13 +99,13 @@ def test_a_failed_download_keeps_what_was_there(server, cache, published):
     published("0" * 32)
     cache.mkdir()
     (cache / "other").write_text("kept")
-    with pytest.raises(InputError):
+    with pytest.raises(StorageError):
         fetch("svhn", cache, urls=[f"{server[0]}/whole/x"])
     assert [path.name for path in cache.iterdir()] == ["other"]
 
 
-def test_a_server_that_is_not_there_is_told(cache):
-    with pytest.raises(InputError, match="got ConnectionError; check the network"):
+def test_an_unreachable_server_is_reported(cache):
+    with pytest.raises(StorageError, match=r"ConnectionError\. Check the network"):
         fetch("mnistm", cache / "deep" / "inside", urls=["http://127.0.0.1:9/x"])
     assert not cache.exists()
 
@@ -109,13 +113,13 @@ def test_a_server_that_is_not_there_is_told(cache):
 @pytest.mark.parametrize(
     ("name", "urls", "sentence"),
     [
-        ("mnist-5k", [], "it is built in"),
-        ("scans", [], "those are mnist, svhn"),
-        ("synthdigits-rebuilt", [], "only originals can be fetched"),
-        ("mnist", ["http://a/b"], "mnist is 2 files, .* got 1 --url"),
-        ("mnistm", [], r"`commonweal data import mnistm mnist_m\.tar\.gz`, or give --url"),
-        ("mnistm", ["ftp://a/b"], "must begin with http"),
-        ("mnistm", ["/etc/passwd"], "must begin with http"),
+        ("mnist-5k", [], "built in and needs no download"),
+        ("scans", [], "These can: mnist, svhn"),
+        ("synthdigits-rebuilt", [], "cannot be fetched"),
+        ("mnist", ["http://a/b"], "mnist has 2 files, .* got 1 addresses"),
+        ("mnistm", [], r"`commonweal data import mnistm mnist_m\.tar\.gz`, or give its address"),
+        ("mnistm", ["ftp://a/b"], "must start with http"),
+        ("mnistm", ["/etc/passwd"], "must start with http"),
     ],
 )
 def test_what_cannot_be_fetched_is_refused_at_once(name, urls, sentence, cache):
@@ -127,12 +131,12 @@ def test_what_cannot_be_fetched_is_refused_at_once(name, urls, sentence, cache):
 def test_a_cache_that_cannot_be_written_is_refused(cache):
     cache.write_text("a file, not a folder")
     for place in (cache, cache / "inside"):
-        with pytest.raises(InputError, match="the directory must be writable"):
+        with pytest.raises(StorageError, match=r"Cannot write into .*Choose another directory"):
             fetch("mnistm", place, urls=["http://127.0.0.1:9/x"])
     assert cache.read_text() == "a file, not a folder"
 
 
 def test_checksums_have_the_form_of_md5():
-    published = [download for group in downloads.DOWNLOADS.values() for download in group]
+    published = [download for source in EXTERNAL.values() if source.official for download in source.official.downloads]
     assert all(download.md5 is None or (len(download.md5) == 32 and int(download.md5, 16)) for download in published)
     assert all((download.url is None) == (download.md5 is None) for download in published)

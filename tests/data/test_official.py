@@ -10,13 +10,12 @@ import zipfile
 import numpy as np
 import pytest
 
-from commonweal.data.catalogue import KNOWN
-from commonweal.data.importing import import_source
+from commonweal.data.catalogue import EXTERNAL
+from commonweal.data.importing import convert, import_source
 from commonweal.data.manifest import read_manifest
 from commonweal.data.npz_file import from_npz, to_npz
-from commonweal.data.official.convert import FORMATS, convert
 from commonweal.data.sources import load_source
-from commonweal.errors import InputError
+from commonweal.errors import CommonwealError, InputError, StorageError
 from tests.data.worlds import (
     digits,
     idx,
@@ -30,6 +29,7 @@ from tests.data.worlds import (
 )
 
 COUNT = 40
+PUBLISHED = [name for name, source in EXTERNAL.items() if source.official]
 
 
 def write_usps_h5(path, images, labels):
@@ -69,7 +69,8 @@ def source_of(form):
 
 
 def test_every_original_has_a_format():
-    assert {source_of(form) for form in OFFICIAL} == set(FORMATS) == {k.name for k in KNOWN.values() if k.is_original}
+    assert {source_of(form) for form in OFFICIAL} == set(PUBLISHED)
+    assert set(PUBLISHED) == {source.name for source in EXTERNAL.values() if source.is_original}
 
 
 @pytest.mark.parametrize("form", OFFICIAL)
@@ -112,7 +113,7 @@ def test_an_unlisted_mnist_m_image_is_left_out_and_a_missing_one_refused(tmp_pat
     images, labels = pictures(10, 32, 3), digits(10)
     read_images, _ = convert("mnistm", [write_mnist_m(tmp_path / "a.tar.gz", images, labels[:9])])
     assert np.array_equal(read_images, images[:9])
-    with pytest.raises(InputError, match=r"got no mnist_m_train/00000004\.png"):
+    with pytest.raises(StorageError, match=r"no mnist_m_train/00000004\.png"):
         convert("mnistm", [write_mnist_m(tmp_path / "b.tar.gz", images, labels, left_out={4})])
 
 
@@ -122,7 +123,7 @@ def test_truncated_files_are_refused(form, kept, tmp_path):
     _, _, files = official(form, tmp_path)
     content = files[0].read_bytes()
     files[0].write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
-    with pytest.raises(InputError) as refusal:
+    with pytest.raises(StorageError) as refusal:
         import_source(source_of(form), files, tmp_path / "data")
     assert files[0].name in str(refusal.value)
     assert not (tmp_path / "data").exists()
@@ -133,7 +134,7 @@ def test_truncated_files_are_refused(form, kept, tmp_path):
 def test_foreign_files_are_refused(form, content, tmp_path):
     _, _, files = official(form, tmp_path)
     files[0].write_bytes(content)
-    with pytest.raises(InputError) as refusal:
+    with pytest.raises(StorageError) as refusal:
         convert(source_of(form), files)
     assert files[0].name in str(refusal.value)
 
@@ -145,38 +146,38 @@ SAME_FORMAT = ({"svhn", "synthdigits"},)
     ("name", "form"),
     [
         (name, form)
-        for name in FORMATS
+        for name in PUBLISHED
         for form in OFFICIAL
         if name != source_of(form) and {name, source_of(form)} not in SAME_FORMAT
     ],
 )
 def test_files_of_another_original_are_refused(name, form, tmp_path):
     _, _, files = official(form, tmp_path)
-    with pytest.raises(InputError):
+    with pytest.raises(CommonwealError):
         convert(name, files)
 
 
 def test_labels_and_images_must_be_as_many(tmp_path):
     files = write_mnist(tmp_path, pictures(10, 28, 1), digits(9))
-    with pytest.raises(InputError, match="10×28×28 and 9; name the official pair"):
+    with pytest.raises(StorageError, match=r"hold 10×28×28 and 9\. Give the official pair"):
         convert("mnist", files)
-    with pytest.raises(InputError, match="MNIST must be one idx file of images and one of as many labels"):
+    with pytest.raises(StorageError, match="MNIST is one idx file of images and one with as many labels"):
         convert("mnist", [files[0], files[0]])
 
 
 def test_labels_beyond_nine_are_refused(tmp_path):
     files = write_mnist(tmp_path, pictures(11, 28, 1), np.arange(11))
-    with pytest.raises(InputError, match="labels 0 to 9"):
+    with pytest.raises(StorageError, match="labels outside 0 to 9"):
         convert("mnist", files)
     broken = write_mat(tmp_path / "x.mat", pictures(12, 32, 3), np.arange(12))
-    with pytest.raises(InputError, match="labels outside 0 to 10"):
+    with pytest.raises(StorageError, match="labels outside 0 to 10"):
         convert("svhn", [broken])
 
 
 def test_an_idx_file_with_bytes_to_spare_is_refused(tmp_path):
     files = write_mnist(tmp_path, pictures(10, 28, 1), digits(10))
     files[1].write_bytes(gzip.compress(idx(digits(10)) + b"x"))
-    with pytest.raises(InputError, match=r"train-labels-idx1-ubyte\.gz must be an idx file"):
+    with pytest.raises(StorageError, match=r"train-labels-idx1-ubyte\.gz is not an idx file"):
         convert("mnist", files)
 
 
@@ -195,7 +196,7 @@ def test_a_pickle_cannot_run_code(protocol, tmp_path):
     trap = tmp_path / "trapped"
     content = pickle.dumps({b"data": Evil(str(trap)), b"labels": [1]}, protocol=protocol)
     path = write_cifar(tmp_path / "c.tar.gz", pictures(10, 32, 3), digits(10), batch_pickle=content)
-    with pytest.raises(InputError, match=r"got a pickle that asks for (posix|nt)\.mkdir"):
+    with pytest.raises(StorageError, match=r"its pickle asks for (posix|nt)\.mkdir"):
         convert("cifar10", [path])
     assert not trap.exists()
     pickle.loads(content)
@@ -208,7 +209,7 @@ def test_a_pickle_cannot_run_code(protocol, tmp_path):
 def test_pickled_arrays_other_than_pictures_are_refused(array, tmp_path):
     content = pickle.dumps({b"data": array, b"labels": [1, 2]}, protocol=2)
     path = write_cifar(tmp_path / "c.tar.gz", pictures(10, 32, 3), digits(10), batch_pickle=content)
-    with pytest.raises(InputError, match=r"c\.tar\.gz must be the official cifar-10-python"):
+    with pytest.raises(StorageError, match=r"c\.tar\.gz is not the official cifar-10-python"):
         convert("cifar10", [path])
 
 
@@ -235,10 +236,10 @@ def test_imported_originals_load_at_their_size_and_tell_their_origin(form, tmp_p
     entry = import_source(name, files, data)
     loaded = load_source(name, data)
     assert np.array_equal(loaded.labels, labels)
-    assert loaded.image_shape == entry.image_shape == (KNOWN[name].size, KNOWN[name].size, images.shape[3])
+    assert loaded.image_shape == entry.image_shape == (EXTERNAL[name].size, EXTERNAL[name].size, images.shape[3])
     assert loaded.note == entry.note
     assert "checksums unknown" in entry.note  # these files are not the published ones
-    assert sorted(path.name for path in data.iterdir()) == sorted(["manifest.json", KNOWN[name].file])
+    assert sorted(path.name for path in data.iterdir()) == sorted(["manifest.json", EXTERNAL[name].file])
 
 
 def test_the_same_samples_give_the_same_bytes(tmp_path, monkeypatch):
@@ -292,28 +293,28 @@ def test_own_images_can_be_resized(tmp_path):
 
 @pytest.mark.parametrize("name", ["MNIST", "a b", "", "../x", "synthdigits_rebuilt", "ä", "x" * 80])
 def test_names_that_mislead_are_refused(name, tmp_path):
-    with pytest.raises(InputError, match="a new name of small letters"):
+    with pytest.raises(InputError, match="must be new and made of lower-case letters"):
         import_source(name, own(tmp_path), tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("name", ["mnist", "synthdigits", "synthdigits-rebuilt"])
 def test_own_samples_do_not_pass_as_an_original(name, tmp_path):
-    with pytest.raises(InputError, match=f"the name '{name}' is kept for .* import it under a name of its own"):
+    with pytest.raises(InputError, match=rf"The name '{name}' is reserved for .* Import it under another name\."):
         import_source(name, own(tmp_path), tmp_path / "data")
 
 
 @pytest.mark.parametrize(
     ("name", "size", "files", "sentence"),
     [
-        ("mnist-5k", None, ["given.npz"], "a built-in source needs no files, got 'mnist-5k'"),
-        ("mnist", None, ["text"], "mnist is made from train-images-.*, got 1 files"),
-        ("mnist", 9, ["text", "text"], "--size is for sources of your own, got it for 'mnist'"),
+        ("mnist-5k", None, ["given.npz"], "'mnist-5k' is built in and needs no files"),
+        ("mnist", None, ["text"], "mnist is imported from train-images-.*, got 1 files"),
+        ("mnist", 9, ["text", "text"], "Only images of your own can be resized, and 'mnist' has a fixed size"),
         ("scans", None, ["text"], r"must be one \.npz file with images and labels, got text"),
         ("scans", None, ["given.npz", "given.npz"], r"must be one \.npz file"),
-        ("scans", 7, ["given.npz"], "--size must be 8 to 256 pixels, got 7"),
-        ("scans", 257, ["given.npz"], "--size must be 8 to 256 pixels, got 257"),
-        ("scans", None, ["."], "which is none; correct the path"),
+        ("scans", 7, ["given.npz"], "The size must be 8 to 256 pixels, got 7"),
+        ("scans", 257, ["given.npz"], "The size must be 8 to 256 pixels, got 257"),
+        ("scans", None, ["."], "is not a file. Check the path"),
     ],
 )
 def test_impossible_imports_are_refused(name, size, files, sentence, tmp_path):
@@ -326,7 +327,7 @@ def test_impossible_imports_are_refused(name, size, files, sentence, tmp_path):
 
 def test_images_that_are_not_square_are_refused(tmp_path):
     np.savez(tmp_path / "wide.npz", images=np.zeros((4, 20, 30), np.uint8), labels=digits(4))
-    with pytest.raises(InputError, match="square with 8 to 256 rows, got 20×30"):
+    with pytest.raises(InputError, match="square, with 8 to 256 rows, got 20×30"):
         import_source("wide", [tmp_path / "wide.npz"], tmp_path / "data")
 
 
@@ -344,7 +345,7 @@ def test_two_writers_do_not_meet(tmp_path):
     descriptor = os.open(tmp_path / "data", os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="writing data needs its directory for itself"):
+        with pytest.raises(StorageError, match="another process is using the directory"):
             import_source("scans", own(tmp_path), tmp_path / "data")
     finally:
         os.close(descriptor)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commonweal.data.pools import make_pools
-from commonweal.errors import InputError
+from commonweal.errors import ScenarioError
 from tests.data.worlds import client, digits, samples
 
 RATES = st.lists(st.floats(0.5, 50), min_size=1, max_size=6)
@@ -71,22 +71,22 @@ def test_sorted_sources_arrive_mixed():
 
 
 def test_a_pool_smaller_than_a_round_is_refused():
-    with pytest.raises(InputError) as refusal:
+    with pytest.raises(ScenarioError) as refusal:
         make_pools(toy_clients([60, 50]), {"toy": samples(digits(100))}, 1, None)
-    for part in ("'c0'", "got 54 samples", "samples_per_round 60", "lower samples_per_round"):
+    for part in ("client 'c0'", "is 54 samples", "samples_per_round of 60", "Lower samples_per_round"):
         assert part in str(refusal.value)
     make_pools(toy_clients([50, 50]), {"toy": samples(digits(100))}, 1, None)  # just enough
 
 
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf")])
 def test_impossible_rates_are_refused(rate):
-    with pytest.raises(InputError, match=r"samples_per_round must be a finite number > 0, got .* for client 'c0'"):
+    with pytest.raises(ScenarioError, match=r"samples_per_round must be a finite number above 0, got .* client 'c0'"):
         make_pools(toy_clients([rate]), {"toy": samples(digits(100))}, 1, None)
 
 
 @pytest.mark.parametrize("skew", [0, -1, float("nan"), float("inf")])
 def test_impossible_skews_are_refused(skew):
-    with pytest.raises(InputError, match="label_skew must be a finite number > 0"):
+    with pytest.raises(ScenarioError, match="label_skew must be a finite number above 0"):
         make_pools(toy_clients([9]), {"toy": samples(digits(100))}, 1, skew)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from commonweal.data.catalogue import BUILT_IN, KNOWN
+from commonweal.data.catalogue import BUILT_IN, EXTERNAL
 from commonweal.errors import CommonwealError
 from commonweal.records import Rules
 from commonweal.scenario.document import digest, from_document, to_document
@@ -44,7 +44,7 @@ def test_what_all_experiments_of_the_paper_share(name):
     for client in scenario.clients:
         assert client.unit_value == 1
         assert (client.cost_per_sample, client.cost_per_step, client.cost_per_round) == (2e-4, 0, 0)
-        assert client.source in KNOWN
+        assert client.source in EXTERNAL
     assert scenario.learning.algorithm == ("fedbn" if name == "heterogeneous" else "fedavg")
     assert scenario.data.validation_share == 0.3
     assert scenario.data.label_skew is None

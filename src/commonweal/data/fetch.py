@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from commonweal.data.catalogue import BUILT_IN
-from commonweal.data.downloads import DOWNLOADS, Download
+from commonweal.atomic_write import sole_writer
+from commonweal.data.catalogue import BUILT_IN, EXTERNAL
 from commonweal.data.optional_packages import needed_for
-from commonweal.data.writing import sole_writer
-from commonweal.errors import InputError
+from commonweal.data.source_types import Download
+from commonweal.errors import InputError, StorageError
 
 _CHUNK_BYTES = 1 << 16
 _TIMEOUT_SECONDS = 30
 
 
 class ProgressBar(Protocol):
-    """What pooch tells while bytes arrive; `total` is 0 where the server does not say."""
+    """What pooch calls while bytes arrive; `total` is 0 if the server does not tell the size."""
 
     total: int
 
@@ -29,51 +29,54 @@ class ProgressBar(Protocol):
 
 
 def default_cache() -> Path:
-    """The user's cache folder of the platform."""
+    """The platform's cache folder for this user."""
     with needed_for("downloading"):
         import pooch
     return Path(pooch.os_cache("commonweal"))
 
 
 def fetch(name: str, cache: Path, *, urls: Sequence[str] = (), progress: ProgressBar | None = None) -> list[Path]:
-    """The official files of a source, in the cache; those already there with the right checksum are not loaded again.
+    """The official files of a source, in the cache; one with the right checksum is not downloaded again.
 
-    `urls` replaces the addresses, one for each file, e.g. of a mirror; published checksums hold all the same.
+    `urls` replaces the addresses, one for each file, e.g. of a mirror; checksums are compared all the same.
     """
-    if name not in DOWNLOADS:
-        hint = "it is built in, use it as it is" if name in BUILT_IN else f"those are {', '.join(DOWNLOADS)}"
-        raise InputError(f"only originals can be fetched, got {name!r}; {hint}")
-    downloads = DOWNLOADS[name]
+    if name in BUILT_IN:
+        raise InputError(f"{name!r} is built in and needs no download. Use it as it is.")
+    official = EXTERNAL[name].official if name in EXTERNAL else None
+    if official is None:
+        published = ", ".join(source.name for source in EXTERNAL.values() if source.official)
+        raise InputError(f"{name!r} cannot be fetched. These can: {published}.")
+    downloads = official.downloads
     if urls and len(urls) != len(downloads):
         raise InputError(
-            f"{name} is {len(downloads)} files, {' and '.join(d.file for d in downloads)}, got {len(urls)} --url; give "
-            "one for each, in this order"
+            f"{name} has {len(downloads)} files, {' and '.join(d.file for d in downloads)}, got {len(urls)} addresses. "
+            "Give one for each file, in this order."
         )
     addresses: list[str | None] = [*urls] or [download.url for download in downloads]
     for address, download in zip(addresses, downloads, strict=True):
         if address is None:
             raise InputError(
-                f"a fetch needs an address, got none that is stable for {download.file}; find it on its authors' page, "
-                f"then `commonweal data import {name} {download.file}`, or give --url"
+                f"{download.file} has no stable address. Download it from its authors' page and run "
+                f"`commonweal data import {name} {download.file}`, or give its address."
             )
         if not address.startswith(("http://", "https://")):
-            raise InputError(f"an address must begin with http:// or https://, got {address!r}; correct --url")
+            raise InputError(f"An address must start with http:// or https://, got {address!r}.")
     with sole_writer(cache) as work:
         return [
-            _fetched(download, str(address), cache, work, progress)
+            _download(download, str(address), cache, work, progress)
             for address, download in zip(addresses, downloads, strict=True)
         ]
 
 
-def _fetched(download: Download, url: str, cache: Path, work: Path, progress: ProgressBar | None) -> Path:
+def _download(download: Download, url: str, cache: Path, work: Path, progress: ProgressBar | None) -> Path:
     target = cache / download.file
     if target.is_file() and download.md5 is not None and _md5(target) == download.md5:
         return target
     with needed_for("downloading"):
         import pooch
         import requests
-    pooch.get_logger().setLevel(logging.WARNING)  # the bar says it all
-    # Bytes as the server stores them: a .gz must not be unpacked on the way.
+    pooch.get_logger().setLevel(logging.WARNING)  # the progress bar is enough
+    # The bytes as the server stores them: a .gz must not be unpacked during the transfer.
     downloader = pooch.HTTPDownloader(
         progressbar=progress or False,
         chunk_size=_CHUNK_BYTES,
@@ -84,14 +87,15 @@ def _fetched(download: Download, url: str, cache: Path, work: Path, progress: Pr
     try:
         pooch.retrieve(url, known_hash=known_hash, fname=download.file, path=work, downloader=downloader)
     except requests.exceptions.RequestException as error:
-        raise InputError(
-            f"{download.file} must arrive whole from {url}, got {_reason(error)}; check the network, give a mirror "
-            "with --url, or download it by hand and `commonweal data import` it"
+        raise StorageError(
+            f"Cannot download {download.file} from {url}: {_reason(error)}. Check the network, give the address of a "
+            "mirror, or download it by hand and run `commonweal data import`."
         ) from None
     except ValueError:
-        raise InputError(
-            f"{download.file} must have the md5 {download.md5}, got a file with another from {url}; try again, or give "
-            "a mirror with --url"
+        raise StorageError(
+            f"{download.file} from {url} does not have the published md5 {download.md5}. Try again, or give the "
+            "address of "
+            "a mirror."
         ) from None
     (work / download.file).replace(target)
     return target

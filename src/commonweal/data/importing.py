@@ -1,4 +1,4 @@
-"""Official files, prepared copies or a user's own .npz -> a file of a data directory, recorded in its manifest."""
+"""Official files, prepared copies or a user's own .npz become files of a data directory, recorded in its manifest."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from commonweal.data.catalogue import BUILT_IN, KNOWN, PREPARED
-from commonweal.data.downloads import PUBLISHED_MD5
+import numpy as np
+
+from commonweal.atomic_write import sole_writer
+from commonweal.data.catalogue import BUILT_IN, EXTERNAL
 from commonweal.data.manifest import FILE_NAME, Entry, read_manifest, to_json
 from commonweal.data.npz_file import from_npz, to_npz
-from commonweal.data.official.convert import FORMATS, convert
-from commonweal.data.resizing import resize
-from commonweal.data.writing import sole_writer
-from commonweal.errors import InputError
+from commonweal.data.samples import CLASS_COUNT, Images, Labels, resize
+from commonweal.data.source_types import ExternalSource
+from commonweal.errors import InputError, StorageError, os_reason
 
 _OWN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _LARGEST_SIZE = 256
@@ -22,19 +23,19 @@ _SMALLEST_SIZE = 8
 
 
 def import_source(name: str, files: Sequence[Path], directory: Path, *, size: int | None = None) -> Entry:
-    """Convert, write and record; returns the entry. Nothing is written unless everything was read and is sound.
+    """Convert, write and record; returns the entry. Nothing is written unless all files could be read.
 
-    `size` makes the images of a source of your own square, with so many rows and columns.
+    `size` resizes the images of a source of your own to so many rows and columns.
     """
     for file in files:
         if not file.is_file():
-            raise InputError(f"a source is made from files, got {file}, which is none; correct the path")
+            raise InputError(f"{file} is not a file. Check the path.")
     if name in BUILT_IN:
-        raise InputError(f"a built-in source needs no files, got {name!r}; use it as it is")
-    if name in KNOWN and size is not None:
-        raise InputError(f"--size is for sources of your own, got it for {name!r}; leave it out")
-    if name in KNOWN:
-        content, entry = _known(name, files)
+        raise InputError(f"{name!r} is built in and needs no files. Use it as it is.")
+    if name in EXTERNAL and size is not None:
+        raise InputError(f"Only images of your own can be resized, and {name!r} has a fixed size. Leave the size out.")
+    if name in EXTERNAL:
+        content, entry = _external(EXTERNAL[name], files)
     else:
         content, entry = _own(name, files, size)
     with sole_writer(directory) as work:
@@ -46,61 +47,78 @@ def import_source(name: str, files: Sequence[Path], directory: Path, *, size: in
     return entry
 
 
-def _known(name: str, files: Sequence[Path]) -> tuple[bytes, Entry]:
-    if name not in FORMATS or any(file.suffix == ".npz" for file in files):
-        return _prepared_copy(name, files)
-    images, labels = convert(name, files)
+def convert(name: str, files: Sequence[Path]) -> tuple[Images, Labels]:
+    """The training samples of a published data set, in the published order and size."""
+    official = EXTERNAL[name].official
+    assert official is not None
+    if len(files) not in official.counts:
+        raise InputError(f"{name} is imported from {official.names}, got {len(files)} files. Give exactly these.")
+    images, labels = official.read(files)
+    if len(images) == 0 or labels.min() < 0 or labels.max() >= CLASS_COUNT:
+        raise StorageError(
+            f"{files[0].name} has no samples, or labels outside 0 to {CLASS_COUNT - 1}. Use the official files of "
+            f"{name}."
+        )
+    return np.ascontiguousarray(images), labels
+
+
+def _external(source: ExternalSource, files: Sequence[Path]) -> tuple[bytes, Entry]:
+    if source.official is None or any(file.suffix == ".npz" for file in files):
+        return _prepared_copy(source, files)
+    images, labels = convert(source.name, files)
+    published = {download.md5 for download in source.official.downloads}
     are_published = all(
-        hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest() in PUBLISHED_MD5 for file in files
+        hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest() in published for file in files
     )
     origin = "official files by their checksums" if are_published else "files in the official format, checksums unknown"
-    known = KNOWN[name]
     content = to_npz(images, labels)
     return content, Entry(
-        file=known.file,
+        file=source.file,
         sha256=hashlib.sha256(content).hexdigest(),
         sample_count=len(images),
-        image_shape=(known.size, known.size, images.shape[3]),
-        note=f"{known.note}; all {len(images):,} rows of {origin}",
-        licence=known.licence,
+        image_shape=(source.size, source.size, images.shape[3]),
+        note=f"{source.note}; all {len(images):,} rows of {origin}",
+        licence=source.licence,
     )
 
 
-def _prepared_copy(name: str, files: Sequence[Path]) -> tuple[bytes, Entry]:
-    """An .npz under the name of an original is taken only if it is the prepared copy, byte for byte."""
+def _prepared_copy(source: ExternalSource, files: Sequence[Path]) -> tuple[bytes, Entry]:
+    """An .npz under a reserved name is accepted only if it is the prepared copy, byte for byte."""
     content = _content(files[0]) if len(files) == 1 else b""
-    found = hashlib.sha256(content).hexdigest()
-    entry = PREPARED.get(name)
-    if entry is None or found != entry.sha256:
-        official = f"the official {FORMATS[name].files}" if name in FORMATS else "the prepared copy"
+    entry = source.prepared_entry
+    if entry is None or hashlib.sha256(content).hexdigest() != entry.sha256:
+        expected = f"the official {source.official.names}" if source.official else "the prepared copy"
         raise InputError(
-            f"the name {name!r} is kept for {official}, got {', '.join(file.name for file in files)} with another "
-            "content; import it under a name of its own"
+            f"The name {source.name!r} is reserved for {expected}, and {', '.join(file.name for file in files)} has "
+            "other "
+            "content. Import it under another name."
         )
     return content, entry
 
 
 def _own(name: str, files: Sequence[Path], size: int | None) -> tuple[bytes, Entry]:
     file_name = f"{name}.npz"
-    if not _OWN_NAME.fullmatch(name) or file_name in {known.file for known in KNOWN.values()}:
+    if not _OWN_NAME.fullmatch(name) or file_name in {source.file for source in EXTERNAL.values()}:
         raise InputError(
-            f"a source of your own must have a new name of small letters, digits, - and _, got {name!r}; choose another"
+            f"The name of your own source must be new and made of lower-case letters, digits, - and _, got {name!r}. "
+            "Choose another."
         )
     if len(files) != 1 or files[0].suffix != ".npz":
+        published = ", ".join(source.name for source in EXTERNAL.values() if source.official)
         raise InputError(
-            f"a source of your own must be one .npz file with images and labels, got "
-            f"{', '.join(file.name for file in files)}; the originals are {', '.join(FORMATS)}"
+            f"Your own source {name!r} must be one .npz file with images and labels, got "
+            f"{', '.join(file.name for file in files)}. Official files can be imported for {published}."
         )
     if size is not None and not _SMALLEST_SIZE <= size <= _LARGEST_SIZE:
-        raise InputError(f"--size must be {_SMALLEST_SIZE} to {_LARGEST_SIZE} pixels, got {size}; 28 suits digits")
+        raise InputError(f"The size must be {_SMALLEST_SIZE} to {_LARGEST_SIZE} pixels, got {size}. Digits use 28.")
     images, labels = from_npz(_content(files[0]), files[0].name)
     if size is not None:
         images = resize(images, size)
     _, rows, columns, channels = images.shape
     if rows != columns or not _SMALLEST_SIZE <= rows <= _LARGEST_SIZE:
         raise InputError(
-            f"images must be square with {_SMALLEST_SIZE} to {_LARGEST_SIZE} rows, got {rows}×{columns} in "
-            f"{files[0].name}; add --size 28 to resize them"
+            f"images must be square, with {_SMALLEST_SIZE} to {_LARGEST_SIZE} rows, got {rows}×{columns} in "
+            f"{files[0].name}. Import them with a size, e.g. 28, to resize them."
         )
     content = to_npz(images, labels)
     return content, Entry(
@@ -117,4 +135,4 @@ def _content(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise InputError(f"{file.name} must be readable, got {error.strerror}; change its permissions") from None
+        raise StorageError(f"Cannot read {file}: {os_reason(error)}.") from None

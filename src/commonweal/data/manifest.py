@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from commonweal.errors import InputError
+from commonweal.errors import StorageError, os_reason
 
 FILE_NAME = "manifest.json"
 _VERSION = 1
@@ -30,7 +30,7 @@ class Entry:
 
 
 def is_plain_name(name: str) -> bool:
-    """Fit to name a source and its file: letters, digits, dot, dash, underscore; no path."""
+    """Whether it can name a source and its file: letters, digits, dot, dash, underscore; no path."""
     return _PLAIN_NAME.fullmatch(name) is not None
 
 
@@ -42,42 +42,45 @@ def read_manifest(directory: Path) -> dict[str, Entry]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise InputError(
-            f"a data directory must be a folder whose manifest can be read, got {error.strerror} for {path}; name "
-            "another with --data DIR, or make it readable"
+        raise StorageError(
+            f"Cannot read the manifest {path}: {os_reason(error)}. Make it readable, or choose another data directory."
         ) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"a manifest must be readable JSON, got {type(error).__name__} in {path}; {_way_out(path)}"
+        raise StorageError(
+            f"The manifest {path} is not valid JSON ({type(error).__name__}). {_way_out(path)}"
         ) from None
     if not isinstance(document, dict) or document.get("version") != _VERSION:
-        raise InputError(f"a manifest must say version {_VERSION}, got another or none in {path}; {_way_out(path)}")
+        raise StorageError(f"The manifest {path} does not have version {_VERSION}. {_way_out(path)}")
     sources = document.get("sources")
     if not isinstance(sources, dict):
-        raise InputError(f"a manifest must hold an object 'sources', got none in {path}; {_way_out(path)}")
+        raise StorageError(f"The manifest {path} has no object 'sources'. {_way_out(path)}")
     return {name: _entry(name, found, path) for name, found in sources.items()}
 
 
 def to_json(entries: Mapping[str, Entry]) -> str:
     """The text of the manifest; the same entries give the same text."""
     document = {"version": _VERSION, "sources": {name: asdict(entries[name]) for name in sorted(entries)}}
-    return json.dumps(document, indent=2) + "\n"  # in ASCII, which can spell any file name
+    return json.dumps(document, indent=2) + "\n"  # in ASCII, which can represent any file name
 
 
 def _entry(name: str, found: Any, path: Path) -> Entry:
-    where = f"for source {name!r} in {path}; {_way_out(path)}"
+    where = f"for source {name!r} in the manifest {path}. {_way_out(path)}"
     wanted = {field.name for field in fields(Entry)}
     if not is_plain_name(name) or not isinstance(found, dict) or set(found) != wanted:
-        raise InputError(f"a manifest entry must have a plain name and {', '.join(sorted(wanted))}, got others {where}")
+        raise StorageError(
+            f"An entry must have a plain name and exactly {', '.join(sorted(wanted))}, got others {where}"
+        )
     shape, count = found["image_shape"], found["sample_count"]
     texts = [found[key] for key in ("file", "sha256", "note", "licence")]
     if not all(isinstance(text, str) for text in texts) or not is_plain_name(found["file"]):
-        raise InputError(f"a manifest entry must name a file inside its directory, got {found['file']!r} {where}")
+        raise StorageError(f"file must be the name of a file in the directory, got {found['file']!r} {where}")
     if not _SHA256.fullmatch(found["sha256"]):
-        raise InputError(f"a sha256 must be 64 hexadecimal digits, got {found['sha256']!r} {where}")
+        raise StorageError(f"sha256 must be 64 hexadecimal digits, got {found['sha256']!r} {where}")
     is_shape = isinstance(shape, list) and len(shape) == 3 and all(_is_count(side) for side in shape)
     if not is_shape or not _is_count(count):
-        raise InputError(f"counts must be whole numbers > 0, got {shape!r} and {count!r} {where}")
+        raise StorageError(
+            f"image_shape and sample_count must be positive integers, got {shape!r} and {count!r} {where}"
+        )
     return Entry(**{**found, "image_shape": tuple(shape)})
 
 
@@ -86,4 +89,4 @@ def _is_count(value: object) -> bool:
 
 
 def _way_out(path: Path) -> str:
-    return f"remove {path.name} and run `commonweal data import` again"
+    return f"Remove {path.name} and run `commonweal data import` again."

@@ -1,4 +1,4 @@
-"""The file format of a data directory: a NumPy .npz with `images` (bytes, N×H×W or N×H×W×3) and `labels` (0..9)."""
+"""The file format of a data directory: a NumPy .npz with `images` (uint8, N×H×W or N×H×W×3) and `labels` (0..9)."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from numpy.typing import NDArray
 from commonweal.data.samples import CLASS_COUNT, Images, Labels
 from commonweal.errors import StorageError
 
-_FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest a zip file can say
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can hold
 
 
 def from_npz(content: bytes, where: str) -> tuple[Images, Labels]:
-    """The samples in the bytes of an .npz; `where` names it in refusals. Never unpickles."""
+    """The samples in the bytes of an .npz; `where` names the file in messages. Never unpickles."""
     try:
         if content.startswith(b"\x93NUMPY"):
-            raise ValueError("one bare array, not an archive")
+            raise ValueError("it is a single array, not an archive")
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             missing = sorted({"images", "labels"} - set(archive.files))
             arrays = None if missing else (np.asarray(archive["images"]), np.asarray(archive["labels"]))
-    except Exception as error:  # on damaged bytes numpy, zipfile and zlib raise a dozen kinds
+    except Exception as error:  # numpy, zipfile and zlib raise a dozen kinds on damaged files
         raise StorageError(
-            f"a source must be a whole NumPy .npz file, got {_first_line(error)} in {where}; get or make it again"
+            f"{where} is not a complete NumPy .npz file: {_first_line(error)}. Download or save it again."
         ) from None
     if arrays is None:
         raise StorageError(
-            f"a source must hold the arrays images and labels, got no {' and no '.join(missing)} in {where}; save it "
-            "with numpy.savez(file, images=..., labels=...)"
+            f"{where} has no array {' and no array '.join(missing)}. Save it with numpy.savez(file, images=..., "
+            "labels=...)."
         )
     return _as_images(arrays[0], where), _as_labels(arrays[1], len(arrays[0]), where)
 
@@ -52,8 +52,8 @@ def _as_images(array: NDArray[np.generic], where: str) -> Images:
     grey, coloured = array.ndim == 3, array.ndim == 4 and array.shape[3] in (1, 3)
     if array.dtype != np.uint8 or not (grey or coloured) or array.size == 0:
         raise StorageError(
-            f"images must be bytes (uint8) of shape N×H×W or N×H×W×3 with at least one sample, got {array.dtype} "
-            f"{'×'.join(map(str, array.shape))} in {where}; convert them"
+            f"images must be uint8 of shape N×H×W or N×H×W×3 with at least one sample, got {array.dtype} "
+            f"{'×'.join(map(str, array.shape))} in {where}."
         )
     images: Images = array[..., None] if grey else array  # type: ignore[assignment]
     return np.ascontiguousarray(images)
@@ -62,14 +62,12 @@ def _as_images(array: NDArray[np.generic], where: str) -> Images:
 def _as_labels(array: NDArray[np.generic], image_count: int, where: str) -> Labels:
     if array.dtype.kind not in "iu" or array.shape != (image_count,):
         raise StorageError(
-            f"labels must be whole numbers, one for each of the {image_count} images, got {array.dtype} "
-            f"{'×'.join(map(str, array.shape))} in {where}; convert them"
+            f"labels must be integers, one for each of the {image_count} images, got {array.dtype} "
+            f"{'×'.join(map(str, array.shape))} in {where}."
         )
     least, most = int(array.min()), int(array.max())
     if least < 0 or most >= CLASS_COUNT:
-        raise StorageError(
-            f"labels must be 0 to {CLASS_COUNT - 1}, got {least} to {most} in {where}; number the classes anew"
-        )
+        raise StorageError(f"labels must be 0 to {CLASS_COUNT - 1}, got {least} to {most} in {where}.")
     return array.astype(np.int64)
 
 

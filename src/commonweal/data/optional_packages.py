@@ -1,4 +1,4 @@
-"""Packages of the extras: imported late, and missed politely."""
+"""Packages of the extras: imported only when needed, and named in a sentence when they are missing."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ from pathlib import Path
 
 from commonweal.errors import InputError
 
-_WAY_OUT = "pip install 'commonweal[simulation]'"
+_SIMULATION = "pip install 'commonweal[simulation]'"
 
 
 @contextmanager
 def needed_for(what: str, extra: str = "simulation") -> Iterator[None]:
-    """Imports in this block belong to the extra: without it, say so instead of an ImportError."""
+    """Imports in this block belong to the extra; if one is missing, say what to install."""
     try:
         yield
     except ImportError as error:
         raise InputError(
-            f"{what} needs packages of an extra, got no {error.name or error}; pip install 'commonweal[{extra}]'"
+            f"{what[:1].upper()}{what[1:]} needs {error.name or error}: pip install 'commonweal[{extra}]'."
         ) from None
 
 
 def is_installed(package: str) -> bool:
-    """Whether it could be imported; it is not."""
+    """Whether the package could be imported; does not import it."""
     return find_spec(package) is not None
 
 
 def file_of_package(package: str, *parts: str) -> Path:
-    """A data file inside an installed package, found without importing the package (scikit-learn takes a second)."""
+    """A data file of an installed package, found without importing the package (scikit-learn takes a second)."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"built-in samples come with packages of an extra, got no {package}; {_WAY_OUT}")
+        raise InputError(f"The built-in sources need {package}: {_SIMULATION}.")
     file = Path(spec.submodule_search_locations[0]).joinpath(*parts)
     if not file.is_file():
         raise InputError(
-            f"{package} must bring {'/'.join(parts)}, got a version without it; {_WAY_OUT} with the versions of "
-            "constraints.txt"
+            f"The installed version of {package} has no file {'/'.join(parts)}. Install the version in "
+            "constraints.txt: "
+            f"{_SIMULATION} -c constraints.txt"
         )
     return file

@@ -1,7 +1,7 @@
 """Divide each source among the clients that draw from it: disjoint pools, in proportion to λ.
 
-Each client's pool is also the order in which its samples arrive. Pools of a source depend on the seed, the source and
-the scenario's clients of that source, in whichever order they are listed; never on who is still active.
+A pool is also the order in which a client's samples arrive. The pools of a source depend on the seed, the source and
+the scenario's clients with that source, in whatever order they are listed; not on which clients are still active.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.data.samples import CLASS_COUNT, Indices, Labels, Samples
-from commonweal.errors import InputError
+from commonweal.errors import ScenarioError
 from commonweal.scenario.spec import ClientSpec
 from commonweal.seeds import stream
 
@@ -27,16 +27,16 @@ def make_pools(
     """For each client the indices into its source, in the order in which they arrive.
 
     With `label_skew` = α, a client's labels follow proportions drawn from a symmetric Dirichlet(α) over the ten
-    classes; see `_skewed`. A pool smaller than one expected round is refused.
+    classes; see `_skewed`. Every pool must have enough samples for one round on average.
     """
     for client in clients:
         if not (isfinite(client.samples_per_round) and client.samples_per_round > 0):
-            raise InputError(
-                f"samples_per_round must be a finite number > 0, got {client.samples_per_round} for client "
-                f"'{client.name}'; correct it"
+            raise ScenarioError(
+                f"samples_per_round must be a finite number above 0, got {client.samples_per_round} for client "
+                f"{client.name!r}."
             )
     if label_skew is not None and not (isfinite(label_skew) and label_skew > 0):
-        raise InputError(f"label_skew must be a finite number > 0, got {label_skew}; leave it out for no skew")
+        raise ScenarioError(f"label_skew must be a finite number above 0, got {label_skew}. Leave it out for no skew.")
     pools: dict[str, Indices] = {}
     for name, samples in sources.items():
         sharers = sorted((client for client in clients if client.source == name), key=lambda client: client.name)
@@ -48,18 +48,20 @@ def make_pools(
             divided = _skewed(sharers, sizes, mixed, samples.labels, seed, label_skew)
         for client, pool in zip(sharers, divided, strict=True):
             if len(pool) < client.samples_per_round:
-                raise InputError(
-                    f"a pool must hold at least one expected round, got {len(pool)} samples of {name!r} for client "
-                    f"'{client.name}' with samples_per_round {client.samples_per_round:g}; lower samples_per_round or "
-                    "take a larger source"
+                raise ScenarioError(
+                    f"The share of client {client.name!r} in the source {name!r} is {len(pool)} samples, less than its "
+                    f"samples_per_round of {client.samples_per_round:g}. Lower samples_per_round, or choose a larger "
+                    "source."
                 )
             pools[client.name] = pool
     return {client.name: pools[client.name] for client in clients}
 
 
 def _sizes(clients: Sequence[ClientSpec], sample_count: int) -> list[int]:
-    """Whole numbers in proportion to λ that sum to the source: each within 1 of its exact share; equal for equal λ
-    where that divides evenly (hence exact fractions)."""
+    """Whole numbers in proportion to λ that add up to the source, each within 1 of its exact share.
+
+    Fractions make them equal for equal λ where the source divides evenly.
+    """
     rates = [Fraction(client.samples_per_round) for client in clients]
     bounds = [floor(sample_count * bound / sum(rates)) for bound in accumulate(rates, initial=Fraction(0))]
     return [upper - lower for lower, upper in pairwise(bounds)]
@@ -76,12 +78,12 @@ def _divided(clients: Sequence[ClientSpec], sizes: Sequence[int], mixed: Indices
 def _skewed(
     clients: Sequence[ClientSpec], sizes: Sequence[int], mixed: Indices, labels: Labels, seed: int, concentration: float
 ) -> list[Indices]:
-    """Clients take samples in turns, as often as their λ, until each has its share of the source.
+    """Clients take samples in turns, in proportion to λ, until each has its share of the source.
 
-    At its turn a client draws a class from its own Dirichlet proportions and takes the next sample of that class. When
-    a class has run out, its proportion goes to the classes that are left, in their ratio; a client that wants none of
-    those takes them as they are left. So sizes are exact, nothing is used twice, and a client's labels follow its
-    proportions strictly from its first sample until a class runs out, and after that as nearly as the source allows.
+    In its turn a client draws a class from its own Dirichlet proportions and takes the next sample of that class. When
+    a class has run out, the proportions of the remaining classes are scaled up; a client with no proportion of any
+    remaining class takes from them in proportion to what remains. So sizes are exact, no sample is used twice, and a
+    client's labels follow its proportions exactly until a class runs out, then as closely as the source allows.
     """
     by_class = [mixed[labels[mixed] == label].tolist()[::-1] for label in range(CLASS_COUNT)]
     left = np.array([len(rest) for rest in by_class])
@@ -102,19 +104,19 @@ def _skewed(
 
 
 def _turns(sizes: Sequence[int]) -> list[int]:
-    """Whose turn it is: client k's j-th of n turns comes at time (j + ½)/n, so all finish together."""
+    """The order of turns: the j-th of n turns of a client is at time (j + ½)/n, so that all finish together."""
     times = np.concatenate([(np.arange(size) + 0.5) / size for size in sizes])
     takers: NDArray[np.intp] = np.repeat(np.arange(len(sizes)), sizes)
     return [int(taker) for taker in takers[np.argsort(times, kind="stable")]]
 
 
 def _thresholds(wish: NDArray[np.float64], left: NDArray[np.int64]) -> list[float]:
-    """Cumulative proportions over the classes that are left: a uniform draw u takes the first class with u < its."""
+    """Cumulative proportions over the remaining classes: a uniform draw u takes the first class that exceeds it."""
     proportions = np.where(left > 0, wish, 0.0)
     if not proportions.sum() > 0:
         proportions = left.astype(float)
     if not proportions.sum() > 0:
-        return []  # the last sample of the source was taken
+        return []  # nothing remains
     cumulative = np.cumsum(proportions / proportions.sum())
-    cumulative[np.flatnonzero(proportions)[-1] :] = np.inf  # rounding must not lead past the last class that is left
+    cumulative[np.flatnonzero(proportions)[-1] :] = np.inf  # rounding must not lead past the last remaining class
     return [float(bound) for bound in cumulative]

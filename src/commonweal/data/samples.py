@@ -1,4 +1,4 @@
-"""Labelled images, the one noun that every stage of the data shares."""
+"""Labelled images: the record that all parts of this package share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
 
 CLASS_COUNT = 10
+DIGIT_SIZE = 28
 
 Images = NDArray[np.uint8]  # (sample, row, column, channel)
 Labels = NDArray[np.int64]
@@ -36,18 +38,18 @@ class Samples:
         is_image_block = images.dtype == np.uint8 and images.ndim == 4 and images.shape[3] in (1, 3) and images.size > 0
         if not is_image_block:
             raise InputError(
-                f"images must be a block of bytes (samples, rows, columns, 1 or 3 channels) with at least one, got "
-                f"{images.dtype} {images.shape} for source '{self.name}'; reshape or convert them"
+                f"images must be a uint8 array of shape (samples, rows, columns, 1 or 3 channels) with at least one "
+                f"sample, got {images.dtype} {images.shape} for source '{self.name}'."
             )
         if labels.dtype != np.int64 or labels.shape != images.shape[:1]:
             raise InputError(
-                f"there must be one 64-bit whole-number label for each of the {len(images)} images, got {labels.dtype} "
-                f"{labels.shape} for source '{self.name}'; convert them"
+                f"labels must be an int64 array with one label for each of the {len(images)} images, got "
+                f"{labels.dtype} "
+                f"{labels.shape} for source '{self.name}'."
             )
         if labels.min() < 0 or labels.max() >= CLASS_COUNT:
             raise InputError(
-                f"labels must be 0 to {CLASS_COUNT - 1}, got {labels.min()} to {labels.max()} for source "
-                f"'{self.name}'; number the classes anew"
+                f"labels must be 0 to {CLASS_COUNT - 1}, got {labels.min()} to {labels.max()} for source '{self.name}'."
             )
         object.__setattr__(self, "images", _frozen(np.ascontiguousarray(images)))
         object.__setattr__(self, "labels", _frozen(labels))
@@ -57,6 +59,21 @@ class Samples:
         """(rows, columns, channels)."""
         _, rows, columns, channels = self.images.shape
         return rows, columns, channels
+
+
+def resize(images: Images, size: int = DIGIT_SIZE) -> Images:
+    """Images with `size` rows and columns, as the FedBN code resizes them: bilinear, by Pillow."""
+    count, rows, columns, channels = images.shape
+    if rows == columns == size:
+        return images
+    with needed_for("resizing images"):
+        from PIL import Image
+    resized = np.empty((count, size, size, channels), dtype=np.uint8)
+    squeezed = images[..., 0] if channels == 1 else images  # Pillow's grey images have no channel axis
+    target = resized[..., 0] if channels == 1 else resized
+    for index in range(count):
+        target[index] = np.asarray(Image.fromarray(squeezed[index]).resize((size, size), Image.Resampling.BILINEAR))
+    return resized
 
 
 def _frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:

@@ -1,4 +1,4 @@
-"""A source's name -> its samples: built in, or a file of a data directory that a manifest vouches for."""
+"""From a source's name to its samples: built in, or a file of a data directory that matches its manifest."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from commonweal.data.built_in import MAKERS
-from commonweal.data.catalogue import BUILT_IN, KNOWN, PREPARED
+from commonweal.data.catalogue import BUILT_IN, EXTERNAL
 from commonweal.data.manifest import Entry, read_manifest
 from commonweal.data.npz_file import from_npz
 from commonweal.data.optional_packages import is_installed
-from commonweal.data.resizing import resize
-from commonweal.data.samples import Samples
-from commonweal.errors import InputError
+from commonweal.data.samples import Samples, resize
+from commonweal.errors import CommonwealError, InputError, StorageError, os_reason
 
 ENVIRONMENT_VARIABLE = "COMMONWEAL_DATA"
 
@@ -28,7 +26,7 @@ State = Literal["present", "missing", "changed", "unknown"]
 class SourceStatus:
     """What is known of a source without reading its samples; counts and shapes are None where no file is known.
 
-    `changed`: the file's checksum is not the manifest's. `unknown`: a file without an entry in any manifest.
+    `changed`: the file's checksum differs from the manifest's. `unknown`: no manifest has an entry for the file.
     """
 
     name: str
@@ -41,8 +39,16 @@ class SourceStatus:
     licence: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """Sources whose files match their manifests, and a sentence about each problem."""
+
+    sound: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
 def find_directory(given: Path | None) -> Path | None:
-    """The data directory: the one given, else the environment's COMMONWEAL_DATA, else none."""
+    """The data directory: the given one, otherwise that of the environment variable COMMONWEAL_DATA, if set."""
     if given is not None:
         return given
     named = os.environ.get(ENVIRONMENT_VARIABLE)
@@ -50,40 +56,41 @@ def find_directory(given: Path | None) -> Path | None:
 
 
 def load_source(name: str, directory: Path | None) -> Samples:
-    """All samples of a source. A file is read once, checked against its manifest, and only then opened."""
+    """All samples of a source. A file is read once and checked against its manifest before it is parsed."""
     if name in BUILT_IN:
         return _built_in(name)
     entries = _entries(directory)
-    if name not in KNOWN and name not in entries:
+    if name not in EXTERNAL and name not in entries:
         raise InputError(
-            f"a source must be one of {', '.join([*BUILT_IN, *KNOWN, *sorted(set(entries) - set(KNOWN))])}, got "
-            f"{name!r}; correct it, or bring your own with `commonweal data import {name} FILE.npz --data DIR`"
+            f"There is no source {name!r}. Choose one of "
+            f"{', '.join([*BUILT_IN, *EXTERNAL, *sorted(set(entries) - set(EXTERNAL))])}, or import your own images "
+            "with "
+            f"`commonweal data import {name} FILE.npz`."
         )
     content = _content(name, directory, entries)
     entry = entries.get(name)
     if entry is None:
-        raise InputError(
-            f"a data file must be in a manifest, got {_file(name, entries)} in none; make it from the official files "
-            f"with {_ways_to_get(name)}"
+        raise StorageError(
+            f"{_file(name, entries)} is in no manifest, so nothing tells whether it is complete. Make it from the "
+            "official "
+            f"files with {_ways_to_get(name)}."
         )
     found = hashlib.sha256(content).hexdigest()
     if found != entry.sha256:
-        raise InputError(
-            f"{entry.file} must have the sha256 {entry.sha256} of its manifest, got {found}; it was changed or is "
-            f"another version: get it again with {_ways_to_get(name)}"
+        raise StorageError(
+            f"{entry.file} has the sha256 {found}, but its manifest says {entry.sha256}: it was changed, or is another "
+            f"version. Get it again with {_ways_to_get(name)}."
         )
     images, labels = from_npz(content, entry.file)
-    if name in KNOWN:
-        images = resize(images, KNOWN[name].size)
+    if name in EXTERNAL:
+        images = resize(images, EXTERNAL[name].size)
     return Samples(name=name, images=images, labels=labels, note=entry.note)
 
 
 def list_sources(directory: Path | None) -> list[SourceStatus]:
-    """Every source that has a name: built in, known, and those of the directory's own manifest."""
+    """All sources that a scenario can name: built-in ones, reserved names, and those of the directory's manifest."""
     if directory is not None and not directory.is_dir():
-        raise InputError(
-            f"the data directory must be a folder, got {directory}; correct --data DIR or {ENVIRONMENT_VARIABLE}"
-        )
+        raise InputError(f"The data directory {directory} is not a folder. {_choose_directory()}.")
     entries = _entries(directory)
     listed = [
         SourceStatus(
@@ -98,32 +105,57 @@ def list_sources(directory: Path | None) -> list[SourceStatus]:
         )
         for source in BUILT_IN.values()
     ]
-    for name in [*KNOWN, *sorted(set(entries) - set(KNOWN))]:
-        entry, known = entries.get(name), KNOWN.get(name)
-        about = entry or known
+    for name in [*EXTERNAL, *sorted(set(entries) - set(EXTERNAL))]:
+        entry, external = entries.get(name), EXTERNAL.get(name)
+        about = entry or external
         assert about is not None
         state = _state(name, directory, entries)
         is_there = entry is not None and state != "missing"
         listed.append(
             SourceStatus(
                 name=name,
-                kind="own" if known is None else "original" if known.is_original else "rebuilt",
+                kind="own" if external is None else "original" if external.is_original else "rebuilt",
                 state=state,
                 file=_file(name, entries),
                 sample_count=entry.sample_count if entry and is_there else None,
                 image_shape=entry.image_shape if entry and is_there else None,
-                note=about.note if is_there or known is None else known.note,
+                note=about.note if is_there or external is None else external.note,
                 licence=about.licence,
             )
         )
     return listed
 
 
+def verify(directory: Path) -> Verification:
+    """Read every file completely. A missing file is a problem only if it was imported."""
+    recorded = read_manifest(directory)
+    listed = [status for status in list_sources(directory) if status.kind != "built-in"]
+    sound, problems = [], []
+    for status in listed:
+        if status.state == "missing":
+            if status.name in recorded:
+                problems.append(f"{status.name}: {recorded[status.name].file} is in the manifest, but missing.")
+            continue
+        try:
+            samples = load_source(status.name, directory)
+        except CommonwealError as error:
+            problems.append(f"{status.name}: {error}")
+            continue
+        if (len(samples.labels), samples.image_shape) != (status.sample_count, status.image_shape):
+            problems.append(f"{status.name}: sample count or image shape differ from the manifest.")
+        else:
+            sound.append(status.name)
+    unlisted = sorted({path.name for path in directory.glob("*.npz")} - {status.file for status in listed})
+    problems += [f"{name}: in no manifest. Add it with `commonweal data import`." for name in unlisted]
+    return Verification(sound=tuple(sound), problems=tuple(problems))
+
+
 @cache
 def _built_in(name: str) -> Samples:
-    # Made once in a process, never on disk: the samples are read-only, so they can be shared.
-    images, labels = MAKERS[name]()
-    return Samples(name=name, images=images, labels=labels, note=BUILT_IN[name].note)
+    # Made once per process and shared, which is safe because samples are read-only.
+    source = BUILT_IN[name]
+    images, labels = source.make()
+    return Samples(name=name, images=images, labels=labels, note=source.note)
 
 
 def _entries(directory: Path | None) -> dict[str, Entry]:
@@ -131,51 +163,51 @@ def _entries(directory: Path | None) -> dict[str, Entry]:
     own = {} if directory is None else read_manifest(directory)
     taken = sorted(set(own) & set(BUILT_IN))
     if taken:
-        raise InputError(
-            f"a manifest must not reuse the name of a built-in source, got {taken[0]!r} in {directory}; give it a name "
-            "of its own"
+        raise StorageError(
+            f"The manifest of {directory} uses {taken[0]!r}, the name of a built-in source. Give that source another "
+            "name."
         )
-    return {**PREPARED, **own}
+    prepared = {name: entry for name, source in EXTERNAL.items() if (entry := source.prepared_entry) is not None}
+    return {**prepared, **own}
 
 
 def _file(name: str, entries: dict[str, Entry]) -> str:
-    return entries[name].file if name in entries else KNOWN[name].file
+    return entries[name].file if name in entries else EXTERNAL[name].file
 
 
 def _content(name: str, directory: Path | None, entries: dict[str, Entry]) -> bytes:
     if directory is None:
-        raise InputError(
-            f"the source {name!r} is read from a data directory, got none; name it with --data DIR or "
-            f"{ENVIRONMENT_VARIABLE}, or {_alternatives(name)}"
-        )
+        raise InputError(f"The source {name!r} needs a data directory. {_choose_directory()}; {_alternatives(name)}.")
     if not directory.is_dir():
         raise InputError(
-            f"the data directory must be a folder, got {directory}; name it with --data DIR or "
-            f"{ENVIRONMENT_VARIABLE}, or {_alternatives(name)}"
+            f"The data directory {directory} is not a folder. {_choose_directory()}; {_alternatives(name)}."
         )
     path = directory / _file(name, entries)
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise InputError(
-            f"the source {name!r} is read from {path.name}, got no such file in {directory}; name another directory "
-            f"with --data DIR or {ENVIRONMENT_VARIABLE}, or {_alternatives(name)}"
+        raise StorageError(
+            f"The data directory {directory} has no {path.name}, the file of the source {name!r}. "
+            f"{_choose_directory()}; "
+            f"{_alternatives(name)}."
         ) from None
     except OSError as error:
-        raise InputError(
-            f"the source {name!r} is read from {path.name}, got {error.strerror} in {directory}; make it readable"
-        ) from None
+        raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
+
+
+def _choose_directory() -> str:
+    return f"Name a data directory, e.g. in {ENVIRONMENT_VARIABLE}"
 
 
 def _alternatives(name: str) -> str:
-    nearest = KNOWN[name].alternative if name in KNOWN else None
+    nearest = EXTERNAL[name].alternative if name in EXTERNAL else None
     built_in = f", or use the built-in source {nearest!r} in a scenario of your own" if nearest else ""
-    return f"get it with {_ways_to_get(name)}{built_in}"
+    return f"get the source with {_ways_to_get(name)}{built_in}"
 
 
 def _ways_to_get(name: str) -> str:
     ways = f"`commonweal data import {name} FILE...`"
-    return f"`commonweal data fetch {name}` or {ways}" if name in KNOWN and KNOWN[name].is_original else ways
+    return f"`commonweal data fetch {name}` or {ways}" if name in EXTERNAL and EXTERNAL[name].is_original else ways
 
 
 def _state(name: str, directory: Path | None, entries: dict[str, Entry]) -> State:
@@ -193,4 +225,4 @@ def sha256_of(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise InputError(f"{path.name} must be readable, got {error.strerror}; change its permissions") from None
+        raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from commonweal.errors import InputError
+from commonweal.errors import FederationError
 from commonweal.learning.algorithms import Algorithm, LocalResult
 from commonweal.learning.learner import Correction, Learner
 from commonweal.learning.models import Layout
@@ -42,7 +42,7 @@ class LocalTraining:
         labels: Tensor,
         defect: Defect | None,
     ) -> tuple[LocalResult, int, float]:
-        """What training left behind, its number of steps, and the mean loss. Batches follow from the seed alone."""
+        """The new model and memory, the number of steps, and the mean loss. Only the seed decides the batches."""
         learning, key = self.learning, (client, round_number, iteration)
         step_count, loss = 0, 0.0
 
@@ -58,12 +58,11 @@ class LocalTraining:
             return model, step_count
 
         result = self.algorithm.local(shared, served, memory, descend)
-        # The extremes of a model are finite just if all of it is.
+        # A model is finite if its extremes are.
         if not (np.isfinite(loss) and bool(torch.stack(torch.aminmax(result.model)).isfinite().all())):
-            raise InputError(
-                f"training must stay finite, got a loss of {loss} for client {client!r} in round {round_number}, "
-                f"iteration {iteration}: it diverged, and nothing of this round was settled; lower learning_rate "
-                f"(now {learning.learning_rate:g})"
+            raise FederationError(
+                f"Training diverged: client {client!r} has a loss of {loss} in round {round_number}, iteration "
+                f"{iteration}. Nothing of this round was settled. Lower learning_rate (now {learning.learning_rate:g})."
             )
         return result, step_count, loss
 
@@ -71,10 +70,10 @@ class LocalTraining:
 def make_epochs(
     sample_count: int, batch_size: int, epoch_count: int, random: np.random.Generator
 ) -> list[list[Tensor]]:
-    """For each epoch a random order of all samples, cut into ⌈samples / batch size⌉ batches of nearly one size.
+    """For each epoch a random order of all samples, cut into ⌈samples / batch size⌉ batches of nearly equal size.
 
-    Nearly one size, because a last batch of two or three samples wrecks the statistics of batch normalisation and with
-    them every client's accuracy.
+    Nearly equal, because a last batch of two or three samples would spoil the statistics of batch normalisation, and
+    with them the accuracy of every client.
     """
     batch_count = math.ceil(sample_count / batch_size)
     return [
@@ -83,7 +82,7 @@ def make_epochs(
 
 
 def pretended_model(received: Tensor, weights: slice, defect: FreeRide, random: np.random.Generator) -> Tensor:
-    """The received model as it came, or its weights with light noise, or times a factor."""
+    """The received model: unchanged, with light noise on its weights, or with its weights times a factor."""
     model = received.clone()
     match defect:
         case Scaled(factor=factor):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from commonweal.data.catalogue import KNOWN
+from commonweal.data.catalogue import EXTERNAL
 from commonweal.data.sources import load_source
 from commonweal.errors import CommonwealError, InputError, ScenarioError
 from commonweal.records import MuRange
@@ -246,7 +246,8 @@ def _scenario(name: str, stored: Sequence[StoredReplication]) -> Scenario | None
 
 
 def _data_note(scenario: Scenario) -> str:
-    rebuilt = sorted({c.source for c in scenario.clients if c.source in KNOWN and not KNOWN[c.source].is_original})
+    sources = {client.source for client in scenario.clients}
+    rebuilt = sorted(name for name in sources & set(EXTERNAL) if not EXTERNAL[name].is_original)
     return f"{', '.join(rebuilt)}: rebuilt, not the original data set" if rebuilt else ""
 
 
@@ -259,7 +260,7 @@ def _sheets(scenarios: Sequence[Scenario], directory: Path | None) -> tuple[Samp
         except CommonwealError:
             return ()
         firsts = np.array([int(np.flatnonzero(samples.labels == label)[0]) for label in np.unique(samples.labels)])
-        known = KNOWN.get(source)
+        known = EXTERNAL.get(source)
         label = f"{source}: rebuilt, not the original" if known is not None and not known.is_original else source
         sheets.append(SampleSheet(source=source, label=label, images=samples.images[firsts]))
     return tuple(sheets)

@@ -9,22 +9,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.data.official.refusal import refused_unless
 from commonweal.data.optional_packages import needed_for
+from commonweal.data.originals import reading
 from commonweal.data.samples import Images, Labels
+from commonweal.data.source_types import Download, ExternalSource, OfficialFiles, PreparedCopy
 
 _SIZE = 16
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
-def read_usps(paths: Sequence[Path]) -> tuple[Images, Labels]:
+def _read_usps(paths: Sequence[Path]) -> tuple[Images, Labels]:
     """The samples of all files, one after the other."""
     parts = [_read(path) for path in paths]
     return np.concatenate([images for images, _ in parts]), np.concatenate([labels for _, labels in parts])
 
 
 def _read(path: Path) -> tuple[Images, Labels]:
-    with refused_unless(path, "usps.bz2 or usps.t.bz2 of LIBSVM, or usps.h5"):
+    with reading(path, "usps.bz2 or usps.t.bz2 of LIBSVM, or usps.h5"):
         content = path.read_bytes()
         if content.startswith(_HDF5_SIGNATURE):
             return _read_hdf5(path)
@@ -63,5 +64,31 @@ def _read_hdf5(path: Path) -> tuple[Images, Labels]:
 def _to_bytes(brightness: NDArray[np.float64]) -> Images:
     if not ((brightness >= 0) & (brightness <= 1)).all():
         raise ValueError("pixel values outside their range")
-    # Rounded down, as every published reader of this data does.
+    # Rounded down, as all published readers of this data do.
     return (brightness * 255).astype(np.uint8).reshape(-1, _SIZE, _SIZE, 1)
+
+
+_LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass"
+
+USPS = ExternalSource(
+    name="usps",
+    size=28,
+    note="USPS (Hull 1994), enlarged from 16×16",
+    licence="no formal licence known; research use",
+    alternative="uci-digits",
+    official=OfficialFiles(
+        names="usps.bz2 [usps.t.bz2], or usps.h5",
+        counts=(1, 2),
+        read=_read_usps,
+        downloads=(
+            Download(file="usps.bz2", url=f"{_LIBSVM}/usps.bz2", md5="ec16c51db3855ca6c91edd34d0e9b197"),
+            Download(file="usps.t.bz2", url=f"{_LIBSVM}/usps.t.bz2", md5="8ea070ee2aca1ac39742fdd1ef5ed118"),
+        ),
+    ),
+    prepared=PreparedCopy(
+        sha256="cb40074f2636f450b476c80a46f4f7ed6acbdbd9be39f22d0e43c8600e13251a",
+        sample_count=9_298,
+        channels=1,
+        rows="all rows kept, training and test",
+    ),
+)
