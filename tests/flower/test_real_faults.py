@@ -14,13 +14,11 @@ import httpx
 import pytest
 from flwr.proto.fleet_pb2 import ActivateNodeRequest, PullMessagesRequest
 from flwr.proto.node_pb2 import Node as NodeProto
-from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
-from flwr.supernode.fleet_http_client import FleetHttpClient
-from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from commonweal.flower.rehearsal.rehearsal import Rehearsal
 from commonweal.ledger.node_keys import NodeKey
+from tests.flower.fleet import fleet_client, restart_killed_node
 from tests.flower.real_toy import write_real_toy
 from tests.flower.test_rehearsal import LIMIT, processes_of, wait_for
 from tests.remote.toy import settled
@@ -61,7 +59,7 @@ def disturbed(tmp_path_factory):
         before = log_of(rehearsal, UNLUCKY)
         wait_for(lambda: "round 3: opened" in log_of(rehearsal, "north"))
         assert log_of(rehearsal, UNLUCKY) == before
-        rehearsal.start_node(UNLUCKY)
+        restart_killed_node(rehearsal, UNLUCKY)
         wait_for(lambda: "round 4: opened" in log_of(rehearsal, UNLUCKY))
         (coordinator,) = coordinator_of(rehearsal)
         os.kill(coordinator, signal.SIGKILL)
@@ -139,21 +137,6 @@ def test_everybody_has_a_sound_statement_of_each_of_its_rounds(disturbed):
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         assert "sound" in done.stdout
-
-
-def fleet_client(rehearsal, key):
-    """What a SuperNode with this key could say to the SuperLink."""
-    programs = rehearsal._programs
-    private = key.private
-    return FleetHttpClient.from_server_address(
-        programs.address,
-        insecure=False,
-        root_certificates=programs.authority.read_bytes(),
-        interceptors=[
-            RuntimeVersionHttpInterceptor(component_name="SuperNode"),
-            NodeAuthHttpInterceptor(private, private.public_key()),
-        ],
-    )
 
 
 def test_a_key_that_is_not_registered_cannot_join(disturbed, tmp_path):

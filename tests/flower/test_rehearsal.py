@@ -19,6 +19,7 @@ import pytest
 
 from commonweal.flower.rehearsal import warm_executor
 from commonweal.flower.rehearsal.rehearsal import Rehearsal
+from tests.flower.fleet import restart_killed_node
 from tests.flower.tiny_federation import write_tiny_federation
 
 LIMIT = 240  # seconds, for a busy machine
@@ -135,7 +136,7 @@ def test_a_member_is_killed_at_work_and_comes_back(rehearsal):
     assert result(rehearsal)["answered"] == ["south"]
 
     started = time.monotonic()
-    rehearsal.start_node("north")
+    restart_killed_node(rehearsal, "north")
     assert time.monotonic() - started < 55, "Flower would keep it out for a minute"
     assert rehearsal.run_app(timeout=LIMIT).status == "completed"
     assert result(rehearsal)["answered"] == ["north", "south"]

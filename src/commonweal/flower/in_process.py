@@ -1,7 +1,7 @@
 """A Grid in this process: an app's ServerApp and ClientApps without SuperLink and SuperNodes.
 
-Every message is turned into the very bytes that Flower would send, and back, so that what travels can be counted and
-read; nothing of TLS, authentication or lost connections is in it. For tests and measurements, and for trying an app.
+Every message is turned into the bytes that Flower would send, and back, so that what travels can be counted and read.
+TLS, authentication and lost connections are not part of it. For tests, measurements and trying an app.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
-from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.task_identity import TaskIdentity
 
 RUN_ID = 1
-NODE_UNAVAILABLE, CLIENT_APP_RAISED = 5, 2  # Flower's codes
+NODE_UNAVAILABLE, CLIENT_APP_RAISED = 5, 2  # Flower's error codes
 
 App = Callable[[Message, Context], Message]
 
@@ -35,8 +32,16 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectedNode:
+    """What a grid says of a connected SuperNode."""
+
+    node_id: int
+    public_key: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """One message on its way."""
+    """One message as it travelled."""
 
     to_node: bool  # else from it
     client: str
@@ -54,10 +59,10 @@ class InProcessGrid(Grid):
     _replies: dict[str, Message] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = RUN_ID, 1, 1  # Flower's messages ask for it
+        TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = RUN_ID, 1, 1  # every new Message reads it
 
     def set_run(self, run: Any) -> None:
-        """There is one run alone."""
+        """There is only one run."""
 
     @property
     def run(self) -> Any:
@@ -71,10 +76,9 @@ class InProcessGrid(Grid):
     def get_node_ids(self) -> Iterable[int]:
         return [node_id for node_id, node in self.nodes.items() if node.is_connected]
 
-    def get_nodes(self) -> Iterable[NodeInfo]:
+    def get_nodes(self) -> Iterable[Any]:
         return [
-            NodeInfo(node_id=node_id, status="online", public_key=self.nodes[node_id].public_key)
-            for node_id in self.get_node_ids()
+            ConnectedNode(node_id=node_id, public_key=self.nodes[node_id].public_key) for node_id in self.get_node_ids()
         ]
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
@@ -87,7 +91,7 @@ class InProcessGrid(Grid):
         return self.pull_messages(self.push_messages(messages))
 
     def answer_of(self, node: Node, question: Message, context: Context) -> Message:
-        """What a node answers; to be changed where somebody shall lie or die."""
+        """What a node answers; tests override it to let members lie or fail."""
         return node.app(question, context)
 
     def _deliver(self, message: Message) -> str:
@@ -107,11 +111,16 @@ class InProcessGrid(Grid):
         return message.object_id
 
     def _carried(self, message: Message, client: str, kind: str, *, to_node: bool) -> Message:
-        identity = message.object_id
-        objects = {key: part.deflate() for key, part in get_all_nested_objects(message).items()}
-        arrived = inflate_object_from_contents(identity, dict(objects))
-        assert isinstance(arrived, Message)
-        arrived.metadata.__dict__["_message_id"] = identity
-        content = b"".join(objects.values())
+        contents: dict[str, bytes] = {}
+        arrived: Message = _rebuilt(message, contents)
+        arrived.metadata.__dict__["_message_id"] = message.object_id  # as the SuperLink does
+        content = b"".join(contents.values())
         self.wire.append(Sent(to_node=to_node, client=client, kind=kind, content=content, message=arrived))
         return arrived
+
+
+def _rebuilt(part: Any, contents: dict[str, bytes]) -> Any:
+    """A message or a part of one, from bytes; adds the bytes of each part to `contents`, by the part's id."""
+    children = {identity: _rebuilt(child, contents) for identity, child in (part.children or {}).items()}
+    contents[part.object_id] = part.deflate()
+    return type(part).inflate(contents[part.object_id], children)

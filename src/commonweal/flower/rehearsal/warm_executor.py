@@ -1,8 +1,9 @@
 """`flower-supernode` for rehearsals on one machine: packages are loaded once, and every message gets a fork.
 
-Flower starts a new Python for each message, and it loads torch anew: seconds a message, which is right between
-machines and slow for tests. This is Flower's own SuperNode and Flower's own way to run a ClientApp; only who starts the
-process, and how long the SuperNode sleeps between two looks for mail, are ours.
+Flower starts a new Python for each message, which loads torch again. That takes seconds per message: right between
+machines, slow for tests. This is Flower's own SuperNode and Flower's own way of running a ClientApp. Different are only
+who starts the process, and how long the SuperNode sleeps between two looks for messages; there is no public setting for
+either. `tests/flower/test_private_flwr.py` lists what is used of Flower beyond its public packages.
 
 usage: python -m commonweal.flower.rehearsal.warm_executor OPTIONS OF FLOWER-SUPERNODE
 """
@@ -19,7 +20,7 @@ from types import SimpleNamespace
 
 _LOADED = (
     "numpy", "torch", "flwr.clientapp", "flwr.supernode.runtime.run_clientapp", "commonweal.flower.member_app",
-    "torch._dynamo",  # which the first optimiser of a process would load: a second and a half
+    "torch._dynamo",  # the first optimiser of a process would load it: 1.5 seconds
 )  # fmt: skip
 _LONGEST_SLEEP = 0.2
 _EXECUTE = "--execute"
@@ -28,7 +29,7 @@ _EXECUTE = "--execute"
 def run_supernode(options: list[str]) -> None:
     """A SuperNode that leaves the execution of messages to a second process."""
     from flwr.supernode import start_client_internal
-    from flwr.supernode.cli.flower_supernode import flower_supernode
+    from flwr.supernode.cli import flower_supernode
 
     start_client_internal.time = SimpleNamespace(  # type: ignore[assignment, attr-defined]
         sleep=lambda seconds: time.sleep(min(seconds, _LONGEST_SLEEP))
@@ -42,14 +43,14 @@ def run_supernode(options: list[str]) -> None:
 
 
 def execute(address: str, supernode: int) -> None:
-    """Take message after message from the SuperNode, each in a fork, until the SuperNode is gone."""
+    """Take message after message from the SuperNode, each in a fork, until the SuperNode ends."""
     from flwr.proto.runtime_pb2 import AcquireTaskRequest
     from flwr.supercore.constant import TaskType
     from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
     from flwr.supercore.runtime import RuntimeHttpClient
 
     for module in _LOADED:
-        with suppress(ImportError):  # an app may do without torch
+        with suppress(ImportError):  # an app may not need torch
             importlib.import_module(module)
     client = RuntimeHttpClient.from_server_address(
         server_address=address,
@@ -63,7 +64,7 @@ def execute(address: str, supernode: int) -> None:
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        with suppress(Exception):  # not up yet, or on its way down
+        with suppress(Exception):  # it is starting or ending
             answer = client.AcquireTask(request)
             if answer.HasField("task") and answer.token:
                 _fork(address, answer.token)
@@ -78,7 +79,7 @@ def _fork(address: str, token: str) -> None:
 
     try:
         run_clientapp(runtime_api_address=address, token=token, insecure=True, parent_pid=executor)
-    finally:  # back into the executor's loop is no way to go
+    finally:  # never return into the executor's loop
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
