@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from commonweal.flower.starting.new_federation import make_federation
 
 
@@ -33,6 +35,36 @@ def test_from_nothing_to_a_verified_ledger(commonweal, refused, tmp_path):
     assert "a rehearsal needs a folder without results, got checkpoint.npz in 'out/mine'; add --overwrite" in error
 
 
+def test_a_run_that_does_not_complete_is_an_error(commonweal, tmp_path, monkeypatch):
+    """Without Flower: what the command makes of a rehearsal whose run failed."""
+    from commonweal.flower.rehearsal import rehearsal
+
+    class Failing:
+        def __init__(self, folder, out, **options):
+            out.mkdir(exist_ok=True)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def run_app(self, **options):
+            return rehearsal.RunOutcome(status="failed", output="", details="no disk")
+
+        def keep_papers(self):
+            pass
+
+    monkeypatch.setattr(rehearsal, "Rehearsal", Failing)
+    make_federation(tmp_path / "mine", 2)
+    done = commonweal("flower", "rehearse", "mine", "--out", "out")
+    assert done.returncode == 1
+    assert not done.stdout
+    last = done.stderr.splitlines()[-1]
+    assert last == "error: The run ended as failed (no disk). Its logs are in out/logs."
+
+
+@pytest.mark.soak
 def test_a_run_that_fails(commonweal, tmp_path):
     make_federation(tmp_path / "mine", 2)
     task = tmp_path / "mine" / "app" / "mine" / "task.py"
@@ -46,6 +78,6 @@ def test_a_run_that_fails(commonweal, tmp_path):
     assert not done.stdout
     assert "no disk" in done.stderr
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("error: the run must complete, got failed")
-    assert last.endswith("its logs are in out/logs")
+    assert last.startswith("error: The run ended as failed")
+    assert last.endswith("Its logs are in out/logs.")
     assert not (tmp_path / "out" / "report.html").exists()

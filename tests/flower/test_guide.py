@@ -23,6 +23,8 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "federation.md"
 BLOCK = re.compile(r"^```(sh|toml) (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SERVERS = ("flower-superlink", "flower-supernode")
 
+pytestmark = pytest.mark.soak
+
 
 class Machines:
     """Three machines in three folders; what they type, and what they keep running."""

@@ -19,6 +19,8 @@ from tests.flower.test_twin import EXAMPLE, TOLERANCE, import_app, scenario_with
 ROOT = EXAMPLE.parents[1]
 COMMONWEAL = str(Path(sys.executable).with_name("commonweal"))
 
+pytestmark = pytest.mark.soak
+
 
 def recipe():
     """The command of the Makefile's target, without the results' place.

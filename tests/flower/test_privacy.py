@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from commonweal.report.history_json import write_history
 from tests.flower.toy import make_flower_toy
 from tests.remote.toy import NAMES, PRIVATE
 
@@ -31,7 +32,9 @@ SENT_GROUPS = {
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
     toy = make_flower_toy(tmp_path_factory.mktemp("privacy") / "f", rounds=5, mechanism='mu = "inf"')
-    toy.run_report, _ = toy.coordinate()
+    toy.run_report, _ = toy.coordinate(
+        write=lambda run_report, directory: write_history(run_report, directory / "history.json")
+    )
     return toy
 
 

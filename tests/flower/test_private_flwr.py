@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import importlib.util
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from commonweal.flower.rehearsal import warm_executor
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = {"flwr.app", "flwr.clientapp", "flwr.serverapp", "flwr.serverapp.strategy"}
@@ -76,3 +79,9 @@ def test_only_the_minor_version_that_was_tested_is_allowed():
     (pin,) = [each for each in extras["flower"] if each.startswith("flwr")]
     major, minor = map(int, importlib.metadata.version("flwr").split(".")[:2])
     assert pin == f"flwr>={major}.{minor},<{major}.{minor + 1}"
+
+
+def test_what_warm_executors_load_is_there():
+    """They ignore what is missing, so a module that moved would only make them slow."""
+    for module in warm_executor._LOADED:
+        assert importlib.util.find_spec(module) is not None

@@ -5,7 +5,6 @@ The app is plain Flower (see `tiny_federation`).
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -17,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from commonweal.flower.rehearsal import warm_executor
 from commonweal.flower.rehearsal.rehearsal import Rehearsal
 from tests.flower.fleet import restart_killed_node
 from tests.flower.tiny_federation import write_tiny_federation
+
+pytestmark = pytest.mark.soak
 
 LIMIT = 240  # seconds, for a busy machine
 
@@ -211,12 +211,6 @@ def test_the_command_is_interrupted(folder, tmp_path, sent, code):
     assert "Traceback" not in said
     assert not processes_of(work)
     assert not list(temporary.iterdir())
-
-
-def test_what_warm_executors_load_is_there():
-    """They pass over what is missing, so a module that moved would only make them slow."""
-    for module in warm_executor._LOADED:
-        assert importlib.util.find_spec(module) is not None
 
 
 @needs_proc

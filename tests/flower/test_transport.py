@@ -11,7 +11,6 @@ import pytest
 from flwr.app import ConfigRecord, RecordDict
 from flwr.app import Message as FlowerMessage
 
-from commonweal.remote.coordinator import coordinate as coordinator
 from tests.flower.toy import make_flower_toy
 from tests.remote.toy import NAMES, settled
 
@@ -25,11 +24,6 @@ UNREADABLE = {
     "fields that are no JSON": RecordDict({"fields": ConfigRecord({"json": "{", "seal": ""})}),
     "no signature": RecordDict({"fields": ConfigRecord({"json": "{}"})}),
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_report(monkeypatch):
-    monkeypatch.setattr(coordinator, "write_all", lambda *_: None)
 
 
 @pytest.fixture
@@ -98,10 +92,8 @@ def test_a_supernode_that_disconnects_and_a_client_app_that_fails_are_absent(toy
 WITHOUT_FLOWER = """
 import json, sys
 from pathlib import Path
-from commonweal.remote.coordinator import coordinate as coordinator
 from tests.remote.toy import make_toy, settled
 
-coordinator.write_all = lambda *_: None
 toy = make_toy(Path(sys.argv[1]))
 toy.coordinate()
 assert not [name for name in sys.modules if name.split(".")[0] == "flwr"]

@@ -45,9 +45,9 @@ def scenario_with_private_figures(task, folder, mechanism):
 @pytest.mark.parametrize(
     ("algorithm", "mechanism"),
     [
-        ("fedavg", 'contribution = "marginal"'),
+        pytest.param("fedavg", 'contribution = "marginal"', marks=pytest.mark.soak),
         ("fedbn", 'contribution = "shapley"'),
-        ("fedprox", 'contribution = "adaptive"\nevaluation_limit = 16'),
+        pytest.param("fedprox", 'contribution = "adaptive"\nevaluation_limit = 16', marks=pytest.mark.soak),
     ],
 )
 def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, algorithm, mechanism):

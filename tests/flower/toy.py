@@ -11,10 +11,8 @@ from flwr.app import Message as FlowerMessage
 from commonweal.flower import client_app
 from commonweal.flower.in_process import InProcessGrid, Node
 from commonweal.flower.transport import FlowerTransport
-from commonweal.ledger.key_directory import KeyDirectory
-from commonweal.remote.coordinator.coordinate import coordinate
 from commonweal.remote.coordinator.federation_file import read_federation
-from tests.remote.toy import INITIAL, NAMES, evaluate, load, train, write_toy
+from tests.remote.toy import NAMES, coordinate_toy, evaluate, load, train, write_toy
 
 APP = client_app(load=load, train=train, evaluate=evaluate)
 
@@ -50,18 +48,9 @@ class FlowerToy:
     def home(self, name):
         return self.folder / "members" / name / "home"
 
-    def coordinate(self):
-        said = []
-        federation = read_federation(self.folder / "federation.toml")
-        run_report = coordinate(
-            FlowerTransport(self.grid, federation.keys),
-            federation,
-            INITIAL,
-            directory=self.out,
-            keys=KeyDirectory(self.folder / "operator-keys"),
-            say=said.append,
-        )
-        return run_report, said
+    def coordinate(self, **options):
+        keys = read_federation(self.folder / "federation.toml").keys
+        return coordinate_toy(FlowerTransport(self.grid, keys), self.folder, **options)
 
 
 def make_flower_toy(folder, **options):

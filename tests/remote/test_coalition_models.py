@@ -63,8 +63,7 @@ def models_received(toy, client):
         ('contribution = "shapley"', [1, 1, 3]),  # sixteen coalitions, and no model more
     ],
 )
-def test_each_model_is_sent_once(tmp_path, monkeypatch, mechanism, evaluations):
-    monkeypatch.setattr("commonweal.remote.coordinator.coordinate.write_all", lambda *_: None)
+def test_each_model_is_sent_once(tmp_path, mechanism, evaluations):
     toy = make_toy(
         tmp_path / "f", rounds=1, mechanism=f'mu = "inf"\n{mechanism}', learning="stop_below = 0.0\niteration_limit = 2"
     )

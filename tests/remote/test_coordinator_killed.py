@@ -26,6 +26,9 @@ STAGES = [
     ("book",),
     ("between settling and the notice",),
 ]
+ONE_OF_EACH_KIND = [
+    ("train.iteration", 2, 1), ("save_checkpoint", "after"), ("_tell", "before"), ("between settling and the notice",),
+]  # fmt: skip
 
 
 def entries(toy):
@@ -53,18 +56,11 @@ def finished(toy):
     return rounds, entries(toy)
 
 
-@pytest.fixture(autouse=True)
-def _no_report(monkeypatch):
-    monkeypatch.setattr(coordinator, "write_all", lambda *_: None)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coordinator, "write_all", lambda *_: None)
-        toy = make_toy(tmp_path_factory.mktemp("undisturbed") / "f", **RULES)
-        give_notice_in_round(toy, ROUND)
-        rounds, book = finished(toy)
+    toy = make_toy(tmp_path_factory.mktemp("undisturbed") / "f", **RULES)
+    give_notice_in_round(toy, ROUND)
+    rounds, book = finished(toy)
     assert rounds[1][0].withdrawn == (LEAVER,)
     return rounds, book
 
@@ -136,7 +132,13 @@ def arm(toy, stage):
         toy.transport.before_answer = before_answer
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: "-".join(map(str, stage)))
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(stage, marks=() if stage in ONE_OF_EACH_KIND else pytest.mark.soak, id="-".join(map(str, stage)))
+        for stage in STAGES
+    ],
+)
 def test_killed_and_started_again(tmp_path, undisturbed, stage):
     toy = make_toy(tmp_path / "f", **RULES)
     give_notice_in_round(toy, ROUND)
@@ -152,6 +154,7 @@ def test_killed_and_started_again(tmp_path, undisturbed, stage):
         assert "DOUBTFUL" not in (again.home(name) / "log.txt").read_text()
 
 
+@pytest.mark.soak
 def test_killed_again_and_again(tmp_path, undisturbed):
     """Every question of the whole federation is once the last of a coordinator."""
     toy = make_toy(tmp_path / "f", **RULES)

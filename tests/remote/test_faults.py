@@ -11,9 +11,9 @@ import pytest
 from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.remote.coordinator import coordinate as coordinator
 from commonweal.remote.member.task import Task
 from commonweal.remote.messages.message import Message, signed_answer
+from commonweal.report.write import write_all
 from tests.remote.toy import NAMES, evaluate, load, make_toy, settled
 
 LIAR, ROUND = "east", 2
@@ -132,6 +132,19 @@ LIES = {
     "an old answer": (answered_before("evaluate.coalitions"), "not signed with the key"),
     "a model it does not have, again and again": (with_fields("train.iteration", lacks=["00"]), "it was sent"),
 }
+ONE_OF_EACH_KIND = {
+    "weights that are no numbers",
+    "names that command a terminal",
+    "a profit of 1e300",
+    "another profit than it signed",
+    "accuracy above 1",
+    "scores of too few models",
+    "more samples than it may declare",
+    "a forged notice",
+    "another client's key",
+    "an old answer",
+    "a model it does not have, again and again",
+}
 BOUNDS = {LIAR: "profit_bounds = [-0.9, 0.9]\nmost_samples = 100"}
 
 
@@ -150,19 +163,15 @@ def without_it(tmp_path_factory):
         return original(clients, seconds=seconds)
 
     toy.transport.locate = locate
-    run_quietly(toy)
+    toy.coordinate()
     return settled(toy.out)
 
 
-def run_quietly(toy):
-    """Coordinate without writing the report page, which takes longer than all rounds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coordinator, "write_all", lambda *_: None)
-        return toy.coordinate()
-
-
-@pytest.mark.parametrize("name", LIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in ONE_OF_EACH_KIND else pytest.mark.soak) for name in LIES]
+)
 def test_a_lie_is_contained(tmp_path, without_it, name):
+    assert set(LIES) >= ONE_OF_EACH_KIND
     (kind, lie), reason = LIES[name]
     toy = make_toy(tmp_path / "f", learning="iteration_limit = 1", mechanism='mu = "inf"', client_lines=BOUNDS)
 
@@ -170,7 +179,7 @@ def test_a_lie_is_contained(tmp_path, without_it, name):
         return lie(toy, kind, question, answer) if (asked, question.fields["round"]) == (kind, ROUND) else answer
 
     toy.member(LIAR).twist = twist
-    run_report, said = run_quietly(toy)
+    run_report, said = toy.coordinate()
     told = run_report.rounds[ROUND - 1]
     assert told.record.absent == (LIAR,)
     (event,) = [event for event in told.events if event.client == LIAR]
@@ -193,7 +202,7 @@ def test_tiny_scores_do_not_stop_a_round(tmp_path):
     toy.member(LIAR).twist = lambda asked, question, answer: (
         lie(toy, asked, question, answer) if asked == kind else answer
     )
-    run_report, _ = run_quietly(toy)
+    run_report, _ = toy.coordinate()
     assert not run_report.rounds[0].record.absent
 
 
@@ -207,7 +216,7 @@ def test_a_first_opening_that_was_lost_leaves_no_trace(tmp_path):
         return answer
 
     toy.member(LIAR).twist = lost
-    run_report, _ = run_quietly(toy)
+    run_report, _ = toy.coordinate()
     row = run_report.rounds[1].clients[LIAR]
     line = next(
         line for line in (toy.home(LIAR) / "log.txt").read_text().splitlines() if "round 2: will report" in line
@@ -224,7 +233,7 @@ def test_a_profit_on_its_bound_counts(tmp_path):
     toy.member(LIAR).twist = lambda asked, question, answer: (
         lie(toy, asked, question, answer) if asked == "query.report" else answer
     )
-    run_report, _ = run_quietly(toy)
+    run_report, _ = toy.coordinate()
     assert run_report.rounds[0].record.decision.figures.profits[LIAR] == 0.9
     assert not run_report.rounds[0].record.absent
 
@@ -237,7 +246,7 @@ def test_an_error_tells_the_coordinator_nothing_private(tmp_path):
         raise ValueError(f"my secret unit value is {context.member.unit_value}")
 
     toy.member("south").task = Task(load=load, train=train, evaluate=evaluate)
-    run_report, _ = run_quietly(toy)
+    run_report, _ = toy.coordinate()
     (event,) = run_report.rounds[0].events
     assert (event.kind, event.client) == ("absent", "south")
     assert "ValueError" in event.text
@@ -250,10 +259,10 @@ def test_a_federation_whose_last_client_leaves_says_so(tmp_path):
     for name in NAMES[:2]:
         toy.member(name).is_connected = False
     with pytest.raises(FederationError, match="at least one client that answers"):
-        run_quietly(toy)
+        toy.coordinate()
     for name in NAMES[:2]:
         toy.member(name).is_connected = True
-    run_report, _ = run_quietly(toy)
+    run_report, _ = toy.coordinate()
     assert len(run_report.rounds) == 3
 
 
@@ -263,7 +272,7 @@ def test_what_went_wrong_is_shown_in_the_report(tmp_path):
     toy.member(LIAR).twist = lambda asked, question, answer: (
         lie(toy, asked, question, answer) if asked == kind else answer
     )
-    toy.coordinate()
+    toy.coordinate(write=write_all)
     page = (toy.out / "report.html").read_text()
     assert "east missed round 1: its profit must lie within its declared bounds -1 to 1, got 1e+300." in page
     history = json.loads((toy.out / "history.json").read_text())

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from commonweal.errors import CommonwealError, StorageError
-from commonweal.remote.coordinator import coordinate as coordinator
 from commonweal.remote.member.store import MemberStore
 from tests.remote.toy import NAMES, open_toy, settled
 
@@ -18,8 +17,7 @@ MADE = Path(__file__).parent / "made_by_0_1"
 
 
 @pytest.fixture
-def toy(tmp_path, monkeypatch):
-    monkeypatch.setattr(coordinator, "write_all", lambda *_: None)
+def toy(tmp_path):
     with zipfile.ZipFile(MADE / "federation.zip") as archive:
         archive.extractall(tmp_path)
     for key in [*tmp_path.glob("members/*/node-key"), *tmp_path.glob("operator-keys/*.pem")]:

@@ -11,7 +11,6 @@ import pytest
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.remote.coordinator import coordinate as coordinator_module
 from commonweal.remote.member.agent import MemberAgent, QuestionError, packed
 from commonweal.remote.member.member_file import read_member
 from commonweal.remote.member.store import MemberStore
@@ -22,26 +21,20 @@ from tests.remote.toy import INITIAL, NAMES, TASK, evaluate, load, make_toy, set
 UNLUCKY, ROUND = "east", 2
 RULES = {"learning": "iteration_limit = 1", "mechanism": 'mu = "inf"'}
 UNEVEN = NewData(training=(np.zeros(3), np.zeros(4)), validation=(np.zeros(1),))
+DEATHS = {("train.iteration", 2), ("query.report", 1)}  # the others are left to soak tests
 KINDS = ("query.open", "train.iteration", "evaluate.coalitions", "query.report")
-
-
-@pytest.fixture(autouse=True)
-def _no_report(monkeypatch):
-    monkeypatch.setattr(coordinator_module, "write_all", lambda *_: None)
 
 
 @pytest.fixture(scope="module")
 def books(tmp_path_factory):
     """The book of the federation in which the member was there, and of the one in which it missed round 2."""
     found = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coordinator_module, "write_all", lambda *_: None)
-        for name, is_there in (("there", True), ("away", False)):
-            toy = make_toy(tmp_path_factory.mktemp(name) / "f", **RULES)
-            if not is_there:
-                fail_in_round(toy, ROUND)
-            toy.coordinate()
-            found[name] = settled(toy.out)
+    for name, is_there in (("there", True), ("away", False)):
+        toy = make_toy(tmp_path_factory.mktemp(name) / "f", **RULES)
+        if not is_there:
+            fail_in_round(toy, ROUND)
+        toy.coordinate()
+        found[name] = settled(toy.out)
     return found
 
 
@@ -91,8 +84,14 @@ def die_at_write(toy, kind, write):
     return deaths
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("write", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("kind", "write"),
+    [
+        pytest.param(kind, write, marks=() if (kind, write) in DEATHS else pytest.mark.soak)
+        for kind in KINDS
+        for write in (1, 2, 3)
+    ],
+)
 def test_a_member_killed_in_the_middle_misses_the_round_and_returns(tmp_path, books, kind, write):
     """If there are fewer writes, nobody is killed: the answer is lost all the same, with the same effect."""
     toy = make_toy(tmp_path / "f", **RULES)

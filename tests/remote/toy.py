@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from commonweal.federation.rule_versions import recompute
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.verification.verify import verify_ledger
-from commonweal.remote.coordinator.coordinate import coordinate
+from commonweal.remote.coordinator import coordinate as coordinator
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.remote.member.task import NewData, Task, Trained
 from commonweal.seeds import stream
@@ -77,17 +78,27 @@ class Toy:
     def home(self, name):
         return self.folder / "members" / name / "home"
 
-    @property
-    def federation(self):
-        return read_federation(self.folder / "federation.toml")
+    def coordinate(self, initial=INITIAL, **options):
+        return coordinate_toy(self.transport, self.folder, initial, **options)
 
-    def coordinate(self, initial=INITIAL):
-        said = []
-        keys = KeyDirectory(self.folder / "operator-keys")
-        run_report = coordinate(
-            self.transport, self.federation, initial, directory=self.out, keys=keys, say=said.append
+
+def coordinate_toy(transport, folder, initial=INITIAL, write=lambda run_report, directory: None):
+    """Run the rounds that are left; returns the run report and what was said.
+
+    `write` replaces the pages and plots of the results, which take longer than all rounds.
+    """
+    said = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coordinator, "write_all", write)
+        run_report = coordinator.coordinate(
+            transport,
+            read_federation(folder / "federation.toml"),
+            initial,
+            directory=folder / "out",
+            keys=KeyDirectory(folder / "operator-keys"),
+            say=said.append,
         )
-        return run_report, said
+    return run_report, said
 
 
 def settled(out):

@@ -98,7 +98,7 @@ def _show(line: str) -> None:
 
 def _show_failure(outcome: RunOutcome, results: Path) -> None:
     details = f" ({outcome.details})" if outcome.details else ""
-    _say(f"error: the run must complete, got {outcome.status}{details}; its logs are in {results / 'logs'}")
+    _say(f"error: The run ended as {outcome.status}{details}. Its logs are in {results / 'logs'}.")
 
 
 def _show_history(results: Path) -> None:
