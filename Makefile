@@ -27,7 +27,7 @@ federation: $(FLOWER_INSTALLED) ## rehearse a federation on Flower on this machi
 	$(BIN)/commonweal flower rehearse examples/digits --out out/federation --overwrite
 
 quick: $(TEST_INSTALLED) ## the tests that neither train nor start a process, in a minute
-	COMMONWEAL_TESTS=quick $(PYTEST) -rfE
+	COMMONWEAL_TESTS=quick $(PYTEST) -rfE -m "not soak and not slow"
 
 test: check ## lint, types, import rule, and every behaviour once
 	$(PYTEST)

@@ -26,17 +26,10 @@ settings.load_profile("commonweal")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-if PACE == "quick":
-    quick.watch()
 
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol():
-    quick.during_a_test(True)
-    try:
-        return (yield)
-    finally:
-        quick.during_a_test(False)
+def pytest_configure(config):
+    if PACE == "quick":
+        config.pluginmanager.register(quick.QuickWatch())
 
 
 @pytest.fixture(autouse=True, scope="session")

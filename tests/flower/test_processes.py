@@ -8,8 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from commonweal.flower.rehearsal.processes import Processes
 
 OWNER = """
@@ -41,7 +39,6 @@ def wait_for(is_so):
         time.sleep(0.05)
 
 
-@pytest.mark.process
 def test_nothing_outlives_an_owner_that_is_killed(tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
@@ -57,7 +54,6 @@ def test_nothing_outlives_an_owner_that_is_killed(tmp_path):
     wait_for(lambda: not is_there(group) and not folder.exists())
 
 
-@pytest.mark.process
 def test_a_process_is_asked_to_end_and_then_made_to(tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
