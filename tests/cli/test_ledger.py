@@ -181,7 +181,7 @@ def test_a_signed_statement_that_contradicts_the_ledger_is_found(commonweal, tol
     assert "sound" in told("verify-statement", "south.json", "--key", key), "it is signed and adds up"
     done = commonweal("ledger", "verify", ledger, "--against", "south.json")
     assert done.returncode == 1
-    assert "entry 4: south.json says what the ledger says" in done.stdout
+    assert "entry 4: south.json agrees with the ledger" in done.stdout
     forge(tmp_path / "south.json", lambda document: document.update(lines=[], balance="0"), tmp_path / "keys")
     assert commonweal("ledger", "verify", ledger, "--against", "south.json").returncode == 1
 

@@ -22,7 +22,7 @@ from commonweal.ledger.member_documents import WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import open_store
-from commonweal.ledger.statements import doubts, read_statement
+from commonweal.ledger.statements import faults_of, read_statement
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 
@@ -206,7 +206,7 @@ def test_the_statement_is_the_one_that_the_command_writes(new_treasury, tmp_path
     assert CliRunner().invoke(app, [*arguments, *options]).exit_code == 0
     assert (tmp_path / "bob.json").read_bytes() == content
     statement, signed = read_statement(tmp_path / "bob.json")
-    assert doubts(statement, signed, treasury.operator_key) == []
+    assert faults_of(statement, signed, treasury.operator_key) == []
     assert statement.client_key == KEYS["bob"].public
     assert [line.text for line in statement.lines] == ["admitted", "round 1: stays", "withdrew after round 1"]
     with pytest.raises(CommonwealError, match="of a member, got the unknown client 'eve'"):

@@ -141,7 +141,7 @@ def test_payoffs_off_by_one_minor_unit(sample, forge):
     assert set(findings) == {
         "the decision follows from its inputs: payoffs",
         "the decision follows from its inputs: transfers",
-        "postings follow from the entry's inputs",
+        "the postings follow from the entry's inputs",
     }
     payoff = findings["the decision follows from its inputs: payoffs"]
     name, value = payoff.expected.split()
@@ -168,7 +168,7 @@ def test_a_hundredth_to_a_friend(sample, forge):
         replace(friend, amount=friend.amount + 1),
         *draft.postings[3:],
     )
-    finding = only(forge("round", draft.body, postings), "postings follow from the entry's inputs")
+    finding = only(forge("round", draft.body, postings), "the postings follow from the entry's inputs")
     assert finding.entry == forge.number
     assert finding.expected == f"[0] {other.account} {other.amount}"
     assert finding.found == f"{other.account} {other.amount - 1}"
@@ -192,7 +192,7 @@ def test_a_hundredth_to_a_friend_by_a_rounding_of_figures(sample, forge):
     amounts = {posting.account.split("/")[-1]: posting.amount for posting in postings}
     fair = {posting.account.split("/")[-1]: posting.amount for posting in draft.postings}
     assert (amounts["ann"], amounts["bob"]) == (fair["ann"] - 1, fair["bob"] + 1)
-    assert "postings follow from the entry's inputs" in forge("round", body, postings)
+    assert "the postings follow from the entry's inputs" in forge("round", body, postings)
 
 
 def test_other_rules_than_were_used(sample, forge):
@@ -216,14 +216,14 @@ def test_a_round_of_grace_that_was_none(sample, forge):
     body = body_of(draft) | {"grace": True}
     assert "the decision follows from its inputs: retained" in forge("round", body, draft.postings)
     body = body_of(draft) | {"grace": 0}
-    only(forge("round", body, draft.postings), "a round is one of grace or not")
+    only(forge("round", body, draft.postings), "grace is true or false")
 
 
 def test_an_unknown_version_of_rules(sample, forge):
     draft = honest(sample)
     finding = only(
         forge("round", draft.body | {"rules_version": "77"}, draft.postings),
-        "the decision can be made again from its inputs",
+        "the decision can be recomputed from its inputs",
     )
     assert finding.expected == "a decision"
     assert "'77'" in finding.found
@@ -303,22 +303,22 @@ def test_figures_of_one_who_never_signs_are_the_operators_word(sample, forge):
 
 def test_a_client_that_was_eliminated_earlier(sample, forge):
     draft = honest(sample, figures=FIGURES | {"cyd": (0.1, 0.1, None)})
-    finding = only(forge("round", draft.body, draft.postings), "the eliminated take part in no later round")
+    finding = only(forge("round", draft.body, draft.postings), "eliminated clients take part in no later round")
     assert (finding.entry, finding.expected, finding.found) == (forge.number, "cyd gone since 2", "it did")
 
 
 def test_a_client_that_was_there_later_is_eliminated(sample, forge):
     draft = honest(sample, number=0, figures={"ann": (0.2, 0.4, None), "bob": (-0.5, 0.01, None)}, rules=STRICT)
-    finding = only(forge("round", draft.body, draft.postings), "the eliminated take part in no later round")
+    finding = only(forge("round", draft.body, draft.postings), "eliminated clients take part in no later round")
     assert (finding.expected, finding.found) == ("bob not in round 1", "it was")
 
 
 def test_a_client_that_is_no_member(sample, forge):
     draft = honest(sample, figures=FIGURES | {"eve": (0.1, 0.1, None)})
-    finding = only(forge("round", draft.body, draft.postings), "rounds are settled among members")
+    finding = only(forge("round", draft.body, draft.postings), "only members take part in rounds")
     assert finding.found == "eve"
     draft = honest(sample, absent=("eve",))
-    only(forge("round", draft.body, draft.postings), "rounds are settled among members")
+    only(forge("round", draft.body, draft.postings), "only members take part in rounds")
 
 
 def test_a_client_that_reports_twice(sample, forge):
@@ -328,13 +328,13 @@ def test_a_client_that_reports_twice(sample, forge):
     draft = honest(sample)
     body = body_of(draft)
     body["inputs"].insert(0, body["inputs"][0] | {"profit": 0.9, "signature": first.signed(CLIENT_KEYS["ann"])})
-    finding = only(forge("round", body, draft.postings), "a client reports once or is absent")
+    finding = only(forge("round", body, draft.postings), "a client takes part once or is absent")
     assert (finding.expected, finding.found) == ("ann once", "2 times")
 
 
 def test_a_client_that_reports_and_is_absent(sample, forge):
     draft = honest(sample, absent=("ann",))
-    only(forge("round", draft.body, draft.postings), "a client reports once or is absent")
+    only(forge("round", draft.body, draft.postings), "a client takes part once or is absent")
 
 
 @pytest.mark.parametrize("held", [1, 2])
@@ -348,7 +348,7 @@ def test_a_round_settled_twice(sample, forge, held):
 @pytest.mark.parametrize("held", [1.5, "4", True, None, [4]])
 def test_a_round_without_a_whole_number(sample, forge, held):
     draft = honest(sample)
-    assert "rounds have whole numbers" in forge("round", draft.body | {"round": held}, draft.postings)
+    assert "round numbers are whole numbers" in forge("round", draft.body | {"round": held}, draft.postings)
 
 
 # Income and reversals.
@@ -366,7 +366,7 @@ def test_income_divided_wrongly(sample, forge):
     assert forge("realisation", body, postings) == {}
     postings[1] = replace(postings[1], amount=postings[1].amount - 1)
     postings[2] = replace(postings[2], amount=postings[2].amount + 1)
-    finding = only(forge("realisation", body, postings), "postings follow from the entry's inputs")
+    finding = only(forge("realisation", body, postings), "the postings follow from the entry's inputs")
     assert finding.entry == forge.number
     assert finding.found == f"{postings[1].account} {postings[1].amount}"
 
@@ -384,7 +384,7 @@ def test_a_reference_used_twice(sample, forge, reference):
 @pytest.mark.parametrize("amount", ["-5", "0"])
 def test_income_that_is_none(forge, amount):
     only(
-        forge("realisation", {"reference": "invoice 3", "amount": amount}), "income is divided among those who accrued"
+        forge("realisation", {"reference": "invoice 3", "amount": amount}), "income is divided by accrued payoffs"
     )
 
 
@@ -393,7 +393,7 @@ def test_income_where_nobody_accrued(sample, forge):
     body = {"reference": "invoice 3", "amount": "5"}
     only(
         forge("realisation", body, [Posting("model-income", -5), Posting("clients/ann", 5)]),
-        "income is divided among those who accrued",
+        "income is divided by accrued payoffs",
     )
 
 
@@ -410,9 +410,9 @@ def test_a_reversal_that_does_not_negate(sample, forge):
     assert forge("reversal", body, postings) == {}
     postings[0] = replace(postings[0], amount=postings[0].amount + 1)
     postings[1] = replace(postings[1], amount=postings[1].amount - 1)
-    finding = only(forge("reversal", body, postings), "postings follow from the entry's inputs")
+    finding = only(forge("reversal", body, postings), "the postings follow from the entry's inputs")
     assert (finding.entry, finding.found) == (forge.number, f"{postings[0].account} {postings[0].amount}")
-    only(forge("reversal", body), "postings follow from the entry's inputs")
+    only(forge("reversal", body), "the postings follow from the entry's inputs")
 
 
 def test_a_reversal_of_what_was_reversed(sample, forge):
@@ -426,10 +426,10 @@ def test_a_reversal_of_what_cannot_be_reversed(sample, forge):
     kinds = [parsed(entry)["kind"] for entry in forge.entries]
     for kind in ("opening", "admission", "reversal", "withdrawal", "key-rotation"):
         body = {"entry": kinds.index(kind) + 1, "reason": "an error"}
-        finding = forge("reversal", body)["rounds and realisations can be reversed"]
+        finding = forge("reversal", body)["only rounds and realisations are reversed"]
         assert finding.found.endswith(f", {kind}")
     for entry in (forge.number, forge.number + 1, 0, -1):
-        only(forge("reversal", {"entry": entry, "reason": "an error"}), "rounds and realisations can be reversed")
+        only(forge("reversal", {"entry": entry, "reason": "an error"}), "only rounds and realisations are reversed")
 
 
 # Who leaves.
@@ -446,7 +446,7 @@ def test_an_honest_withdrawal_is_no_finding(sample, forge, client, last):
     """bob's round 3 stands only where it was not reversed."""
     later = sample.ledger.state.took_part_after(client, last)
     findings = forge("withdrawal", withdrawal(sample, client, last))
-    assert set(findings) == (set() if later is None else {"the withdrawn take part in no later round"})
+    assert set(findings) == (set() if later is None else {"withdrawn clients take part in no later round"})
 
 
 NO_NOTICES = {
@@ -482,7 +482,7 @@ def test_a_withdrawal_that_its_client_did_not_sign(sample, forge, which):
 
 def test_a_withdrawal_of_nobody(sample, forge):
     body = withdrawal(sample, "eve", key=STRANGER)
-    assert only(forge("withdrawal", body), "members withdraw").found == "eve"
+    assert only(forge("withdrawal", body), "only members withdraw").found == "eve"
 
 
 def test_a_withdrawal_of_one_who_was_eliminated(sample, forge):
@@ -492,7 +492,7 @@ def test_a_withdrawal_of_one_who_was_eliminated(sample, forge):
     assert set(forge("withdrawal", body)) == {GONE, "a client without a key signs nothing"}
 
 
-GONE = "the eliminated are gone already"
+GONE = "eliminated clients do not withdraw"
 
 
 @pytest.mark.parametrize("last", [LAST_OF_DAN - 1, LAST_OF_DAN, LAST_OF_DAN + 1])
@@ -502,7 +502,7 @@ def test_a_second_withdrawal(sample, forge, last):
 
 
 def test_a_withdrawal_before_rounds_that_the_client_was_in(sample, forge):
-    finding = only(forge("withdrawal", withdrawal(sample, "ann", 0)), "the withdrawn take part in no later round")
+    finding = only(forge("withdrawal", withdrawal(sample, "ann", 0)), "withdrawn clients take part in no later round")
     assert (finding.expected, finding.found) == ("ann not in round 1", "it was")
 
 
@@ -510,31 +510,31 @@ def test_a_client_that_withdrew_in_a_later_round(sample, forge):
     draft = honest(sample, number=LAST_OF_DAN)
     assert forge("round", draft.body, draft.postings) == {}
     draft = honest(sample, number=LAST_OF_DAN + 1)
-    finding = only(forge("round", draft.body, draft.postings), "the withdrawn take part in no later round")
+    finding = only(forge("round", draft.body, draft.postings), "withdrawn clients take part in no later round")
     assert (finding.expected, finding.found) == (f"dan gone after {LAST_OF_DAN}", "it did")
 
 
 @pytest.mark.parametrize("last", [-1, 10**9 + 1])
 def test_a_withdrawal_after_no_round(sample, forge, last):
-    assert forge("withdrawal", withdrawal(sample, "ann", last))["a client leaves after a round"].found == str(last)
+    assert forge("withdrawal", withdrawal(sample, "ann", last))["a client withdraws after a round"].found == str(last)
 
 
 @pytest.mark.parametrize("other", [{"round": "4"}, {"round": 4.5}, {"round": True}, {"client": 5}, {"client": ["bob"]}])
 def test_a_withdrawal_of_another_form(sample, forge, other):
-    only(forge("withdrawal", withdrawal(sample) | other), "an entry states all that its kind needs")
+    only(forge("withdrawal", withdrawal(sample) | other), "the entry has everything that its kind needs")
 
 
 def test_a_withdrawal_states_three_things(sample, forge):
     body = withdrawal(sample)
-    only(forge("withdrawal", body | {"reason": "debts"}), "a withdrawal states these")
+    only(forge("withdrawal", body | {"reason": "debts"}), "a withdrawal has these fields")
     for name in body:
         less = {key: value for key, value in body.items() if key != name}
-        only(forge("withdrawal", less), "an entry states all that its kind needs")
+        only(forge("withdrawal", less), "the entry has everything that its kind needs")
 
 
 def test_a_withdrawal_moves_no_money(sample, forge):
     postings = [Posting("clients/bob", -5), Posting("clients/ann", 5)]
-    only(forge("withdrawal", withdrawal(sample), postings), "postings follow from the entry's inputs")
+    only(forge("withdrawal", withdrawal(sample), postings), "the postings follow from the entry's inputs")
 
 
 # Members and keys.
@@ -551,14 +551,14 @@ def test_a_client_admitted_twice(forge, members):
 def test_a_new_key_that_nobody_has(sample, forge):
     new = SigningKey.from_seed(b"a key to be used from today on..")
     for proof in ("", "00" * 64, sample.operator.sign(b"proof"), new.sign(b"proof")):
-        only(forge("key-rotation", {"operator": new.public, "proof": proof}), "a new key signs its own name")
+        only(forge("key-rotation", {"operator": new.public, "proof": proof}), "the new key signed its own announcement")
 
 
 def test_a_new_key_that_only_members_may_have(sample, forge):
     """The format says that operators sign with Ed25519."""
     new = NodeKey.new()
     proof = new.sign(f"commonweal.key-rotation/1 {sample.ledger.identity} {new.public}".encode())
-    only(forge("key-rotation", {"operator": new.public, "proof": proof}), "a new key signs its own name")
+    only(forge("key-rotation", {"operator": new.public, "proof": proof}), "the new key signed its own announcement")
 
 
 def test_an_entry_with_the_key_that_was_replaced(sample, forge):
@@ -576,7 +576,7 @@ def test_an_entry_that_does_not_sum_to_zero(sample, forge):
     draft = honest(sample)
     postings = (replace(draft.postings[0], amount=draft.postings[0].amount + 1), *draft.postings[1:])
     findings = forge("round", draft.body, postings)
-    assert findings["an entry sums to zero"].found == "1"
+    assert findings["the entry sums to zero"].found == "1"
     assert findings["the ledger sums to zero"].found == "1"
 
 
@@ -584,7 +584,7 @@ def test_an_entry_that_does_not_sum_to_zero(sample, forge):
 def test_money_moved_where_none_is_due(sample, forge, kind):
     body = next(document["body"] for document in map(parsed, forge.entries) if document["kind"] == kind)
     findings = forge(kind, body, [Posting("clients/ann", 5), Posting("clients/bob", -5)])
-    assert findings["postings follow from the entry's inputs"].found == "['clients/ann 5', 'clients/bob -5']"
+    assert findings["the postings follow from the entry's inputs"].found == "['clients/ann 5', 'clients/bob -5']"
 
 
 def test_a_second_opening(forge):
@@ -596,8 +596,8 @@ def test_a_second_opening(forge):
 @pytest.mark.parametrize(
     ("field", "value", "rule"),
     [
-        ("format", "commonweal.entry/2", "the content is of a known format"),
-        ("previous", "0" * 64, "an entry is chained to the one before"),
+        ("format", "commonweal.entry/2", "the format is known"),
+        ("previous", "0" * 64, "the entry is chained to the one before it"),
     ],
 )
 def test_an_entry_of_another_chain_or_format(forge, field, value, rule):
@@ -613,12 +613,12 @@ def test_an_entry_in_the_place_of_another(sample, inside, forge):
     with undone(inside):
         inside.add(replace(entry, number=forge.number))
         (finding,) = verified(inside).findings
-    assert (finding.entry, finding.rule) == (forge.number, "the content states its own number")
+    assert (finding.entry, finding.rule) == (forge.number, "the content states the number of its entry")
     assert (finding.expected, finding.found) == (str(forge.number), str(forge.number + 1))
 
 
 def test_an_unknown_kind(forge):
-    assert only(forge("gift", {}), "an entry is of a known kind").found == "gift"
+    assert only(forge("gift", {}), "the kind of the entry is known").found == "gift"
 
 
 def test_amounts_that_others_would_read_otherwise(sample, forge):
@@ -638,7 +638,7 @@ def test_amounts_that_others_would_read_otherwise(sample, forge):
 @pytest.mark.parametrize("amount", [10_001, 10_001.7, "10_001", " 10001", "+10001"])
 def test_income_that_others_would_read_otherwise(sample, forge, amount):
     body, postings = realisation(sample, 10_001, "invoice 3")
-    only(forge("realisation", body | {"amount": amount}, postings), "amounts are whole numbers in digits")
+    only(forge("realisation", body | {"amount": amount}, postings), "amounts are whole numbers written in digits")
 
 
 @pytest.mark.parametrize("account", [None, 5, True])
@@ -648,7 +648,7 @@ def test_an_account_that_is_no_name(sample, forge, account):
     def rename(document):
         document["postings"][0][0] = account
 
-    assert "postings follow from the entry's inputs" in forge("round", draft.body, draft.postings, edit=rename)
+    assert "the postings follow from the entry's inputs" in forge("round", draft.body, draft.postings, edit=rename)
 
 
 @where_payoffs_accrue
@@ -729,4 +729,4 @@ def test_an_honest_decision_of_figures_no_ledger_can_hold(sample, forge):
         sample.ledger.terms,
     )
     findings = forge("round", draft.body | {"decision": decision_document(decision)}, draft.postings)
-    assert "10^15" in only(findings, "an entry states all that its kind needs").found
+    assert "10^15" in only(findings, "the entry has everything that its kind needs").found

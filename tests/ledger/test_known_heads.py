@@ -94,7 +94,7 @@ def test_a_missing_end_is_found_by_a_witness_alone(sample, inside, known):
         assert findings(inside, operator=sample.operator.public) == ()
         (finding,) = findings(inside, known)
         assert finding.entry == last
-        assert finding.rule == f"{known.source} has seen this entry"
+        assert finding.rule == f"the ledger has the entry that {known.source} names"
         assert finding.expected == f"hash {sample.ledger.state.head[:16]}…"
         assert finding.found == "no such entry"
 
@@ -110,7 +110,7 @@ def test_history_told_anew_is_found_by_a_witness_alone(sample, inside, known):
             assert findings(inside, operator=sample.operator.public) == ()
             (finding,) = findings(inside, known)
             assert finding.entry == last
-            assert finding.rule == f"the entry is as {known.source} has seen it"
+            assert finding.rule == f"the entry has the hash that {known.source} names"
             assert (finding.expected, finding.found) == (f"hash {entries[-1].hash[:16]}…", f"{story[-1].hash[:16]}…")
 
 
@@ -128,7 +128,7 @@ def test_history_told_anew_with_another_key_than_was_taken_then(sample, inside, 
         replace_all(inside, story)
         assert findings(inside) == ()
         (finding,) = findings(inside, known)
-        assert finding.rule == f"the entry is as {known.source} has seen it"
+        assert finding.rule == f"the entry has the hash that {known.source} names"
 
 
 def test_a_witness_knows_nothing_of_later_entries(sample, inside, tmp_path_factory):
@@ -178,11 +178,11 @@ def test_a_whole_ledger_told_anew(unsigned, tmp_path, edit):
         replace_all(inside, rewritten(inside.entries(), edit, 1, private_half(unsigned)))
         assert findings(inside) == ()
         (finding,) = findings(inside, kept)
-        assert (finding.entry, finding.rule) == (1, "head.json speaks of this ledger")
+        assert (finding.entry, finding.rule) == (1, "head.json is about this ledger")
         assert finding.expected == f"ledger {unsigned.ledger.identity[:16]}…"
         # Whoever knows the operator's key needs no known for another one's ledger.
         owner = {finding.rule for finding in findings(inside, operator=unsigned.operator.public)}
-        assert owner == ({"the ledger is the operator's"} if edit is with_another_key else set())
+        assert owner == ({"the operator signed the ledger"} if edit is with_another_key else set())
 
 
 def test_signed_reports_name_their_ledger(sample, inside):
@@ -222,7 +222,7 @@ def test_a_witness_of_a_stranger_accuses_nobody(sample, inside, known, tmp_path,
         (finding,) = findings(inside, false, operator=operator)
         assert finding.entry == false.number
         assert finding.rule == "the operator signed forged.json"
-        assert finding.found == (f"{STRANGER.public[:16]}…" if not parts else "a signature that does not fit")
+        assert finding.found == (f"{STRANGER.public[:16]}…" if not parts else "an invalid signature")
 
 
 def test_a_stranger_cannot_make_itself_the_operators_next_key(sample, inside, known, tmp_path):
@@ -246,7 +246,7 @@ def test_a_witness_of_another_ledger_is_told_as_such(sample, inside, known, tmp_
         document["book"] = "cd" * 32
 
     (finding,) = findings(inside, forged(known, tmp_path, edit=another_ledger, key=sample.operator))
-    assert finding.rule == "forged.json speaks of this ledger"
+    assert finding.rule == "forged.json is about this ledger"
 
 
 def test_a_true_witness_is_heard_beside_a_false_one(sample, inside, known, tmp_path):
@@ -256,7 +256,7 @@ def test_a_true_witness_is_heard_beside_a_false_one(sample, inside, known, tmp_p
         replace_all(inside, story)
         assert [finding.rule for finding in findings(inside, false, known)] == [
             "the operator signed forged.json",
-            f"the entry is as {known.source} has seen it",
+            f"the entry has the hash that {known.source} names",
         ]
 
 

@@ -17,7 +17,7 @@ from commonweal.ledger.keys import SigningKey, read_operator_key
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.signed_files import read_known_head
 from commonweal.ledger.sql.store import open_store
-from commonweal.ledger.statements import doubts, make_statement, read_statement
+from commonweal.ledger.statements import faults_of, make_statement, read_statement
 from commonweal.ledger.verification.members import contradictions
 from commonweal.records import Rules
 from tests.ledger.sample_ledger import CLIENT_KEYS, signed_round, verified
@@ -103,8 +103,8 @@ def test_balances_are_those_computed_by_hand(old):
 @pytest.mark.parametrize("path", [*sorted(OLD.glob("*-???.json")), OLD / "raw-y.json"], ids=lambda path: path.name)
 def test_an_old_statement_verifies_offline_and_agrees_with_its_ledger(path, tmp_path):
     statement, signed = read_statement(path)
-    assert doubts(statement, signed, FIRST_KEY.public) == []
-    assert doubts(statement, signed, CLIENT_KEYS["ann"].public) != []
+    assert faults_of(statement, signed, FIRST_KEY.public) == []
+    assert faults_of(statement, signed, CLIENT_KEYS["ann"].public) != []
     name = path.name.partition("-")[0]
     with closing(open_store(restore(name, tmp_path))) as store:
         assert contradictions(store, statement, path.name) == ()
@@ -121,7 +121,7 @@ def test_an_old_statement_that_says_otherwise_than_the_ledger_is_found(tmp_path)
     line["text"] = "round 2: stays"
     (tmp_path / "told.json").write_text(json.dumps(told), encoding="utf-8")
     statement, signed = read_statement(tmp_path / "told.json")
-    assert doubts(statement, signed, FIRST_KEY.public) != []
+    assert faults_of(statement, signed, FIRST_KEY.public) != []
     with closing(open_store(restore("transfers", tmp_path))) as store:
         (finding,) = contradictions(store, statement, "told.json")
     assert finding.entry == line["entry"]

@@ -1,4 +1,4 @@
-"""A client's statement says what the ledger says, to that client alone, and nobody can change a letter of it."""
+"""A client's statement agrees with the ledger, to that client alone, and nobody can change a letter of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from commonweal.errors import CommonwealError
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.chain import key_rotations, keys_since
 from commonweal.ledger.signed_files import signed_content
-from commonweal.ledger.statements import doubts, make_statement, read_statement, statement_document
+from commonweal.ledger.statements import faults_of, make_statement, read_statement, statement_document
 from tests.ledger.sample_ledger import (
     CLIENT_KEYS,
     ENTRIES,
@@ -53,7 +53,7 @@ def file_of(sample, client, key=None):
 def doubts_about(content, key, folder):
     path = folder / "statement.json"
     path.write_bytes(content)
-    return doubts(*read_statement(path), key)
+    return faults_of(*read_statement(path), key)
 
 
 def texts(sample, client):

@@ -460,7 +460,7 @@ def test_findings_tell_rule_expected_and_found(burglar):
         findings = verified(burglar).findings
     first, balance = findings
     assert first.entry == row["entry"]
-    assert first.rule == "the table of postings is what the entry states"
+    assert first.rule == "the table of postings matches the entry"
     assert first.expected == f"[{row['position']}] {row['account']} {row['amount']}"
     assert first.found == f"[{row['position']}] {row['account']} {row['amount'] + 1}"
     assert balance.rule == f"the balance of {row['account']} follows from the entries"

@@ -53,7 +53,7 @@ def test_every_key_that_the_operator_has_had_is_the_operators(sample):
 @pytest.mark.parametrize("key", [STRANGER.public, "", "x"])
 def test_another_key_is_not_the_operators(sample, key):
     (finding,) = verified(sample.store, operator=key).findings
-    assert (finding.entry, finding.rule) == (1, "the ledger is the operator's")
+    assert (finding.entry, finding.rule) == (1, "the operator signed the ledger")
 
 
 def test_a_members_copy_gives_no_findings_either(sample, tmp_path):
@@ -119,4 +119,4 @@ def test_content_that_is_no_text_is_found_and_nobody_goes_on_from_it(tmp_path, v
 def test_a_ledger_without_entries_is_none(tmp_path):
     with closing(open_store(str(tmp_path / "empty.db"), create=True)) as store:
         (finding,) = verified(store).findings
-    assert (finding.rule, finding.found) == ("a ledger starts with its terms", "no entry")
+    assert (finding.rule, finding.found) == ("the first entry states the terms", "no entry")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from commonweal.errors import CommonwealError, FederationError
 from commonweal.federation.rule_versions import CURRENT
+from commonweal.ledger.checks import check_names
 from commonweal.ledger.entries import time_text
 from commonweal.ledger.key_directory import KeyDirectory
-from commonweal.ledger.ledger import Clock, Ledger, Receipt, check_names, system_clock
+from commonweal.ledger.ledger import Clock, Ledger, Receipt, system_clock
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.sql.location import shown

@@ -1,5 +1,5 @@
-"""The ledger of a federation: who was paid what, chained, signed, and checkable by every member.
+"""The ledger of a federation: who was paid what, chained, signed, and verifiable by every member.
 
-An entry is one balanced group of postings with all that led to it. Entries are only ever added; what was wrong is
-reversed by another entry.
+An entry is a balanced group of postings together with everything that led to it. Entries are only ever added; a wrong
+one is reversed by another.
 """

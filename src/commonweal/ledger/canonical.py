@@ -14,12 +14,12 @@ Document = Mapping[str, Any]
 
 
 def canonical(document: Document) -> bytes:
-    """The document in canonical JSON. Amounts must be decimal strings, infinities `number`s."""
+    """The document in canonical JSON. Amounts must be decimal strings, and infinities passed through `number`."""
     return rfc8785.dumps(document)
 
 
 def parse(content: str) -> dict[str, Any] | None:
-    """A canonical document back; None if it is no document, or no text: SQLite keeps anything in any column."""
+    """The document in a text; None if there is none, or if it is not a text: SQLite stores anything in any column."""
     if not isinstance(content, str):
         return None
     try:
@@ -30,27 +30,27 @@ def parse(content: str) -> dict[str, Any] | None:
 
 
 def hash_of(content: bytes) -> str:
-    """SHA-256, in hexadecimal."""
+    """The SHA-256 hash in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
 def number(value: float) -> float | str:
-    """A figure as JSON can hold it: infinities are "inf" and "-inf"."""
+    """A figure as JSON can express it: infinities become "inf" and "-inf"."""
     return value if math.isfinite(value) else str(float(value))
 
 
 def _whole_number(digits: str) -> int | float:
-    """Canonical JSON writes 1e16 as a whole number, and refuses whole numbers of that size: such are doubles."""
+    """Canonical JSON writes 1e16 as an integer but accepts no integers of that size, so such numbers are floats."""
     return int(digits) if len(digits) <= 15 else float(digits)
 
 
 def first_difference(before: Any, now: Any, path: str = "") -> tuple[str, str, str] | None:
-    """The first field that differs, with both values as text; None if there is none.
+    """The first field that differs, with both values as text; None if nothing differs.
 
-    Rows of a list that state their client are named by it.
+    Rows of a list are named by their client if they have one.
     """
     if isinstance(before, dict) and isinstance(now, dict):
-        for name in dict.fromkeys((*now, *before)):  # `now` has the order of a reader
+        for name in dict.fromkeys((*now, *before)):  # `now` is in reading order
             inner = f"{path}.{name}" if path else name
             if name not in before or name not in now:
                 return inner, _text(before.get(name)), _text(now.get(name))
@@ -64,7 +64,7 @@ def first_difference(before: Any, now: Any, path: str = "") -> tuple[str, str, s
             if found is not None:
                 return found
         return None
-    # A float and a whole number that are equal are written alike.
+    # A float and an integer that are equal are written alike.
     same = before == now and isinstance(before, bool) == isinstance(now, bool)
     return None if same else (path, _text(before), _text(now))
 

@@ -13,18 +13,18 @@ from commonweal.ledger.store import Store
 
 
 def documents(store: Store, made: str) -> Iterator[tuple[dict[str, Any], StoredEntry]]:
-    """All entries in order, with their contents. `made` is what they are read for: "a statement"."""
+    """All entries in order, with their contents; `made` says what they are read for: "a statement"."""
     head, operator = BEFORE_THE_FIRST, ""
     with store.reading() as reading:
         for entry in reading.entries():
             document = parse(entry.content)
             if document is None or hash_of(entry.content.encode()) != entry.hash:
-                raise _unsound(made, entry.number, "was changed")
+                raise _unsound(made, f"entry {entry.number} was changed")
             if document.get("previous") != head:
-                raise _unsound(made, entry.number, "does not follow the one before it")
+                raise _unsound(made, f"entry {entry.number} does not follow the one before it")
             operator = operator or first_operator(document)
             if not is_signed_by_operator(signed_message(entry.hash), entry.signature, operator):
-                raise _unsound(made, entry.number, "the operator did not sign")
+                raise _unsound(made, f"the operator did not sign entry {entry.number}")
             head = entry.hash
             yield document, entry
             if document.get("kind") == "key-rotation":
@@ -32,19 +32,19 @@ def documents(store: Store, made: str) -> Iterator[tuple[dict[str, Any], StoredE
 
 
 def first_operator(document: Mapping[str, Any]) -> str:
-    """The key that a ledger's first entry names, and is signed with."""
+    """The key that a ledger's first entry names and is signed with."""
     body = document.get("body")
     return str(body.get("operator", "")) if document.get("kind") == "opening" and isinstance(body, dict) else ""
 
 
-def _unsound(made: str, number: int, fault: str) -> LedgerError:
+def _unsound(made: str, fault: str) -> LedgerError:
     return LedgerError(
-        f"{made} is made from a sound ledger, got entry {number}, which {fault}; type commonweal ledger verify"
+        f"Cannot make {made}: the ledger is not sound, {fault}. Find out more with: commonweal ledger verify"
     )
 
 
 def key_rotations(store: Store, made: str) -> Sequence[Document]:
-    """The entries that changed the operator's key, for somebody who has an older one. `made` as for `documents`."""
+    """The entries that changed the operator's key, for those who have an older one; `made` as for `documents`."""
     return [
         {"content": entry.content, "signature": entry.signature}
         for document, entry in documents(store, made)
@@ -53,7 +53,7 @@ def key_rotations(store: Store, made: str) -> Sequence[Document]:
 
 
 def keys_since(first: str, ledger: str, rotations: Iterable[Any]) -> list[str]:
-    """The key and those that followed it by `rotations`, which may be anything that somebody wrote into a file."""
+    """The key and its successors according to `rotations`, which come from a file and may be anything."""
     keys = [first]
     for rotation in rotations:
         content = rotation.get("content") if isinstance(rotation, dict) else None

@@ -1,4 +1,4 @@
-"""An entry: a balanced group of postings with all that led to it, chained to its predecessor and signed.
+"""An entry: a balanced group of postings with everything that led to it, chained to its predecessor and signed.
 
 content   = canonical JSON of {format, number, previous, at, kind, body, postings}
 hash      = SHA-256(content), and `previous` is the hash of the entry before
@@ -20,13 +20,13 @@ BEFORE_THE_FIRST = "0" * 64  # what the first entry is chained to
 
 EntryKind = Literal["opening", "admission", "round", "realisation", "reversal", "withdrawal", "key-rotation"]
 
-INCOME = "model-income"  # what the model has really earned
-POTENTIAL = "model-potential"  # what it has been worth, ledger-kept
+INCOME = "model-income"  # income that the model has earned
+POTENTIAL = "model-potential"  # the worth of accrued payoffs that nobody has paid yet
 
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """An amount that an account receives (+) or gives (−), in minor units."""
+    """An amount that an account receives (+) or pays (−), in minor units."""
 
     account: str
     amount: int
@@ -52,12 +52,12 @@ class Draft:
 
 
 def client_account(client: str) -> str:
-    """What a client was paid (+) or has to pay (−)."""
+    """The account of what a client was paid (+) or has to pay (−)."""
     return f"clients/{client}"
 
 
 def accrued_account(client: str) -> str:
-    """The payoffs that a client has accrued."""
+    """The account of the payoffs that a client has accrued."""
     return f"accrued/{client}"
 
 
@@ -80,7 +80,7 @@ def seal(draft: Draft, *, number: int, previous: str, at: str, key: SigningKey) 
 
 
 def signed_message(digest: str) -> bytes:
-    """What the operator signs of an entry."""
+    """The message that the operator signs for an entry."""
     return f"{FORMAT} {digest}".encode()
 
 
@@ -91,5 +91,5 @@ def postings_of(document: Mapping[str, Any]) -> tuple[Posting, ...]:
 
 
 def time_text(moment: datetime) -> str:
-    """A moment as entries state it: UTC, to the microsecond."""
+    """A moment as entries write it: UTC, to the microsecond."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,13 +1,14 @@
-"""Where the operator's keys live: a directory of their own, never one that people pass on.
+"""Where the operator's keys are: a directory of their own, never one that gets shared.
 
 <first 16 digits of the public key>.pem       the private key, mode 0600, encrypted if there is a passphrase
-<first 16 digits of the public key>.pub.pem   the public key, to be given to every member
+<first 16 digits of the public key>.pub.pem   the public key, to be sent to every member
 current                                       the public key that signs new ledgers
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,23 +18,23 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from commonweal.atomic_write import write_atomically
-from commonweal.errors import LedgerError
+from commonweal.errors import LedgerError, StorageError, os_reason
 from commonweal.ledger.keys import SigningKey, public_pem
 
 AskPassphrase = Callable[[Path], str | None]
 
 
 def default_key_directory() -> Path:
-    """In the user's configuration directory, as the platform has it."""
+    """In the platform's configuration directory of the user."""
     import platformdirs
 
     return platformdirs.user_config_path("commonweal") / "keys"
 
 
 class KeyDirectory:
-    """The operator's keys. A new one is encrypted if there is a `passphrase`.
+    """The operator's keys. New ones are encrypted if there is a `passphrase`.
 
-    `ask` is called for a passphrase when a key turns out to be encrypted and none was given.
+    `ask` is called when a key turns out to be encrypted and no passphrase was given.
     """
 
     def __init__(self, path: Path, *, passphrase: str | None = None, ask: AskPassphrase | None = None) -> None:
@@ -42,12 +43,12 @@ class KeyDirectory:
         self._ask = ask
 
     def current(self) -> SigningKey:
-        """The key that signs new ledgers; made on first use."""
+        """The key that signs new ledgers; created on first use."""
         known = self._current_public()
         if known is not None:
             return self.key_of(known)
         key = self.add(SigningKey.new())
-        # Whoever links first decides: two processes that start together must not sign with different keys.
+        # The first link wins: two processes that start together must not sign with different keys.
         unfinished = self.path / f".{os.getpid()}.current"
         try:
             unfinished.write_text(key.public)
@@ -69,7 +70,7 @@ class KeyDirectory:
         write_atomically(self.path / "current", public.encode(), what="the key directory")
 
     def add(self, key: SigningKey) -> SigningKey:
-        """Keep a key: the private half for this user alone."""
+        """Store a key; only this user can read its private half."""
         encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if self._passphrase:
             encryption = serialization.BestAvailableEncryption(self._passphrase.encode())
@@ -96,25 +97,24 @@ class KeyDirectory:
             mode = stat.S_IMODE(path.stat().st_mode)
             content = path.read_bytes()
         except OSError as error:
-            raise LedgerError(
-                f"this ledger is signed with the key {public[:16]}…, got {error.strerror} for {str(path)!r}; name the "
-                "directory that holds it with --keys"
+            raise StorageError(
+                f"This ledger is signed with the key {public[:16]}…, but {path} cannot be read: {os_reason(error)}. "
+                "Name the directory that has this key."
             ) from None
         if os.name == "posix" and mode & 0o077:
             raise LedgerError(
-                f"a private key must be readable by its owner alone, got mode {mode:04o} of {str(path)!r}; type "
-                f"chmod 600 {str(path)!r}"
+                f"The private key {path} has mode {mode:04o}: others can read it. Make it private with: "
+                f"chmod 600 {shlex.quote(str(path))}"
             )
         key = SigningKey(self._decrypted(path, content))
         if key.public != public:
             raise LedgerError(
-                f"the key file of {public[:16]}… must hold that key, got {key.public[:16]}… in {str(path)!r}; restore "
-                "it from your copy"
+                f"{path} should hold the key {public[:16]}… but holds {key.public[:16]}…. Restore it from your backup."
             )
         return key
 
     def public_file(self, public: str) -> Path:
-        """The file to give to members."""
+        """The file to send to members."""
         return self.path / f"{public[:16]}.pub.pem"
 
     def _private_file(self, public: str) -> Path:
@@ -126,9 +126,8 @@ class KeyDirectory:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise LedgerError(
-                f"the key directory must be readable, got {error.strerror} for {str(self.path)!r}; name another with "
-                "--keys"
+            raise StorageError(
+                f"Cannot read the key directory {self.path}: {os_reason(error)}. Name another directory."
             ) from None
 
     def _decrypted(self, path: Path, content: bytes) -> Ed25519PrivateKey:
@@ -143,15 +142,14 @@ class KeyDirectory:
         if not isinstance(key, Ed25519PrivateKey):
             if encrypted:
                 raise LedgerError(
-                    f"the private key is locked with a passphrase, got {'another' if secret else 'none'} for "
-                    f"{str(path)!r}; set COMMONWEAL_KEY_PASSPHRASE"
+                    f"The private key {path} is encrypted, and "
+                    f"{'the passphrase is wrong' if secret else 'no passphrase was given'}. Set "
+                    "COMMONWEAL_KEY_PASSPHRASE."
                 )
-            raise LedgerError(
-                f"a private key must be an Ed25519 key in a PEM file, got {str(path)!r}; restore it from your copy"
-            )
+            raise LedgerError(f"{path} has no Ed25519 private key in PEM. Restore it from your backup.")
         return key
 
-    def _unwritable(self, error: OSError) -> LedgerError:
-        return LedgerError(
-            f"the key directory must be writable, got {error.strerror} for {str(self.path)!r}; name another with --keys"
+    def _unwritable(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"Cannot write to the key directory {self.path}: {os_reason(error)}. Name another directory."
         )

@@ -1,4 +1,4 @@
-"""Who signed what. Operators sign with Ed25519; clients as well, or with the key of their Flower node (`node_keys`).
+"""Signatures. Operators sign with Ed25519; members with Ed25519 or the key of their Flower node (`node_keys`).
 
 An Ed25519 public key is written as 64 hexadecimal digits in documents and as PEM in files.
 """
@@ -13,12 +13,12 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from commonweal.errors import CommonwealError, LedgerError
+from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
 from commonweal.ledger.node_keys import PREFIX, is_signed_by_node, node_public_key, node_public_pem
 
 
 class Signer(Protocol):
-    """Whoever signs: a key of either kind, or what asks its owner."""
+    """Whatever signs: a key of either kind, or something that asks its owner."""
 
     @property
     def public(self) -> str: ...
@@ -28,7 +28,7 @@ class Signer(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SigningKey:
-    """A private key. It shows nothing of itself but its public half."""
+    """A private key, which shows only its public half."""
 
     private: Ed25519PrivateKey
 
@@ -38,7 +38,7 @@ class SigningKey:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> SigningKey:
-        """The key of 32 bytes: the same bytes, the same key."""
+        """The key that 32 bytes determine."""
         return cls(Ed25519PrivateKey.from_private_bytes(seed))
 
     @property
@@ -46,7 +46,7 @@ class SigningKey:
         return self.private.public_key().public_bytes_raw().hex()
 
     def sign(self, message: bytes) -> str:
-        """The signature, in hexadecimal; the same message gives the same one."""
+        """The signature in hexadecimal; the same message always gives the same signature."""
         return self.private.sign(message).hex()
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ def is_signed(message: bytes, signature: str, public: str) -> bool:
 
 
 def is_signed_by_operator(message: bytes, signature: str, public: str) -> bool:
-    """Whether the owner of an Ed25519 key signed it; both must be written the one way that they are here."""
+    """Whether the owner of an Ed25519 key signed it; key and signature count only as this module writes them."""
     try:
         signed, key = bytes.fromhex(signature), bytes.fromhex(public)
         Ed25519PublicKey.from_public_bytes(key).verify(signed, message)
@@ -71,7 +71,7 @@ def is_signed_by_operator(message: bytes, signature: str, public: str) -> bool:
 
 
 def public_pem(public: str) -> bytes:
-    """A public key as a PEM file's content."""
+    """A public key in PEM."""
     if public.startswith(PREFIX):
         return node_public_pem(public)
     return Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).public_bytes(
@@ -80,14 +80,14 @@ def public_pem(public: str) -> bytes:
 
 
 def read_public_key(path: Path) -> str:
-    """A member's public key: Ed25519 in a PEM file, or its node's, in PEM or as OpenSSH writes it."""
+    """A member's public key: Ed25519 in PEM, or that of its Flower node in PEM or OpenSSH format."""
     content = _content(path)
     try:
         return _ed25519(content) or node_public_key(content)
     except CommonwealError:
         raise LedgerError(
-            "a public key must be an Ed25519 key in a PEM file, or a P-384 key in PEM or OpenSSH's form, got "
-            f"{str(path)!r}; ask the member for the public half of the key that it signs with"
+            f"{path} has no public key: it must be an Ed25519 key in PEM, or a P-384 key in PEM or OpenSSH format. Ask "
+            "the member for the public half of the key it signs with."
         ) from None
 
 
@@ -96,8 +96,8 @@ def read_operator_key(path: Path) -> str:
     key = _ed25519(_content(path))
     if key is None:
         raise LedgerError(
-            f"a public key must be an Ed25519 key in a PEM file, got {str(path)!r}; ask the operator for the file that "
-            "`commonweal ledger init` named"
+            f"{path} has no Ed25519 public key in PEM. Ask the operator for the file that `commonweal ledger init` "
+            "named."
         )
     return key
 
@@ -106,13 +106,11 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise LedgerError(
-            f"a public key must be readable, got {error.strerror} for {str(path)!r}; name the file that holds it"
-        ) from None
+        raise StorageError(f"Cannot read the public key {path}: {os_reason(error)}.") from None
 
 
 def _ed25519(content: bytes) -> str | None:
-    """The Ed25519 key in PEM; None if it is none."""
+    """The Ed25519 key in PEM; None if it is something else."""
     try:
         key = serialization.load_pem_public_key(content)
     except (ValueError, UnsupportedAlgorithm):

@@ -12,17 +12,17 @@ REPORT_FORMAT = "commonweal.report/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientReport:
-    """What a client declares of a round. It holds for one round of one ledger alone."""
+    """What a client reports for one round of one ledger."""
 
-    ledger: str  # the hash of its first entry
+    ledger: str  # its identity: the hash of its first entry
     round_number: int
     client: str
     profit: float  # utility − cost, in units of utility
-    sample_count: int | None = None  # new in this round
-    cost: float | None = None  # only where the loss rule divides by cost
+    sample_count: int | None = None  # samples that are new in this round
+    cost: float | None = None  # only if the loss rule divides by cost
 
     def message(self) -> bytes:
-        """What is signed."""
+        """The message that is signed. Its field "book" is the ledger; names in signed messages never change."""
         return canonical(
             {
                 "format": REPORT_FORMAT,
@@ -43,19 +43,19 @@ class ClientReport:
 
 
 WITHDRAWAL_FORMAT = "commonweal.withdrawal/1"
-ROUND_LIMIT = 10**9  # beyond it nobody means a round
+ROUND_LIMIT = 10**9  # no federation has more rounds
 
 
 @dataclass(frozen=True, slots=True)
 class WithdrawalNotice:
-    """The client leaves after this round. It holds for one ledger alone."""
+    """A client's notice to one ledger that it leaves after this round."""
 
     ledger: str  # the hash of its first entry
     client: str
-    round_number: int  # the last that it takes part in; 0: none
+    round_number: int  # the last one it takes part in; 0: none
 
     def message(self) -> bytes:
-        """What is signed."""
+        """The message that is signed. Its field "book" is the ledger; names in signed messages never change."""
         return canonical(
             {"format": WITHDRAWAL_FORMAT, "book": self.ledger, "client": self.client, "round": self.round_number}
         )

@@ -1,7 +1,7 @@
-"""The one place where figures become money: whole minor units, divided by largest remainder, never one too many.
+"""The one place where figures become money: whole minor units, divided by the method of largest remainders.
 
-Every division first takes the floors, then gives one more unit each to the largest remainders; of equal remainders to
-those that come first.
+Each division rounds down first, then gives one more unit each to the largest remainders; of equal remainders, to those
+that come first. So no unit appears or gets lost.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from commonweal.records.statement import amount_text as amount_text
 
 LARGEST_AMOUNT = 10**15  # minor units in one posting
 
-_AMOUNT = re.compile(r"([+-]?)(\d{1,30})(?:\.(\d{0,30}?)0*)?", re.ASCII)  # zeros at the end say nothing
+_AMOUNT = re.compile(r"([+-]?)(\d{1,30})(?:\.(\d{0,30}?)0*)?", re.ASCII)  # trailing zeros carry no information
 
 
 def settle_transfers(transfers: Mapping[str, float], worth: int, *, rounding: float) -> dict[str, int]:
     """Transfers in minor units, Σ = 0. One unit of utility is `worth` minor units.
 
-    In figures the sum may miss zero by `rounding`; what it misses is divided too.
+    In units of utility the sum may differ from zero by `rounding`; that difference is divided too.
     """
     exact, denominator = _exact(transfers, worth)
     if abs(sum(exact)) > Decimal(rounding) * worth * denominator + denominator // 1_000_000:
         raise InputError(
-            f"the transfers of a round must sum to zero, got {sum(exact) / denominator / worth:.6g}; settle a decision "
-            "as it was made"
+            f"The transfers of a round must sum to zero, got {sum(exact) / denominator / worth:.6g}. Settle a decision "
+            "as it was made."
         )
     return _named(transfers, largest_remainder(exact, denominator, 0))
 
@@ -61,24 +61,24 @@ def parse_amount(text: str, minor_digits: int) -> int:
     sign, whole, places = found.groups(default="") if found else ("", "", "")
     if not found or len(places) > minor_digits:
         raise InputError(
-            f"an amount must be a number with at most {minor_digits} decimal places, got {text!r}; write it like "
-            f"{amount_text(123_456, minor_digits)}"
+            f"An amount must be a number with at most {minor_digits} decimal places, such as "
+            f"{amount_text(123_456, minor_digits)}, got {text!r}."
         )
     return int(sign + whole + places.ljust(minor_digits, "0"))
 
 
 def check_amount(amount: int, what: str) -> int:
-    """Refuse what a ledger cannot hold."""
+    """Refuse an amount that a ledger cannot hold."""
     if abs(amount) > LARGEST_AMOUNT:
         raise InputError(
-            f"an amount in a ledger is at most 10^15 minor units, got {amount} for {what}; state a smaller worth of "
-            "utility, or a smaller amount"
+            f"Amounts in a ledger are at most 10^15 minor units, got {amount} for {what}. Choose a smaller worth of "
+            "utility, or a smaller amount."
         )
     return amount
 
 
 def _exact(amounts: Mapping[str, float], worth: int) -> tuple[list[int], int]:
-    """Each double times the worth, as exact numerators over one power of two."""
+    """Each amount times the worth, as exact numerators over one power of two."""
     ratios = [amount.as_integer_ratio() for amount in amounts.values()]
     denominator = max((below for _, below in ratios), default=1)
     return [above * (denominator // below) * worth for above, below in ratios], denominator

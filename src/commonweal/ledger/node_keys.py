@@ -1,10 +1,10 @@
-"""Keys of Flower SuperNodes: ECDSA on NIST P-384, as clients that a SuperLink knows by their key sign their reports.
+"""Keys of Flower SuperNodes: ECDSA on NIST P-384. Members whom a SuperLink knows by such a key sign with it too.
 
 public key   "p384:" + hexadecimal of the compressed point: 02 or 03, then x, 49 bytes in all
 signature    hexadecimal of r and s, 48 bytes each, over SHA-384 of the message
 
-With (r, s) also (r, order − s) fits a message. Only the smaller s counts here, so that nobody can write another
-signature under what somebody signed.
+If (r, s) is a valid signature, so is (r, order − s). Only the smaller s counts here, so that nobody can turn a
+signature into another one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
-from commonweal.errors import CommonwealError, LedgerError
+from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
 
 PREFIX = "p384:"
 ORDER = int(  # of the curve's group
@@ -31,7 +31,7 @@ _UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NodeKey:
-    """A node's private key. It shows nothing of itself but its public half."""
+    """A node's private key, which shows only its public half."""
 
     private: ec.EllipticCurvePrivateKey
 
@@ -41,23 +41,23 @@ class NodeKey:
 
     @classmethod
     def read(cls, path: Path) -> NodeKey:
-        """The key in an OpenSSH or PEM file that no passphrase locks: nodes start with nobody there to type one."""
-        content = _content(path, "a node's private key")
+        """The key in an OpenSSH or PEM file without a passphrase: nodes start with nobody there to type one."""
+        content = _content(path)
         is_openssh = b"OPENSSH PRIVATE KEY" in content.partition(b"\n")[0]
         load = serialization.load_ssh_private_key if is_openssh else serialization.load_pem_private_key
         try:
             key = load(content, None)
         except TypeError:
             raise LedgerError(
-                f"a node's private key must be there without a passphrase, got the locked {str(path)!r}; make a copy "
-                "that the node alone can read, with ssh-keygen -p"
+                f"The node key {path} is encrypted, and a node cannot ask for a passphrase. Remove it from a copy that "
+                "only the node can read, with: ssh-keygen -p"
             ) from None
         except _UNREADABLE:
             key = None
         if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP384R1):
             raise LedgerError(
-                "a node's private key must be an ECDSA key on the curve P-384 in an OpenSSH or PEM file, got "
-                f"{_what(key)} in {str(path)!r}; make one with ssh-keygen -t ecdsa -b 384"
+                f"A node key must be an ECDSA key on the curve P-384 in OpenSSH format or PEM, got {_what(key)} in "
+                f"{path}. Create one with: ssh-keygen -t ecdsa -b 384"
             )
         return cls(key)
 
@@ -66,13 +66,13 @@ class NodeKey:
         return _public_text(self.private.public_key())
 
     def sign(self, message: bytes) -> str:
-        """The signature, in hexadecimal; the same message gives the same one (RFC 6979, and the smaller s)."""
+        """The signature in hexadecimal; the same message always gives the same one (RFC 6979, the smaller s)."""
         algorithm = ec.ECDSA(hashes.SHA384(), deterministic_signing=True)
         r, s = decode_dss_signature(self.private.sign(message, algorithm))
         return b"".join(value.to_bytes(_NUMBER_LENGTH, "big") for value in (r, min(s, ORDER - s))).hex()
 
     def write(self, path: Path) -> None:
-        """Into a new file for this user alone, and the public half beside it with .pub behind the name."""
+        """Write a new file that only this user can read, and the public half beside it, with .pub added to the name."""
         public_path = path.with_name(path.name + ".pub")
         private = self.private.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
@@ -92,7 +92,7 @@ class NodeKey:
 
 
 def node_public_key(content: bytes) -> str:
-    """The public key in a line of OpenSSH or in PEM."""
+    """The public key in OpenSSH format or PEM."""
     load = serialization.load_pem_public_key if b"-----BEGIN" in content else serialization.load_ssh_public_key
     try:
         key = load(content)
@@ -100,28 +100,28 @@ def node_public_key(content: bytes) -> str:
         key = None
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
         raise LedgerError(
-            "a node's public key must be an ECDSA key on the curve P-384 in OpenSSH's form or in PEM, got "
-            f"{_what(key)}; take the .pub file that ssh-keygen -t ecdsa -b 384 makes"
+            f"A node's public key must be an ECDSA key on the curve P-384 in OpenSSH format or PEM, got {_what(key)}. "
+            "Use the .pub file that ssh-keygen -t ecdsa -b 384 creates."
         )
     return _public_text(key)
 
 
 def read_node_public_key(path: Path) -> str:
     """The public key in a file."""
-    content = _content(path, "a node's public key")
+    content = _content(path)
     try:
         return node_public_key(content)
     except CommonwealError as error:
-        raise LedgerError(f"{error} ({str(path)!r})") from None
+        raise LedgerError(f"Cannot use {path}: {error}") from None
 
 
 def node_public_pem(public: str) -> bytes:
-    """A node's public key as a PEM file's content."""
+    """A node's public key in PEM."""
     return _point(public).public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def is_signed_by_node(message: bytes, signature: str, public: str) -> bool:
-    """Whether the node signed the message; both must be written the one way that they are here."""
+    """Whether the node signed the message; key and signature count only as this module writes them."""
     try:
         key, signed = _point(public), bytes.fromhex(signature)
         if len(signed) != 2 * _NUMBER_LENGTH or signed.hex() != signature:
@@ -136,7 +136,7 @@ def is_signed_by_node(message: bytes, signature: str, public: str) -> bool:
 
 
 def _point(public: str) -> ec.EllipticCurvePublicKey:
-    """The key that a text names; ValueError if it is not the one way to write it."""
+    """The key that a text names; ValueError if it is not written as this module writes it."""
     point = bytes.fromhex(public.removeprefix(PREFIX))
     if len(point) != _POINT_LENGTH or f"{PREFIX}{point.hex()}" != public:
         raise ValueError(public)
@@ -148,11 +148,11 @@ def _public_text(key: ec.EllipticCurvePublicKey) -> str:
     return f"{PREFIX}{point.hex()}"
 
 
-def _content(path: Path, what: str) -> bytes:
+def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise LedgerError(f"{what} must be readable, got {error.strerror} for {str(path)!r}; name its file") from None
+        raise StorageError(f"Cannot read the node key {path}: {os_reason(error)}.") from None
 
 
 def _write_new(path: Path, content: bytes, *, mode: int) -> None:
@@ -162,15 +162,13 @@ def _write_new(path: Path, content: bytes, *, mode: int) -> None:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
         except OSError:
-            path.unlink()  # half a key is none
+            path.unlink()  # half a key is useless
             raise
     except OSError as error:
-        raise LedgerError(
-            f"a node's key is written into a new file, got {error.strerror} for {str(path)!r}; name another"
-        ) from None
+        raise StorageError(f"Cannot create the node key {path}: {os_reason(error)}. Name a new file.") from None
 
 
 def _what(key: object) -> str:
     if isinstance(key, ec.EllipticCurvePrivateKey | ec.EllipticCurvePublicKey):
-        return f"one on {key.curve.name}"
-    return "no key" if key is None else "a key of another kind"
+        return f"a key on {key.curve.name}"
+    return "no key" if key is None else "another kind of key"

@@ -1,4 +1,4 @@
-"""A decided round as an entry, and back to what it was decided from."""
+"""A decided round as an entry, and an entry back as the inputs of its decision."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from commonweal.records import Decision, Figures, RoundRecord, Rules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundToSettle:
-    """A decided round with what its clients declared."""
+    """A decided round with what its clients reported."""
 
     record: RoundRecord
     rules_version: str  # of the rules that decided it
-    sample_counts: Mapping[str, int] = field(default_factory=dict)  # declared as new
+    sample_counts: Mapping[str, int] = field(default_factory=dict)  # reported as new
     signatures: Mapping[str, str] = field(default_factory=dict)  # of the clients' reports
 
     def report(self, ledger: str, client: str) -> ClientReport:
@@ -69,9 +69,9 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
 
 
 def round_postings(decision: Decision, terms: Terms) -> tuple[Posting, ...]:
-    """Who is paid what: the transfers, or the payoffs accrued against what the model could be worth."""
+    """Who is paid what: the transfers, or the payoffs that accrue against the potential of the model."""
     if terms.settlement == "transfers":
-        largest = max(map(abs, decision.shares.values()), default=0.0)  # of raw contributions: may be any number
+        largest = max(map(abs, decision.shares.values()), default=0.0)  # raw contributions: any number
         amounts = settle_transfers(decision.transfers, terms.worth, rounding=decision.rounding * max(largest, 1.0))
         return tuple(Posting(client_account(client), amount) for client, amount in amounts.items())
     amounts = settle_payoffs(decision.payoffs, terms.worth)
@@ -81,7 +81,7 @@ def round_postings(decision: Decision, terms: Terms) -> tuple[Posting, ...]:
 
 
 def decision_document(decision: Decision) -> Document:
-    """What was decided; shares, payoffs and transfers in the order of the retained."""
+    """The decision; shares, payoffs and transfers are in the order of the retained clients."""
     return {
         "retained": list(decision.retained),
         "eliminated": list(decision.eliminated),
@@ -94,7 +94,7 @@ def decision_document(decision: Decision) -> Document:
 
 
 def figures_of(body: Mapping[str, Any]) -> tuple[Figures, Rules, bool]:
-    """What a settled round was decided from: figures, rules, and whether it was a round of grace."""
+    """The inputs of a settled round's decision: figures, rules, and whether it was a round of grace."""
     inputs = body["inputs"]
     by_cost = bool(inputs) and all(row["cost"] is not None for row in inputs)
     rules = dict(body["rules"])
@@ -131,14 +131,14 @@ def _rules_document(rules: Rules) -> Document:
 
 
 def check_shares(decision: Decision, round_number: int, terms: Terms) -> None:
-    """Raw contributions can make shares of any size out of noise: a ledger accepts them only if it was told to."""
-    largest = max(map(abs, decision.shares.values()), default=0.0)
-    smallest = min(decision.shares.values(), default=0.0)
-    accepted = terms.largest_share
-    if (accepted is None and not (smallest >= -1e-12 and largest <= 1 + 1e-12)) or (accepted or largest) < largest:
-        client = max(decision.shares, key=lambda name: abs(decision.shares[name]))
-        limit = "from 0 to 1" if accepted is None else f"up to {accepted:g} in size"
+    """Refuse shares that the terms do not accept: with raw contributions, noise can make shares of any size."""
+    limit = terms.largest_share
+    lowest, highest = (-1e-12, 1 + 1e-12) if limit is None else (-limit, limit)
+    outside = {client: share for client, share in decision.shares.items() if not lowest <= share <= highest}
+    if outside:
+        client = max(outside, key=lambda name: abs(outside[name]))
+        accepted = "from 0 to 1" if limit is None else f"up to {limit:g} in size"
         raise LedgerError(
-            f"a ledger accepts shares {limit}, got {decision.shares[client]:.6g} for client {client!r} in round "
-            f"{round_number}; use the contribution rule clip, or open a ledger with a --largest-share"
+            f"This ledger accepts shares {accepted}, got {outside[client]:.6g} for client {client!r} in round "
+            f"{round_number}. Use the contribution rule clip, or a ledger that was opened to accept larger shares."
         )

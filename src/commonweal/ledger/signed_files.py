@@ -1,4 +1,7 @@
-"""Signed documents in files"""
+"""Signed documents in files that anybody can check offline, and the heads that members keep of a ledger.
+
+{"document": {...}, "signer": <public key>, "signature": <Ed25519 of "<format> <hash of the canonical document>">}
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from commonweal.errors import LedgerError
+from commonweal.errors import LedgerError, StorageError, os_reason
 from commonweal.ledger.canonical import Document, canonical, hash_of, parse
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 from commonweal.ledger.state import LedgerState
@@ -16,7 +19,7 @@ from commonweal.ledger.state import LedgerState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedDocument:
-    """What a signed file says, whether or not its signature is right."""
+    """The content of a signed file, whether or not its signature is valid."""
 
     document: dict[str, Any]
     signer: str
@@ -24,34 +27,32 @@ class SignedDocument:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the signer it names signed it."""
+        """Whether the signer that it names did sign it."""
         try:
             return is_signed_by_operator(_message(self.document), self.signature, self.signer)
-        except ValueError:  # what has no canonical form was not signed
+        except ValueError:  # a document without a canonical form cannot have been signed
             return False
 
 
 def signed_content(document: Document, key: SigningKey) -> bytes:
-    """The content of a signed file, laid out for people."""
+    """The content of a signed file, indented for people."""
     whole = {"document": document, "signer": key.public, "signature": key.sign(_message(document))}
     return (json.dumps(whole, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def read_signed(path: Path, formats: tuple[str, ...]) -> SignedDocument:
-    """The document in a file, of one of the formats."""
+    """The document in a file, in one of these formats."""
     try:
         whole = parse(path.read_bytes().decode())
     except OSError as error:
-        raise LedgerError(
-            f"a signed file must be readable, got {error.strerror} for {str(path)!r}; name another file"
-        ) from None
+        raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
     except UnicodeDecodeError:
         whole = None
     document = whole.get("document") if whole is not None else None
     if whole is None or not isinstance(document, dict) or document.get("format") not in formats:
         raise LedgerError(
-            f"a signed file must be of the format {' or '.join(formats)}, got {str(path)!r}; name the file as the "
-            "operator gave it to you"
+            f"{path} is not a signed file in the format {' or '.join(formats)}. Use the file exactly as the operator "
+            "sent it."
         )
     return SignedDocument(
         document=document, signer=str(whole.get("signer", "")), signature=str(whole.get("signature", ""))
@@ -68,9 +69,12 @@ STATEMENT_FORMAT = "commonweal.statement/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownHead:
-    """At some time the ledger had this entry with this hash, and its operator signed that."""
+    """Proof that the ledger once ended with this entry, signed by its operator.
 
-    source: str  # for people: the file's name
+    A member who keeps it can tell whether history was rewritten since.
+    """
+
+    source: str  # the name of its file
     ledger: str
     number: int
     head: str
@@ -78,14 +82,14 @@ class KnownHead:
 
     @property
     def key_rotations(self) -> list[Any]:
-        """The changes of the operator's key up to then, by which who has an older key knows the signer."""
+        """The changes of the operator's key until then: they lead from an older key to the signer."""
         rotations = self.signed.document.get("key_rotations", [])
         return rotations if isinstance(rotations, list) else []
 
 
 def head_document(state: LedgerState, at: str, key_rotations: Sequence[Document] = ()) -> Document:
-    """The head of a ledger, to be signed and given away."""
-    assert state.terms is not None, "a ledger starts with its terms"
+    """The head of a ledger, to be signed and handed out. Its field "book" is the ledger: files keep their names."""
+    assert state.terms is not None, "the first entry states the terms"
     return {
         "format": HEAD_FORMAT,
         "book": state.identity,
@@ -97,7 +101,7 @@ def head_document(state: LedgerState, at: str, key_rotations: Sequence[Document]
 
 
 def read_known_head(path: Path) -> KnownHead:
-    """A witness from a statement or an exported head."""
+    """The head that a statement or an exported head states."""
     signed = read_signed(path, (STATEMENT_FORMAT, HEAD_FORMAT))
     try:
         head = signed.document["head"]
@@ -110,6 +114,5 @@ def read_known_head(path: Path) -> KnownHead:
         )
     except (KeyError, TypeError, ValueError):
         raise LedgerError(
-            f"a statement or a head names the ledger's last entry, got {str(path)!r} without it; name the file as the "
-            "operator gave it to you"
+            f"{path} does not name the ledger's last entry. Use the file exactly as the operator sent it."
         ) from None

@@ -1,4 +1,4 @@
-"""Where a ledger stands after some of its entries: what the next entry must fit."""
+"""The state of a ledger after some of its entries: what the next entry must fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from commonweal.ledger.terms import Terms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Realised:
-    """A realisation that was entered under a reference."""
+    """Income that was divided under a reference."""
 
     entry: int
     amount: int
@@ -32,31 +32,31 @@ class LedgerState:
     rounds: dict[int, int] = field(default_factory=dict)  # settled and not reversed: round → entry
     took_part: dict[int, frozenset[str]] = field(default_factory=dict)  # by round
     eliminated: dict[str, int] = field(default_factory=dict)  # client → round
-    withdrawn: dict[str, int] = field(default_factory=dict)  # client → the last round that it takes part in
+    withdrawn: dict[str, int] = field(default_factory=dict)  # client → the last round it takes part in
     withdrawals: dict[str, int] = field(default_factory=dict)  # client → entry
     references: dict[str, Realised] = field(default_factory=dict)
     reversals: dict[int, int] = field(default_factory=dict)  # reversed entry → the one that reversed it
     balances: Counter[str] = field(default_factory=Counter)  # by account
 
     def apply(self, document: Mapping[str, Any], digest: str) -> None:
-        """Take in the next entry."""
+        """Apply the next entry."""
         number, kind, body = document["number"], document["kind"], document["body"]
         if kind == "opening":
             self.identity, self.terms, self.operator = digest, Terms.from_document(body["terms"]), body["operator"]
         elif kind == "admission":
             self.members |= {member["client"]: member["key"] for member in body["members"]}
         elif kind == "round":
-            held = body["round"]
-            self.rounds[held] = number
-            self.took_part[held] = frozenset(row["client"] for row in body["inputs"])
-            self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], held)
+            settled = body["round"]
+            self.rounds[settled] = number
+            self.took_part[settled] = frozenset(row["client"] for row in body["inputs"])
+            self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], settled)
         elif kind == "realisation":
             self.references[body["reference"]] = Realised(entry=number, amount=int(body["amount"]))
         elif kind == "reversal":
             self.reversals[body["entry"]] = number
-            for held in [held for held, entry in self.rounds.items() if entry == body["entry"]]:
-                del self.rounds[held], self.took_part[held]
-                self.eliminated = {client: left for client, left in self.eliminated.items() if left != held}
+            for undone in [settled for settled, entry in self.rounds.items() if entry == body["entry"]]:
+                del self.rounds[undone], self.took_part[undone]
+                self.eliminated = {client: left for client, left in self.eliminated.items() if left != undone}
         elif kind == "withdrawal":
             self.withdrawn[body["client"]], self.withdrawals[body["client"]] = body["round"], number
         elif kind == "key-rotation":
@@ -66,10 +66,11 @@ class LedgerState:
         self.number, self.head = number, digest
 
     def weights(self) -> dict[str, int]:
-        """By what income is divided: max(accrued payoff, 0) of all who ever accrued."""
+        """The weights by which income is divided: max(accrued payoff, 0) of everyone who ever accrued."""
         accrued = {client: self.balances[accrued_account(client)] for client in self.members}
         return {client: amount for client, amount in accrued.items() if amount > 0}
 
     def took_part_after(self, client: str, round_number: int) -> int | None:
         """A round after this one that the client took part in."""
-        return next((held for held, there in self.took_part.items() if held > round_number and client in there), None)
+        later = (number for number, there in self.took_part.items() if number > round_number and client in there)
+        return next(later, None)

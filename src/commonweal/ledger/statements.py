@@ -1,4 +1,4 @@
-"""A client's statement: made from a ledger, signed by the operator, checked offline by the client."""
+"""A client's statement: derived from a ledger, signed by the operator, checked offline by the client."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.chain import documents, key_rotations, keys_since
+from commonweal.ledger.checks import listed
 from commonweal.ledger.entries import accrued_account, client_account, postings_of
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
@@ -24,7 +25,7 @@ _AMOUNTS = ("amount", "accrued", "balance", "accrued_balance")
 
 
 def make_statement(store: Store, client: str, *, at: str, last: int | None = None) -> Statement:
-    """The client's account up to the ledger's last entry, or that of the number `last`."""
+    """The client's account up to entry `last`, or up to the ledger's last entry."""
     state, lines = LedgerState(), list[StatementLine]()
     for document, entry in documents(store, "a statement"):
         if last is not None and entry.number > last:
@@ -35,10 +36,10 @@ def make_statement(store: Store, client: str, *, at: str, last: int | None = Non
             lines.append(line)
     if client not in state.members:
         raise LedgerError(
-            f"a statement is of a member, got the unknown client {client!r}; the members are "
-            f"{', '.join(list(state.members)[:20]) or 'none yet'}"
+            f"Client {client!r} is not a member of this ledger and has no statement; its members are "
+            f"{listed(state.members)}."
         )
-    assert state.terms is not None, "a ledger starts with its terms"
+    assert state.terms is not None, "the first entry states the terms"
     return Statement(
         ledger=state.identity,
         name=state.terms.name,
@@ -56,7 +57,10 @@ def make_statement(store: Store, client: str, *, at: str, last: int | None = Non
 
 
 def statement_document(statement: Statement, store: Store) -> Document:
-    """The statement as it is signed. It brings the changes of the operator's key, so that an old one still serves."""
+    """The statement as it is signed. It includes the changes of the operator's key, so that an old key can check it.
+
+    Its field "book" is the ledger: names in signed documents never change.
+    """
     return {
         "format": STATEMENT_FORMAT,
         "book": statement.ledger,
@@ -71,13 +75,13 @@ def statement_document(statement: Statement, store: Store) -> Document:
 
 
 def signed_statement(store: Store, client: str, keys: KeyDirectory, *, at: str) -> bytes:
-    """The content of a statement's file, signed with the key that signs the ledger now."""
+    """The content of a statement file, signed with the ledger's current key."""
     document = statement_document(make_statement(store, client, at=at), store)
     return signed_content(document, keys.key_of(Ledger(store, None).state.operator))
 
 
 def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
-    """A statement from its file, whether or not it is right."""
+    """The statement in a file, whether or not it is valid."""
     signed = read_signed(path, (STATEMENT_FORMAT,))
     given = signed.document
     try:
@@ -93,14 +97,13 @@ def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
         _check_kinds(statement, given["key_rotations"])
     except (KeyError, TypeError, ValueError):
         raise LedgerError(
-            f"a statement must be whole, got {str(path)!r} with something missing; name the file as the operator gave "
-            "it to you"
+            f"The statement in {path} is incomplete or damaged. Use the file exactly as the operator sent it."
         ) from None
     return statement, signed
 
 
 def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]]) -> None:
-    """Refuse what only looks like a statement, before anybody shows it."""
+    """Refuse what only looks like a statement, before it is shown."""
     texts = [statement.ledger, statement.name, statement.client, statement.currency, statement.settlement, statement.at]
     texts += [statement.head, "" if statement.client_key is None else statement.client_key]
     texts += [text for line in statement.lines for text in (line.at, line.text)]
@@ -110,7 +113,7 @@ def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]]) -> No
     figures = [value for row in rows for value in row if value is not None]
     if not (
         all(isinstance(text, str) for text in (*texts, *proofs))
-        and all(text.isprintable() for text in texts)  # nothing of it shall command a terminal
+        and all(text.isprintable() for text in texts)  # no terminal control characters
         and all(isinstance(count, int) for count in counts)
         and all(isinstance(figure, int | float) for figure in figures)
         and 0 <= statement.minor_digits <= MOST_MINOR_DIGITS
@@ -118,21 +121,21 @@ def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]]) -> No
         raise TypeError
 
 
-def doubts(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
-    """What is wrong with a statement, for the owner of the operator's public key; empty if nothing is."""
+def faults_of(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
+    """What is wrong with a statement, judged by the operator's public key; empty if nothing is."""
     found: list[str] = []
     if not signed.is_sound:
-        found.append("the signature does not fit the statement: somebody changed it, or it was never signed")
+        found.append("the signature does not match the statement: it was changed, or never signed")
     if signed.signer not in keys_since(key, statement.ledger, signed.document["key_rotations"]):
-        found.append(f"it is signed with the key {signed.signer[:16]}…, which does not come from {key[:16]}…")
+        found.append(f"it is signed with the key {signed.signer[:16]}…, which is not {key[:16]}… nor a successor of it")
     balance = accrued = 0
     for line in statement.lines:
         balance, accrued = balance + line.amount, accrued + line.accrued
         if (line.balance, line.accrued_balance) != (balance, accrued):
-            found.append(f"the balance after entry {line.entry} does not follow from the lines before")
+            found.append(f"the balance after entry {line.entry} does not follow from the lines up to it")
             break
     if (str(statement.balance), str(statement.accrued)) != (signed.document["balance"], signed.document["accrued"]):
-        found.append("the balance stated at the end is not that of the last line")
+        found.append("the final balance is not that of the last line")
     return found
 
 
@@ -145,14 +148,14 @@ def _line(
     figures: dict[str, float] = {}
     kind, body = document["kind"], document["body"]
     if kind == "round":
-        told = _round_line(body, client)
-        if told is None:
+        line = _round_line(body, client)
+        if line is None:
             return None
-        text, figures = told
+        text, figures = line
     elif kind == "realisation" and amount:
         text = f"income, {body['reference']}"
     elif kind == "reversal" and any(line.entry == body["entry"] for line in before):
-        # Also where no money moved: who was let go is back.
+        # Even if no money moved: it undoes an elimination, for example.
         text = f"reversal of entry {body['entry']}: {body['reason']}"
     elif kind == "withdrawal" and body["client"] == client:
         text = f"withdrew after round {body['round']}"
@@ -173,7 +176,7 @@ def _line(
 
 
 def _round_line(body: Mapping[str, Any], client: str) -> tuple[str, dict[str, float]] | None:
-    """What a round was to a client, in words and figures."""
+    """What a round meant for a client, in words and figures."""
     number, decision = body["round"], body["decision"]
     if client in body["absent"]:
         return f"round {number}: absent", {}
@@ -182,7 +185,7 @@ def _round_line(body: Mapping[str, Any], client: str) -> tuple[str, dict[str, fl
         return None
     figures = {"profit": float(row["profit"]), "contribution": float(row["contribution"])}
     if client not in decision["retained"]:
-        return f"round {number}: let go", figures
+        return f"round {number}: eliminated", figures
     place = decision["retained"].index(client)
     parts = {"share": "shares", "payoff": "payoffs", "transfer": "transfers"}
-    return f"round {number}: stays", figures | {name: float(decision[row][place]) for name, row in parts.items()}
+    return f"round {number}: retained", figures | {name: float(decision[row][place]) for name, row in parts.items()}

@@ -1,4 +1,4 @@
-"""What a ledger asks of a store. `store_contract` holds the tests that every store must pass."""
+"""What a ledger needs from a store. `store_contract` has the tests that every store must pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from commonweal.ledger.entries import Posting, StoredEntry
 
-BEFORE_ALL = -(2**63)  # as `after`: rows that somebody put before the first entry are read too
+BEFORE_ALL = -(2**63)  # as `after`: also reads rows that somebody put before the first entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class StoredPosting:
 
 
 class Reading(Protocol):
-    """What is in the store at one moment."""
+    """The content of the store at one moment."""
 
     def entries(self, *, after: int = 0) -> Iterator[StoredEntry]:
         """Entries with greater numbers, in their order."""
@@ -33,12 +33,12 @@ class Reading(Protocol):
         ...
 
     def row_count(self) -> int:
-        """Entries and postings, also such as the other two would never come to; an audit reads them all."""
+        """How many entries and postings there are, including any that the other two methods would never reach."""
         ...
 
 
 class Writing(Reading, Protocol):
-    """The same, for the one who may add."""
+    """The same, for the one writer."""
 
     def add(self, entry: StoredEntry, postings: Sequence[Posting]) -> None:
         """Add an entry with its postings."""
@@ -46,16 +46,16 @@ class Writing(Reading, Protocol):
 
 
 class Store(Protocol):
-    """Entries and their postings, only ever added."""
+    """Entries and their postings, which are only ever added."""
 
     def reading(self) -> AbstractContextManager[Reading]:
-        """Look at the store as it is now, whatever others add meanwhile."""
+        """A snapshot of the store, whatever others add in the meantime."""
         ...
 
     def writing(self) -> AbstractContextManager[Writing]:
-        """One writer at a time. What is added is there whole once the block ends, or, if it fails, not at all."""
+        """One writer at a time. When the block ends, everything is added; if it fails, nothing is."""
         ...
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Release the database."""
         ...

@@ -1,4 +1,4 @@
-"""What a ledger says of itself once and for all, in its first entry."""
+"""The terms of a ledger, stated once in its first entry."""
 
 from __future__ import annotations
 
@@ -17,40 +17,37 @@ SettlementKind = Literal["transfers", "accruals"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The money of a ledger, and how rounds become money."""
+    """The currency of a ledger, and how rounds become money."""
 
     name: str
-    currency: str = "XTS"  # ISO 4217's code for tests: nobody owes it
+    currency: str = "XTS"  # the ISO 4217 code for tests
     minor_digits: int = 2  # decimal places of the currency
     worth: int = 100_000  # of one unit of utility, in minor units
-    settlement: SettlementKind = "transfers"  # "accruals": payoffs are noted, and paid when the model earns
-    largest_share: float | None = None  # of a round by raw contributions; None: such shares are refused
+    settlement: SettlementKind = "transfers"  # "accruals": payoffs add up, and are paid when the model earns
+    largest_share: float | None = None  # accepted with raw contributions; None: only shares from 0 to 1
 
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > 100 or not self.name.isprintable():
-            raise InputError(f"a ledger needs a name of 1 to 100 letters, got {self.name!r}; give e.g. five-banks")
+            raise InputError(f"A ledger's name must have 1 to 100 printable characters, got {self.name!r}.")
         if not re.fullmatch(r"[A-Z]{3}", self.currency):
             raise InputError(
-                f"a currency must be a code of three capital letters, got {self.currency!r}; write e.g. EUR, or XTS "
-                "for tests"
+                f"A currency must be a code of three capital letters such as EUR (or XTS for tests), got "
+                f"{self.currency!r}."
             )
         if not 0 <= self.minor_digits <= MOST_MINOR_DIGITS:
             raise InputError(
-                f"a currency has 0 to {MOST_MINOR_DIGITS} decimal places, got {self.minor_digits}; most have 2"
+                f"A currency has 0 to {MOST_MINOR_DIGITS} decimal places (most have 2), got {self.minor_digits}."
             )
         if not 1 <= self.worth <= LARGEST_AMOUNT:
             raise InputError(
-                "the worth of one unit of utility must be from 1 to 10^15 minor units, got "
-                f"{self.worth}; give it in the currency, e.g. 1000.00"
+                f"One unit of utility must be worth from 1 to 10^15 minor units of the currency, got {self.worth}."
             )
         if self.settlement not in get_args(SettlementKind):
-            raise InputError(
-                f"a round is settled by transfers or accruals, got {self.settlement!r}; name one of the two"
-            )
+            raise InputError(f"Rounds are settled by 'transfers' or 'accruals', got {self.settlement!r}.")
         if self.largest_share is not None and not 1 <= self.largest_share < math.inf:
             raise InputError(
-                f"the largest share that a ledger may accept must be a number >= 1, got {self.largest_share:g}; "
-                "leave it out to accept only shares from 0 to 1"
+                f"The largest accepted share must be a finite number of at least 1, got {self.largest_share:g}. Leave "
+                "it out to accept only shares from 0 to 1."
             )
 
     def to_document(self) -> Document:

@@ -23,21 +23,21 @@ class StatementLine:
     at: str  # UTC
     text: str  # what happened, in a few words
     amount: int  # on the client's account
-    accrued: int  # payoff that accrued
+    accrued: int  # payoff that accrued in this entry
     balance: int  # of the account after this line
     accrued_balance: int
-    profit: float | None = None  # this and the next four, of a round: in units of utility
+    profit: float | None = None  # this and the next four: of a round, in units of utility
     contribution: float | None = None
-    share: float | None = None  # None as well where the client was eliminated
+    share: float | None = None  # this and the next two: None if the client was eliminated
     payoff: float | None = None
     transfer: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A client's account up to the ledger's last entry."""
+    """A client's account up to an entry of the ledger."""
 
-    ledger: str  # the hash of its first entry
+    ledger: str  # its identity: the hash of its first entry
     name: str  # the ledger's
     client: str
     client_key: str | None  # the public key that signs the client's reports
@@ -46,8 +46,8 @@ class Statement:
     worth: int  # of one unit of utility, in minor units
     settlement: str  # "transfers" or "accruals"
     at: str  # when it was made, UTC
-    head_number: int  # the last entry it takes in
-    head: str  # and its hash: whoever keeps it can tell later whether the ledger was rewritten
+    head_number: int  # the last entry it covers
+    head: str  # and its hash, which later shows whether the ledger was rewritten
     lines: tuple[StatementLine, ...]
 
     @property
@@ -70,10 +70,10 @@ def amount_text(amount: int, minor_digits: int) -> str:
 
 
 def csv_text(rows: Iterable[Iterable[str | int | float | Decimal | None]]) -> str:
-    """A table that spreadsheets read: RFC 4180, with the byte order mark by which they know UTF-8.
+    """A table for spreadsheets: RFC 4180, with a byte order mark so that they recognise UTF-8.
 
-    A spreadsheet runs text that starts with = + - or @ as a formula, and clients choose their names: such text gets an
-    apostrophe in front. So does text that starts with one, so that no two texts become the same.
+    Spreadsheets run text that starts with = + - or @ as a formula, and clients choose their own names, so such text
+    gets an apostrophe in front. So does text that starts with an apostrophe, which keeps different texts different.
     """
     file = io.StringIO(newline="")
     csv.writer(file, lineterminator="\r\n").writerows([_cell(value) for value in row] for row in rows)

@@ -1,4 +1,4 @@
-"""`commonweal ledger`: open a ledger, look at it, verify it, divide income, reverse, export."""
+"""`commonweal ledger`: create, show, verify and export a ledger, divide income, reverse entries."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from commonweal.cli.ledger.write import realise_command, reverse_command, rotate
 ledger_app = typer.Typer(
     name="ledger",
     no_args_is_help=True,
-    help="The ledger of settlements: open it, look at it, verify it, divide income, reverse, export.",
+    help="The ledger of settlements: create it, show it, verify it, divide income, reverse, export.",
 )
 ledger_app.command("init")(init_command)
 ledger_app.command("show")(show_command)
 ledger_app.command("balances")(balances_command)
 ledger_app.command("statement")(statement_command)
 ledger_app.command("verify")(verify_command)
-# So that a negative amount is an amount, and refused as one.
+# So that a negative amount is read as an amount, and refused as one.
 ledger_app.command("realise", context_settings={"ignore_unknown_options": True})(realise_command)
 ledger_app.command("reverse")(reverse_command)
 ledger_app.command("export")(export_command)

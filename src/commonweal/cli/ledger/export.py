@@ -16,7 +16,7 @@ class ExportFormat(StrEnum):
     hledger = "hledger"
     beancount = "beancount"
     head = "head"
-    book = "book"
+    book = "book"  # a copy of the ledger; the name of the option is older than the word
 
 
 def export_command(
@@ -25,7 +25,7 @@ def export_command(
         ExportFormat,
         typer.Option(
             "--format",
-            help="csv: a row for each posting. hledger, beancount: plain-text accounting. head: number and hash of the "
+            help="csv: one row per posting. hledger, beancount: plain-text accounting. head: number and hash of the "
             "last entry, signed. book: a copy of the whole ledger as a SQLite file, for members to verify.",
         ),
     ] = ExportFormat.csv,
@@ -45,7 +45,7 @@ def export_command(
 
         if form is ExportFormat.book:
             if out is None:
-                raise InputError("a copy of the ledger is a file, got no --out; name it, e.g. --out copy.db")
+                raise InputError("--format book needs --out, such as --out copy.db.")
             copy_ledger(store, out)
             print(f"ledger: {out}")
         elif form is ExportFormat.head:

@@ -1,4 +1,4 @@
-"""`commonweal ledger init`: open a ledger."""
+"""`commonweal ledger init`: create a ledger."""
 
 from __future__ import annotations
 
@@ -16,22 +16,26 @@ def init_command(
     location: Location,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The ledger's name, the ledger's if left out.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Name of the ledger (default: that of its file or database).", show_default=False
+        ),
     ] = None,
-    currency: Annotated[str, typer.Option(metavar="CODE", help="ISO 4217 code; XTS is the one for tests.")] = "XTS",
+    currency: Annotated[str, typer.Option(metavar="CODE", help="ISO 4217 code; XTS is for tests.")] = "XTS",
     minor_digits: Annotated[int, typer.Option(metavar="D", help="Decimal places of the currency.")] = 2,
     worth: Annotated[
-        str, typer.Option(metavar="AMOUNT", help="What one unit of utility is worth, in the currency.")
+        str, typer.Option(metavar="AMOUNT", help="Worth of one unit of utility, in the currency.")
     ] = "1000",
     accrue: Annotated[
         bool,
-        typer.Option("--accrue", help="Rounds note payoffs, and money is divided when the model earns (realise)."),
+        typer.Option(
+            "--accrue", help="Accrue payoffs per round, and divide money when the model earns some (see realise)."
+        ),
     ] = False,
     largest_share: Annotated[
         float | None,
         typer.Option(
             metavar="S",
-            help="The largest share to accept of rounds by raw contributions; without it such rounds are refused.",
+            help="Largest share to accept with raw contributions (default: only shares from 0 to 1).",
             show_default=False,
         ),
     ] = None,
@@ -40,19 +44,20 @@ def init_command(
         typer.Option(
             metavar="NAME[=PUB]",
             help="A client, with the file of the public key that signs its reports: Ed25519 in PEM, or the P-384 "
-            "key of its Flower node in PEM or OpenSSH's form. Give it once for each. Left out: the first "
-            "federation that settles here brings its clients.",
+            "key of its Flower node in PEM or OpenSSH format. Repeat for each member (default: the clients of the "
+            "first federation that settles here).",
             show_default=False,
         ),
     ] = None,
     keys: Keys = None,
 ) -> None:
-    """Open a ledger: its currency, the worth of utility, its members; make the operator's key if there is none.
+    """Create a ledger with its currency, worth of utility and members; create the operator's key if there is none.
 
     Example: commonweal ledger init ledger.db --currency EUR --worth 1000 --member north --member south
     """
     with needed_for("a ledger", "ledger"):
-        from commonweal.ledger.ledger import Ledger, check_names
+        from commonweal.ledger.checks import check_names
+        from commonweal.ledger.ledger import Ledger
         from commonweal.ledger.money import parse_amount
         from commonweal.ledger.sql.location import url_of
         from commonweal.ledger.sql.store import open_store
@@ -60,7 +65,7 @@ def init_command(
 
     Terms(name="checked", minor_digits=minor_digits)  # before the digits are used
     terms = Terms(
-        name=(Path(url_of(location).database or "").stem or "book") if name is None else name,
+        name=(Path(url_of(location).database or "").stem or "ledger") if name is None else name,
         currency=currency,
         minor_digits=minor_digits,
         worth=parse_amount(worth, minor_digits),
@@ -70,7 +75,7 @@ def init_command(
     members = _members(member or [])
     check_names(members)
     directory = key_directory(keys)
-    directory.current()  # so that a key directory that cannot be used stops us before there is a ledger
+    directory.current()  # an unusable key directory must stop us before there is a ledger
     store = open_store(location, create=True)
     try:
         ledger = Ledger.start(store, terms, directory)
@@ -79,8 +84,8 @@ def init_command(
         public = ledger.state.operator
         print(f"ledger {terms.name}: {store.location}")
         print(f"identity: {ledger.identity}")
-        print(f"members: {', '.join(members) or 'those of the first federation that settles here'}")
-        print(f"operator's public key, to be given to every member: {directory.public_file(public)}")
+        print(f"members: {', '.join(members) or 'the clients of the first federation that settles here'}")
+        print(f"operator's public key, to be sent to every member: {directory.public_file(public)}")
     finally:
         store.close()
 
@@ -93,8 +98,8 @@ def _members(given: list[str]) -> dict[str, str | None]:
         client, has_key, file = text.partition("=")
         if not client or client in members:
             raise InputError(
-                f"members need names of their own, got {text!r}{' twice' if client else ''}; write --member NAME or "
-                "--member NAME=PUB"
+                f"--member {text!r} {'names a member twice' if client else 'has no name'}; write --member NAME or "
+                "--member NAME=PUB."
             )
         members[client] = read_public_key(Path(file)) if has_key else None
     return members

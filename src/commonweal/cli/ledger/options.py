@@ -1,4 +1,4 @@
-"""What the ledger's commands have in common: where the ledger is, and where the keys are."""
+"""Options that the ledger commands share: where the ledger is, where the keys are, where output goes."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ Keys = Annotated[
         "--keys",
         metavar="DIR",
         envvar="COMMONWEAL_KEYS",
-        help="The directory of the operator's keys; the user's configuration directory if left out.",
+        help="Directory of the operator's keys (default: in the user's configuration directory).",
         show_default=False,
     ),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="Write there instead of the terminal.", show_default=False),
+    typer.Option("--out", metavar="FILE", help="Write to this file instead of the terminal.", show_default=False),
 ]
 
 
 def key_directory(path: Path | None) -> KeyDirectory:
-    """The operator's keys; a locked one is unlocked by COMMONWEAL_KEY_PASSPHRASE, or asked for at a terminal."""
+    """The operator's keys; the passphrase comes from COMMONWEAL_KEY_PASSPHRASE, or a terminal asks for it."""
     with needed_for("a ledger", "ledger"):
         from commonweal.ledger.key_directory import KeyDirectory, default_key_directory
 
@@ -54,7 +54,7 @@ def key_directory(path: Path | None) -> KeyDirectory:
 
 @contextmanager
 def opened_store(location: str) -> Iterator[SqlStore]:
-    """The store of a ledger that is there."""
+    """The store of an existing ledger."""
     with needed_for("a ledger", "ledger"):
         from commonweal.ledger.sql.store import open_store
 
@@ -67,7 +67,7 @@ def opened_store(location: str) -> Iterator[SqlStore]:
 
 @contextmanager
 def opened_ledger(location: str, keys: Path | None) -> Iterator[Ledger]:
-    """A ledger that is there, to add to it."""
+    """An existing ledger, to add entries to."""
     with opened_store(location) as store:
         from commonweal.ledger.ledger import Ledger
 
@@ -75,7 +75,7 @@ def opened_ledger(location: str, keys: Path | None) -> Iterator[Ledger]:
 
 
 def put_out(content: bytes, out: Path | None, what: str) -> None:
-    """Onto the terminal, or whole into a file."""
+    """Write to the terminal, or atomically to a file."""
     if out is None:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)

@@ -1,4 +1,4 @@
-"""`commonweal ledger show` and `balances`: what is in a ledger."""
+"""`commonweal ledger show` and `balances`: the entries and balances of a ledger."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ from commonweal.cli.text_view import make_console
 
 def show_command(
     location: Location,
-    entry: Annotated[
-        int | None, typer.Option(metavar="N", help="Show all that this entry says.", show_default=False)
-    ] = None,
+    entry: Annotated[int | None, typer.Option(metavar="N", help="Show this entry in full.", show_default=False)] = None,
     last: Annotated[int, typer.Option(metavar="N", help="Show the last N entries.", min=1)] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="All entries, one JSON document a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="All entries, one JSON document per line.")] = False,
 ) -> None:
-    """Show a ledger's terms and its last entries; with --entry one of them in full.
+    """Show a ledger's terms and its last entries, or one entry in full.
 
     Example: commonweal ledger show ledger.db
     """
@@ -49,12 +47,12 @@ def show_command(
         state, terms, console = ledger.state, ledger.terms, make_console()
         worth = amount_text(terms.worth, terms.minor_digits)
         console.print(
-            Text(f"{terms.name}: one unit of utility is {worth} {terms.currency}, settled by {terms.settlement}")
+            Text(f"{terms.name}: one unit of utility is worth {worth} {terms.currency}, settled by {terms.settlement}")
         )
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         table.add_column("entry", justify="right")
-        table.add_column("at (UTC)", no_wrap=True)
-        table.add_column("what")
+        table.add_column("time (UTC)", no_wrap=True)
+        table.add_column("event")
         table.add_column(f"moved ({terms.currency})", justify="right", no_wrap=True)
         for content in shown:
             document = parse(content) or {}
@@ -74,7 +72,7 @@ def balances_command(
     location: Location,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document; amounts are decimal strings.")] = False,
 ) -> None:
-    """Show what every account has: clients, accrued payoffs, the model's income. They sum to zero.
+    """Show the balance of every account: clients, accrued payoffs, the model's income. They sum to zero.
 
     Example: commonweal ledger balances ledger.db
     """
@@ -110,10 +108,10 @@ def balances_command(
 def _what(document: dict[str, Any]) -> str:
     kind, body = document["kind"], document["body"]
     if kind == "round":
-        gone = body["decision"]["eliminated"]
-        left = f"; let go: {', '.join(gone)}" if gone else ""
+        clients = body["decision"]["eliminated"]
+        eliminated = f"; eliminated: {', '.join(clients)}" if clients else ""
         absent = f"; absent: {', '.join(body['absent'])}" if body["absent"] else ""
-        return f"round {body['round']}: {len(body['inputs'])} clients, mu {body['rules']['mu']}{left}{absent}"
+        return f"round {body['round']}: {len(body['inputs'])} clients, mu {body['rules']['mu']}{eliminated}{absent}"
     if kind == "admission":
         return "admitted: " + ", ".join(member["client"] for member in body["members"])
     if kind == "realisation":
@@ -121,5 +119,5 @@ def _what(document: dict[str, Any]) -> str:
     if kind == "reversal":
         return f"reversal of entry {body['entry']}: {body['reason']}"
     if kind == "withdrawal":
-        return f"withdrew after round {body['round']}: {body['client']}"
-    return "opening of the ledger" if kind == "opening" else f"the operator's key is now {body['operator'][:16]}…"
+        return f"withdrawn after round {body['round']}: {body['client']}"
+    return "ledger opened" if kind == "opening" else f"the operator's key is now {body['operator'][:16]}…"

@@ -1,4 +1,4 @@
-"""`commonweal ledger statement`, and `verify-statement` for the member who got one."""
+"""`commonweal ledger statement`, and `commonweal verify-statement` for the member who receives one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StatementFormat(StrEnum):
 
 def statement_command(
     location: Location,
-    client: Annotated[str, typer.Argument(help="Whose account.")],
+    client: Annotated[str, typer.Argument(help="The client whose account it is.")],
     form: Annotated[
         StatementFormat,
         typer.Option("--format", help="json is signed by the operator; the client checks it with verify-statement."),
@@ -66,25 +66,25 @@ def statement_command(
 
 
 def verify_statement_command(
-    file: Annotated[Path, typer.Argument(help="A signed statement: the JSON that the operator sent.")],
-    key: Annotated[Path, typer.Option(metavar="PUB", help="The operator's public key, a PEM file.")],
+    file: Annotated[Path, typer.Argument(help="A signed statement: the JSON file that the operator sent.")],
+    key: Annotated[Path, typer.Option(metavar="PUB", help="The operator's public key (PEM).")],
 ) -> None:
-    """Check a signed statement offline: the operator's signature, and that its lines add up. Exit code 1: findings.
+    """Check a signed statement offline: the operator's signature, and that its lines add up. Exit code 1 if not.
 
     Example: commonweal verify-statement north.json --key operator.pub.pem
     """
     with needed_for("checking a statement", "ledger"):
         from commonweal.ledger.keys import read_operator_key
-        from commonweal.ledger.statements import doubts, read_statement
+        from commonweal.ledger.statements import faults_of, read_statement
 
     statement, signed = read_statement(file)
-    found = doubts(statement, signed, read_operator_key(key))
-    for doubt in found:
-        print(f"finding: {doubt}")
+    found = faults_of(statement, signed, read_operator_key(key))
+    for fault in found:
+        print(f"finding: {fault}")
     if found:
         raise typer.Exit(1)
     _show(statement, make_console())
-    print("sound: signed by the operator, and its lines add up. Keep it: it proves what you were told.")
+    print("sound: signed by the operator, and the lines add up. Keep the file: it proves what you were told.")
 
 
 def _show(statement: Statement, console: Console) -> None:
@@ -99,8 +99,8 @@ def _show(statement: Statement, console: Console) -> None:
     )
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("entry", justify="right")
-    table.add_column("at (UTC)", no_wrap=True)
-    table.add_column("what")
+    table.add_column("time (UTC)", no_wrap=True)
+    table.add_column("event")
     for heading in ("profit", "contribution", "share", "payoff"):
         table.add_column(heading, justify="right", no_wrap=True)
     columns = ("accrued", "total accrued") if accrues else ()
@@ -120,8 +120,8 @@ def _show(statement: Statement, console: Console) -> None:
     console.print(table)
     accrued_total = f", accrued {money(statement.accrued)}" if accrues else ""
     console.print(Text(f"balance {money(statement.balance)} {statement.currency}{accrued_total}"))
-    key = "nobody: they are the operator's word" if statement.client_key is None else f"the key {statement.client_key}"
-    console.print(Text(f"reports signed by {key}"), soft_wrap=True)
+    key = "nobody: the operator vouches for them" if statement.client_key is None else statement.client_key
+    console.print(Text(f"reports signed by: {key}"), soft_wrap=True)
     console.print(Text(f"head of the ledger: entry {statement.head_number}, {statement.head}"), soft_wrap=True)
 
 

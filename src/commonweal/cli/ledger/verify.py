@@ -1,4 +1,4 @@
-"""`commonweal ledger verify`: replay a ledger, and say what is wrong with it."""
+"""`commonweal ledger verify`: replay a ledger and report what is wrong with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def verify_command(
         Path | None,
         typer.Option(
             metavar="PUB",
-            help="The operator's public key, a PEM file; without it the key that the ledger names is taken.",
+            help="The operator's public key (PEM). Default: the key that the ledger itself names.",
             show_default=False,
         ),
     ] = None,
@@ -32,8 +32,8 @@ def verify_command(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="An older signed statement or exported head: shows whether the ledger was rewritten since. Give it "
-            "once for each.",
+            help="An older signed statement or exported head: shows whether the ledger was rewritten since. Repeat for "
+            "each file.",
             show_default=False,
         ),
     ] = None,
@@ -41,13 +41,13 @@ def verify_command(
         list[str] | None,
         typer.Option(
             metavar="NAME=PUB",
-            help="A client with the file of its public key: shows whether the ledger holds that key for it.",
+            help="A client and the file of its public key: shows whether the ledger has that key for it.",
             show_default=False,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document with all findings.")] = False,
 ) -> None:
-    """Replay the chain, signatures and balances, and decide every round anew from its inputs. Exit code 1: findings.
+    """Check the chain, signatures and balances, and recompute every decision. Exit code 1 if anything is wrong.
 
     Example: commonweal ledger verify ledger.db --key operator.pub.pem --against north.json
     """
@@ -55,7 +55,7 @@ def verify_command(
         from commonweal.ledger.keys import read_operator_key, read_public_key
         from commonweal.ledger.signed_files import STATEMENT_FORMAT, read_known_head
         from commonweal.ledger.statements import read_statement
-        from commonweal.ledger.verification.members import contradictions, foreign_keys
+        from commonweal.ledger.verification.members import contradictions, keys_that_differ
         from commonweal.ledger.verification.verify import verify_ledger
 
         own_keys = {name: read_public_key(Path(file)) for name, file in map(_named_key, member or [])}
@@ -74,7 +74,7 @@ def verify_command(
                 known_heads=known_heads,
                 progress=lambda number: progress.update(task, completed=number),
             )
-        findings = [*outcome.findings, *foreign_keys(outcome.state, own_keys)]
+        findings = [*outcome.findings, *keys_that_differ(outcome.state, own_keys)]
         for path, known in zip(against or [], known_heads, strict=True):
             if known.signed.is_sound and known.signed.document["format"] == STATEMENT_FORMAT:
                 findings += contradictions(store, read_statement(path)[0], path.name)
@@ -82,7 +82,7 @@ def verify_command(
     if as_json:
         document = {
             "format": "commonweal.audit/1",
-            "book": state.identity,
+            "book": state.identity,  # like all JSON field names, older than the word
             "head": {"number": state.number, "hash": state.head},
             "rounds": outcome.round_count,
             "signed_reports": outcome.signed_reports,
@@ -94,20 +94,18 @@ def verify_command(
         for finding in findings[:_SHOWN]:
             print(f"finding: {finding}")
         if len(findings) > _SHOWN:
-            print(f"... and {len(findings) - _SHOWN} more: see --json")
+            print(f"... and {len(findings) - _SHOWN} more; --json shows all")
         if not findings:
             print(
                 f"sound: {state.number} entries chained and signed, "
-                f"{_counted(outcome.round_count, 'decision')} made again, "
+                f"{_counted(outcome.round_count, 'decision')} recomputed, "
                 f"{_counted(outcome.signed_reports, 'report')} signed by clients, the ledger sums to zero"
             )
         if outcome.unsigned_reports:
             unsigned = _counted(outcome.unsigned_reports, "report")
-            print(f"note: {unsigned} on the operator's word: no key was admitted for them")
+            print(f"note: {unsigned} not signed: these clients have no key, and the operator vouches for them")
         if operator is None:
-            print(
-                f"note: {state.operator[:16]}… is the key that the ledger names; --key checks that it is the operator's"
-            )
+            print(f"note: signed with {state.operator[:16]}…, the key that the ledger names; --key checks whose it is")
         print(f"head: entry {state.number}, {state.head}")
     if findings:
         raise typer.Exit(1)
@@ -116,7 +114,7 @@ def verify_command(
 def _named_key(text: str) -> tuple[str, str]:
     name, has_key, file = text.partition("=")
     if not name or not has_key:
-        raise InputError(f"--member names a client and its key, got {text!r}; write --member NAME=PUB")
+        raise InputError(f"--member needs a client and the file of its key (NAME=PUB), got {text!r}.")
     return name, file
 
 

@@ -1,4 +1,4 @@
-"""`commonweal ledger realise`, `reverse` and `rotate-key`: what a treasurer enters by hand."""
+"""`commonweal ledger realise`, `reverse` and `rotate-key`: entries that a treasurer adds by hand."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from commonweal.errors import InputError
 
 def realise_command(
     location: Location,
-    amount: Annotated[str, typer.Argument(metavar="AMOUNT", help="What the model has earned, in the currency.")],
+    amount: Annotated[str, typer.Argument(metavar="AMOUNT", help="Income of the model, in the currency.")],
     reference: Annotated[
-        str, typer.Option(metavar="REF", help="What the income is known by, e.g. an invoice's number; used once.")
+        str, typer.Option(metavar="REF", help="Reference of the income, such as an invoice number; each is used once.")
     ],
     keys: Keys = None,
 ) -> None:
-    """Divide income of the model in proportion to max(accrued payoff, 0). The same reference again changes nothing.
+    """Divide income of the model in proportion to max(accrued payoff, 0). Repeating a reference changes nothing.
 
     Example: commonweal ledger realise ledger.db 2500.00 --reference invoice-7
     """
@@ -29,7 +29,7 @@ def realise_command(
         income = parse_amount(amount, terms.minor_digits)
         receipt = ledger.realise(income, reference)
         if not receipt.fresh:
-            print(f"{reference} was realised before, as entry {receipt.entry}; nothing was done")
+            print(f"{reference} was already realised as entry {receipt.entry}; nothing was done")
             return
         print(f"entry {receipt.entry}: {amount_text(income, terms.minor_digits)} {terms.currency}, {reference}")
         for account, text in ledger.document(receipt.entry)["postings"][1:]:
@@ -38,7 +38,7 @@ def realise_command(
 
 def reverse_command(
     location: Location,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it stands in the ledger.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; recorded in the ledger.")],
     round_number: Annotated[
         int | None, typer.Option("--round", metavar="T", help="The settled round to reverse.", show_default=False)
     ] = None,
@@ -48,12 +48,12 @@ def reverse_command(
     ] = None,
     keys: Keys = None,
 ) -> None:
-    """Reverse a round or a realisation by a new entry. A reversed round may be settled anew.
+    """Reverse a round or a realisation by a new entry. A reversed round can be settled again.
 
     Example: commonweal ledger reverse ledger.db --round 3 --reason "north sent last month's figures"
     """
     if (round_number is None) == (entry is None):
-        raise InputError("a reversal names what it reverses, got both or neither; give either --round or --entry")
+        raise InputError("Give either --round or --entry, to name what to reverse.")
     with opened_ledger(location, keys) as ledger:
         if round_number is not None:
             receipt = ledger.reverse_round(round_number, reason)
@@ -63,11 +63,11 @@ def reverse_command(
         if receipt.fresh:
             print(f"entry {receipt.entry}: reversal of entry {ledger.document(receipt.entry)['body']['entry']}")
         else:
-            print(f"reversed before, as entry {receipt.entry}; nothing was done")
+            print(f"already reversed by entry {receipt.entry}; nothing was done")
 
 
 def rotate_key_command(location: Location, keys: Keys = None) -> None:
-    """Sign with a new key from now on. The old key signs the change, so that old public keys still verify.
+    """Sign with a new key from now on. The old key signs the change, so old public keys still verify the ledger.
 
     Example: commonweal ledger rotate-key ledger.db
     """
@@ -75,4 +75,4 @@ def rotate_key_command(location: Location, keys: Keys = None) -> None:
         receipt = ledger.rotate_key()
         public = ledger.state.operator
         print(f"entry {receipt.entry}: the operator's key is now {public[:16]}…")
-        print(f"operator's public key, to be given to every member: {key_directory(keys).public_file(public)}")
+        print(f"operator's public key, to be sent to every member: {key_directory(keys).public_file(public)}")

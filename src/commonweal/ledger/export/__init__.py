@@ -1,1 +1,1 @@
-"""The ledger for other programs: spreadsheets, plain-text accounting, a copy for members."""
+"""The ledger for other programs: spreadsheets, plain-text accounting, and a copy for members."""

@@ -1,4 +1,4 @@
-"""A ledger as a ledger for beancount. What users wrote stands in strings and comments."""
+"""A ledger in the format of beancount. Text written by users appears only in strings and comments."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from commonweal.records.statement import amount_text
 
 
 def _part(client: str) -> str:
-    """Letters, digits and dashes, at first a capital or a digit; some scripts have no capitals."""
+    """Letters, digits and dashes, starting with a capital or a digit; some scripts have no capitals."""
     part = legal_part(client, kept="-", categories=("L", "Nd"))
-    capital = part[0].upper()  # of ß it is SS, of ǰ a J with an accent of its own, which is no letter
+    capital = part[0].upper()  # ß becomes SS, and ǰ a J plus an accent, which is not a letter
     if all(unicodedata.category(letter) in ("Lu", "Nd") for letter in capital):
         return capital + part[1:]
     return f"X-{part}"
@@ -31,7 +31,7 @@ BEANCOUNT_ACCOUNTS = AccountSyntax(
 
 
 def to_beancount(journal: Journal) -> str:
-    """The ledger as text; its file is UTF-8."""
+    """The ledger as text, to be saved as UTF-8."""
     return "\n\n".join("\n".join(block) for block in _blocks(journal)) + "\n"
 
 
@@ -66,7 +66,7 @@ def _transaction(entry: JournalEntry, names: Mapping[str, str], terms: Terms) ->
 
 
 def _assertions(journal: Journal, names: Mapping[str, str]) -> list[str]:
-    """Balances as a day begins, to the last minor unit: without `~ 0` beancount forgives one."""
+    """Balances at the start of the next day, to the last minor unit: without `~ 0` beancount tolerates one."""
     terms, after = journal.terms, journal.last_day + timedelta(days=1)
     return [
         f"{after} balance {names[account]:<40}  {amount_text(balance, terms.minor_digits)} ~ 0 {terms.currency}"

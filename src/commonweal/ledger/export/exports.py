@@ -1,7 +1,7 @@
-"""The ledger for other programs and other people: spreadsheets, plain-text accounting, and a copy to verify.
+"""Exports of a ledger: for spreadsheets, for plain-text accounting, and as a copy to verify.
 
-The first three read what entries state, and refuse a ledger whose entries were changed. A copy takes everything as it
-is, so that verifying it finds whatever is wrong with the ledger.
+The first two read what entries state, and refuse a ledger whose entries were changed. A copy takes everything as it is,
+so that verifying it finds whatever is wrong with the ledger.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED
-from commonweal.errors import LedgerError
+from commonweal.errors import StorageError, os_reason
 from commonweal.ledger.export.beancount import to_beancount
 from commonweal.ledger.export.hledger import to_hledger
 from commonweal.ledger.export.journal import client_of, read_journal
@@ -26,11 +26,7 @@ _HEADINGS = ("entry", "at", "kind", "round", "account", "client", "amount", "cur
 
 
 def csv_content(store: Store) -> bytes:
-    """A row for each posting, for spreadsheets.
-
-    They would run text that starts with = + - or @ as a formula, so a client's name that does, or that starts with an
-    apostrophe, has an apostrophe in front.
-    """
+    """One row per posting, for spreadsheets; `csv_text` keeps them from running a client's name as a formula."""
     journal = read_journal(store)
     rows = [
         (
@@ -51,34 +47,34 @@ def csv_content(store: Store) -> bytes:
 
 
 def hledger_content(store: Store) -> bytes:
-    """A journal for hledger."""
+    """An hledger journal."""
     return to_hledger(read_journal(store)).encode()
 
 
 def beancount_content(store: Store) -> bytes:
-    """A ledger for beancount."""
+    """A beancount file."""
     return to_beancount(read_journal(store)).encode()
 
 
 def copy_ledger(store: Store, path: Path) -> None:
-    """The whole ledger, sound or not, in a new SQLite file: for members who do not get at the operator's database."""
+    """Copy the whole ledger, sound or not, into a new SQLite file, for members without access to the database."""
     _check_new(path)
     try:
         with tempfile.TemporaryDirectory(prefix=".", suffix=UNFINISHED, dir=path.parent) as folder:
-            unfinished = Path(folder) / "book"
+            unfinished = Path(folder) / "ledger"
             open_store(str(unfinished), create=True).close()
             _copy_rows(store, unfinished)
             _check_new(path)
             unfinished.rename(path)
     except OSError as error:
-        raise _unwritable(path, error.strerror or str(error)) from None
+        raise _unwritable(path, os_reason(error)) from None
     except sqlite3.Error as error:
         raise _unwritable(path, str(error)) from None
 
 
 def _copy_rows(store: Store, file: Path) -> None:
     with store.reading() as reading, closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("PRAGMA foreign_keys = OFF")  # postings without an entry are for the auditor to find
+        connection.execute("PRAGMA foreign_keys = OFF")  # verification must find postings without an entry
         connection.executemany(
             f"INSERT INTO {entries.name} (number, content, hash, signature) VALUES (?, ?, ?, ?)",
             ((entry.number, entry.content, entry.hash, entry.signature) for entry in reading.entries(after=BEFORE_ALL)),
@@ -94,8 +90,8 @@ def _copy_rows(store: Store, file: Path) -> None:
 
 def _check_new(path: Path) -> None:
     if path.exists() or path.is_symlink():
-        raise LedgerError(f"a copy of a ledger is a new file, got {str(path)!r}, which exists; name another")
+        raise StorageError(f"Cannot copy the ledger to {path}: it exists already. Name a new file.")
 
 
-def _unwritable(path: Path, why: str) -> LedgerError:
-    return LedgerError(f"the copy must be writable, got {why} for {str(path)!r}; choose another place")
+def _unwritable(path: Path, reason: str) -> StorageError:
+    return StorageError(f"Cannot copy the ledger to {path}: {reason}. Choose another place.")

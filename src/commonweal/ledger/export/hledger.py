@@ -1,7 +1,7 @@
-"""A ledger as a journal for hledger, which passes `hledger check --strict`.
+"""A ledger as an hledger journal, which passes `hledger check --strict`.
 
-What users wrote stands in comments that begin a line: nothing is read in those, whereas in others a client's name could
-set a tag that hledger obeys, such as `type:`.
+Text written by users appears only in comments that begin a line, where hledger reads nothing: in other comments a
+client's name could set a tag that hledger obeys, such as `type:`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HLEDGER_ACCOUNTS = AccountSyntax(
 
 
 def to_hledger(journal: Journal) -> str:
-    """The journal as text. Its file is UTF-8: where names are not ASCII, hledger needs a UTF-8 locale."""
+    """The journal as text, to be saved as UTF-8. If names are not ASCII, hledger needs a UTF-8 locale."""
     return "\n\n".join("\n".join(block) for block in _blocks(journal)) + "\n"
 
 
@@ -59,7 +59,7 @@ def _transaction(entry: JournalEntry, names: Mapping[str, str], terms: Terms) ->
 def _assertions(journal: Journal, names: Mapping[str, str]) -> list[str]:
     nothing = money(0, journal.terms)
     return [
-        "; Nothing moves here; what every balance must be is stated for hledger to check:",
+        "; No money moves here; hledger checks that every balance is as stated:",
         f"{journal.last_day} balances after entry {journal.entries[-1].number}",
         *(
             f"{_posting(names[account], nothing)} = {money(balance, journal.terms)}"

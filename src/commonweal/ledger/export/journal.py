@@ -1,4 +1,4 @@
-"""A ledger for people who account: what moved when, without the inputs that led to it. Exports are made from this."""
+"""A ledger for accountants: what moved when, without the inputs that led to it. Exports are made from this."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class JournalEntry:
 
     number: int
     at: str  # UTC
-    day: date  # the same
+    day: date  # the same day, UTC
     kind: str
-    round_number: int | None  # that was settled, or whose settlement was reversed
+    round_number: int | None  # the round that was settled or reversed
     hash: str
-    words: str  # what happened; nothing that anybody chose
-    note: str  # what somebody wrote of it: a reference, a reason, names
+    words: str  # what happened, without any text that a user wrote
+    note: str  # text that users wrote: a reference, a reason, names
     postings: tuple[Posting, ...]
 
     @property
@@ -42,13 +42,13 @@ class Journal:
     """A ledger's entries, from its opening to its head."""
 
     terms: Terms
-    ledger: str  # the hash of its first entry
+    ledger: str  # its identity: the hash of its first entry
     members: tuple[str, ...]  # in the order of their admission
     entries: tuple[JournalEntry, ...]
 
     @property
     def balances(self) -> dict[str, int]:
-        """Of all accounts on which something moved."""
+        """The balances of all accounts that had postings."""
         balances: Counter[str] = Counter()
         for posting in (posting for entry in self.entries for posting in entry.moved):
             balances[posting.account] += posting.amount
@@ -56,7 +56,7 @@ class Journal:
 
     @property
     def first_day(self) -> date:
-        """A clock that was put back may have dated a later entry before the opening."""
+        """The earliest day: after a clock was set back, a later entry may be dated before the opening."""
         return min(entry.day for entry in self.entries)
 
     @property
@@ -65,7 +65,7 @@ class Journal:
 
 
 def read_journal(store: Store) -> Journal:
-    """The whole ledger; refused if it is not sound."""
+    """The whole ledger; raises if it is not sound."""
     state, entries = LedgerState(), list[JournalEntry]()
     rounds: dict[int, int] = {}  # entry → round
     for document, stored in documents(store, "an export"):
@@ -74,19 +74,19 @@ def read_journal(store: Store) -> Journal:
             entry = _entry(document, stored.hash, rounds)
         except _UNREADABLE:
             raise LedgerError(
-                f"an export is made from entries that this version can read, got entry {stored.number}; type "
-                "commonweal ledger verify, or use a newer version"
+                f"Cannot make an export: this version cannot read entry {stored.number}. Use a newer version, or check "
+                "the ledger with: commonweal ledger verify"
             ) from None
         if entry.kind == "round" and entry.round_number is not None:
             rounds[entry.number] = entry.round_number
         entries.append(entry)
     if state.terms is None:
-        raise LedgerError("an export is made from a ledger, got an empty store; type commonweal ledger init")
+        raise LedgerError("The store has no ledger yet. Create one with: commonweal ledger init")
     return Journal(terms=state.terms, ledger=state.identity, members=tuple(state.members), entries=tuple(entries))
 
 
 def client_of(account: str) -> str | None:
-    """Whose account it is; None if it is the model's."""
+    """The client whose account it is; None if it is the model's."""
     return None if account in (INCOME, POTENTIAL) else account.partition("/")[2]
 
 
@@ -94,7 +94,7 @@ def _entry(document: Mapping[str, Any], digest: str, rounds: Mapping[int, int]) 
     kind, body, postings = document["kind"], document["body"], postings_of(document)
     for posting in postings:
         _check_account(posting.account)
-    words, note = _told(kind, body)
+    words, note = _words(kind, body)
     return JournalEntry(
         number=document["number"],
         at=document["at"],
@@ -108,7 +108,7 @@ def _entry(document: Mapping[str, Any], digest: str, rounds: Mapping[int, int]) 
     )
 
 
-def _told(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
+def _words(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
     if kind == "opening":
         return "opening", body["terms"]["name"]
     if kind == "admission":
@@ -122,7 +122,7 @@ def _told(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
     if kind == "withdrawal":
         return f"withdrawal after round {int(body['round'])}", body["client"]
     if kind == "key-rotation":
-        return "new key of the operator", body["operator"]
+        return "new operator key", body["operator"]
     raise ValueError(kind)
 
 

@@ -14,7 +14,7 @@ from commonweal.records.statement import amount_text
 
 
 def quoted(text: str) -> str:
-    """What a user wrote, on one line between double quotes; a backslash stands before quotes and backslashes in it."""
+    """A user's text on one line in double quotes, with quotes and backslashes escaped by a backslash."""
     visible = "".join(letter if letter.isprintable() else f"<U+{ord(letter):04X}>" for letter in text)
     return '"' + visible.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -24,35 +24,35 @@ def money(amount: int, terms: Terms) -> str:
 
 
 def preface(journal: Journal) -> list[str]:
-    """Which ledger it is, in comments."""
+    """Comments that say which ledger this is."""
     return [
         f"; {quoted(journal.terms.name)}, a ledger of settlements, exported by commonweal.",
-        f"; It is ledger {journal.ledger}, here up to entry {journal.entries[-1].number}.",
+        f"; Ledger {journal.ledger}, up to entry {journal.entries[-1].number}.",
         f"; One unit of utility is worth {money(journal.terms.worth, journal.terms)}.",
     ]
 
 
 def remark(entry: JournalEntry) -> list[str]:
-    """An entry by which no money moved, in comments."""
+    """Comments for an entry that moved no money."""
     note = f": {quoted(entry.note)}" if entry.note else ""
     return [f"; entry {entry.number}, {entry.day}, {entry.words}{note}", f"; hash {entry.hash}"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountSyntax:
-    """How a program wants accounts to be named."""
+    """How a program names accounts."""
 
-    clients: str  # what stands before a client's name
+    clients: str  # prefix of a client's account
     accrued: str
     income: str
     potential: str
-    part: Callable[[str], str]  # a client's name as one part of an account's
+    part: Callable[[str], str]  # a client's name as part of an account's name
 
 
 def account_names(journal: Journal, syntax: AccountSyntax) -> dict[str, str]:
-    """A name for every account of the members, and for all others on which something moved.
+    """A name for every member's account, and for every other account with postings.
 
-    Whoever was admitted earlier keeps the name; who comes later and would have the same gets a number.
+    If two names become the same, the member who was admitted first keeps it and the other one gets a number.
     """
     balances, accrues = journal.balances, journal.terms.settlement == "accruals"
     parts = _unique([*journal.members, *filter(None, map(client_of, balances))], syntax.part)
@@ -66,7 +66,7 @@ def account_names(journal: Journal, syntax: AccountSyntax) -> dict[str, str]:
 
 
 def legal_part(name: str, *, kept: str, categories: tuple[str, ...]) -> str:
-    """The name with a dash for each run of characters that are neither kept nor of these Unicode categories."""
+    """The name with a dash for each run of characters that are neither kept nor in these Unicode categories."""
     marked = "".join(
         letter if letter in kept or unicodedata.category(letter).startswith(categories) else "\0"
         for letter in unicodedata.normalize("NFC", name)

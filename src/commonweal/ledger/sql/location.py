@@ -1,4 +1,4 @@
-"""Where a ledger is: a SQLite file or a PostgreSQL URL. What is shown of it holds no password."""
+"""Where a ledger is: a SQLite file or a PostgreSQL URL, shown without its password."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from commonweal.errors import StorageError
+from commonweal.errors import InputError
 
 _SQLITE_WORDS = {"mode", "uri", "cache", "immutable"}
 _SSL_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
 
 
 def url_of(location: str) -> URL:
-    """A path or a database URL, as the database's driver wants it."""
-    if re.match(r"[a-z0-9+]{3,}:(?!//)", location):  # a letter and a colon would be a drive
+    """A path or a database URL, as the database driver expects it."""
+    if re.match(r"[a-z0-9+]{3,}:(?!//)", location):  # a single letter and a colon would be a drive
         raise _no_location(location)
     if "://" not in location:
         return _with_a_file(URL.create("sqlite", database=location))
@@ -36,7 +36,7 @@ def url_of(location: str) -> URL:
 
 
 def shown(location: str) -> str:
-    """For people: no password in it."""
+    """The location without its password."""
     if "://" not in location:
         return location if not re.match(r"[a-z0-9+]{3,}:", location) else location.partition(":")[0] + ":..."
     try:
@@ -48,12 +48,12 @@ def shown(location: str) -> str:
 
 
 def driver_arguments(url: URL) -> tuple[URL, dict[str, Any]]:
-    """What the driver is told beside the URL: `sslmode` in PostgreSQL's own words."""
+    """The driver's URL and further arguments: `sslmode` means what it means in PostgreSQL's own clients."""
     mode = url.query.get("sslmode")
     if mode is None:
         return url, {}
     if mode not in _SSL_MODES:
-        raise StorageError(f"sslmode must be one of {', '.join(_SSL_MODES)}, got {mode!r}; correct the URL")
+        raise InputError(f"sslmode must be one of {', '.join(_SSL_MODES)}, got {mode!r}.")
     context: ssl.SSLContext | bool | None = False
     if mode != "disable":
         context = ssl.create_default_context()
@@ -61,28 +61,26 @@ def driver_arguments(url: URL) -> tuple[URL, dict[str, Any]]:
         if mode in ("prefer", "require"):
             context.verify_mode = ssl.CERT_NONE
     if mode == "prefer":
-        context = None  # the driver tries, and goes on without
+        context = None  # the driver tries TLS, and continues without it
     return url.difference_update_query(["sslmode"]), {"ssl_context": context}
 
 
 def _with_a_file(url: URL) -> URL:
     if not (url.database or "").strip() or url.database == ":memory:":
-        raise StorageError(
-            "a ledger must be a file or a database that lasts, got none; name one, e.g. ledger.db"
-        )
+        raise InputError("A ledger needs a file or database that lasts, got none. Name one, such as ledger.db.")
     return url
 
 
 def _check_words(url: URL, known: set[str]) -> None:
-    odd = sorted(set(url.query) - known)
-    if odd:
-        raise StorageError(
-            f"a ledger's URL may say {', '.join(sorted(known))} after the question mark, got {odd[0]!r}; leave it out"
+    unknown = sorted(set(url.query) - known)
+    if unknown:
+        raise InputError(
+            f"Unknown parameter {unknown[0]!r} in the ledger's URL; known ones are {', '.join(sorted(known))}."
         )
 
 
-def _no_location(location: str) -> StorageError:
-    return StorageError(
-        f"a ledger is a path or a URL of SQLite or PostgreSQL, got one that starts with {location.partition(':')[0]!r} "
-        "and cannot be read; write e.g. ledger.db or postgresql://user@host:5432/name"
+def _no_location(location: str) -> InputError:
+    return InputError(
+        f"A ledger is a SQLite file or a SQLite or PostgreSQL URL, got a URL that starts with "
+        f"{location.partition(':')[0]!r}. Write ledger.db or postgresql://user@host:5432/name, for example."
     )

@@ -23,13 +23,11 @@ _LAST_POSITION = 2**31 - 1  # in an entry: no posting comes after
 
 
 def open_store(location: str, *, create: bool = False) -> SqlStore:
-    """The store at a path or a database URL; with `create` its tables are made where there are none."""
+    """The store at a path or a database URL; `create` adds the tables if there are none."""
     url = url_of(location)
     file = url.database if url.get_backend_name() == "sqlite" else None
-    if file and not create and not file.startswith("file:") and not Path(file).exists():  # SQLite would make it
-        raise StorageError(
-            f"a ledger must exist to be read, got no file {file!r}; type commonweal ledger init {shown(location)}"
-        )
+    if file and not create and not file.startswith("file:") and not Path(file).exists():  # SQLite would create it
+        raise StorageError(f"There is no ledger at {file}. Create one with: commonweal ledger init {shown(location)}")
     is_new = bool(file) and not Path(str(file)).exists()
     store = SqlStore(_engine(url), shown(location))
     try:
@@ -37,14 +35,14 @@ def open_store(location: str, *, create: bool = False) -> SqlStore:
     except BaseException:
         store.close()
         made = Path(str(file))
-        if is_new and made.exists() and not made.stat().st_size:  # else it is another process's, made meanwhile
+        if is_new and made.exists() and not made.stat().st_size:  # otherwise another process is using it by now
             made.unlink()
         raise
     return store
 
 
 def has_ledger(location: str) -> bool:
-    """Whether there is a ledger at a path or database URL; what cannot be reached or read is refused."""
+    """Whether there is a ledger at a path or database URL; raises if that cannot be found out."""
     url = url_of(location)
     if url.get_backend_name() == "sqlite" and url.database and not Path(url.database).exists():
         return False
@@ -60,11 +58,11 @@ class SqlStore:
 
     def __init__(self, engine: Engine, location: str) -> None:
         self.engine = engine
-        self.location = location  # for people: no password in it
+        self.location = location  # without a password
 
     @contextmanager
     def reading(self) -> Iterator[SqlRows]:
-        with told_plainly(self.location), self.engine.connect() as connection:
+        with translated_errors(self.location), self.engine.connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
@@ -72,7 +70,7 @@ class SqlStore:
 
     @contextmanager
     def writing(self) -> Iterator[SqlRows]:
-        with told_plainly(self.location), self.engine.connect() as connection:
+        with translated_errors(self.location), self.engine.connect() as connection:
             connection = connection.execution_options(commonweal_writing=True)
             with connection.begin():
                 if connection.dialect.name == "postgresql":
@@ -80,31 +78,31 @@ class SqlStore:
                 yield SqlRows(connection)
 
     def entry_count(self) -> int:
-        """How many entries there are; for progress bars."""
-        with told_plainly(self.location), self.engine.connect() as connection:
+        """How many entries there are, for progress bars."""
+        with translated_errors(self.location), self.engine.connect() as connection:
             return int(connection.execute(select(func.count()).select_from(entries)).scalar_one())
 
     def close(self) -> None:
         self.engine.dispose()
 
     def check_schema(self, *, create: bool) -> None:
-        """Refuse what is no ledger of this version; make the tables if asked to."""
+        """Refuse a database without a ledger, or of an unknown version; `create` adds missing tables."""
         revision = self.revision()
         if revision is None and create:
             self._make_tables()
         elif revision is None:
             raise StorageError(
-                f"Found no ledger in {self.location!r}; create one with: commonweal ledger init {self.location}"
+                f"There is no ledger in {self.location}. Create one with: commonweal ledger init {self.location}"
             )
         elif revision != REVISION:
             raise StorageError(
-                f"a ledger must be of a schema that this version knows (up to {REVISION}), got {revision!r} in "
-                f"{self.location!r}; use the newer version of commonweal that wrote it"
+                f"The ledger in {self.location} has schema {revision}, and this version knows schemas up to "
+                f"{REVISION}. Use the newer version of commonweal that wrote it."
             )
 
     def revision(self) -> str | None:
-        """Of the schema; None where there are no tables."""
-        with told_plainly(self.location), self.engine.connect() as connection:
+        """The version of the schema; None if there are no tables."""
+        with translated_errors(self.location), self.engine.connect() as connection:
             return _revision(connection)
 
     def _make_tables(self) -> None:
@@ -113,12 +111,12 @@ class SqlStore:
 
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-        with told_plainly(self.location), self.engine.connect() as connection:
+        with translated_errors(self.location), self.engine.connect() as connection:
             connection = connection.execution_options(commonweal_writing=True)
             with connection.begin():
                 if connection.dialect.name == "postgresql":
                     connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('commonweal schema'))"))
-                if _revision(connection) is None:  # nobody else made them meanwhile
+                if _revision(connection) is None:  # no other process was faster
                     config.attributes["connection"] = connection
                     command.upgrade(config, "head")
 
@@ -158,7 +156,7 @@ class SqlRows:
             )
 
     def _rows(self, table: Table, after: tuple[int, ...]) -> Iterator[Any]:
-        """By their key. In pages: whoever stops reading a query halfway would keep SQLite's lock on the file."""
+        """All rows in the order of their keys, page by page: a query left half-read would keep SQLite's lock."""
         key = tuple_(*table.primary_key)
         query = select(table).order_by(*table.primary_key).limit(_ROWS_AT_A_TIME)
         while True:
@@ -177,14 +175,14 @@ def _engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def on_connect(connection: Any, record: object) -> None:
-        connection.isolation_level = None  # Python's driver begins no transactions of its own
+        connection.isolation_level = None  # the driver must not begin transactions itself
         connection.text_factory = _text
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Connection) -> None:
-        # A writer takes the lock at once: two that read first and write later would block each other.
+        # A writer takes the lock first: two that read before they write would block each other.
         immediate = connection.get_execution_options().get("commonweal_writing", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
@@ -192,7 +190,7 @@ def _engine(url: URL) -> Engine:
 
 
 def _text(content: bytes) -> str | bytes:
-    """What SQLite says is text. What is none is for the auditor to find: an error would not tell where it is."""
+    """What SQLite calls text. Anything else is left for verification to find: an error here would not say where."""
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -205,41 +203,49 @@ def _revision(connection: Connection) -> str | None:
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one_or_none()
 
 
-_COMPLAINTS = (  # how the database says it, the rule, the way out
+_COMPLAINTS = (  # what the database says, what that means, the way out
     (
         ("readonly database", "read-only transaction", "permission denied for"),
-        "a ledger must be writable to take entries",
-        "settle where you may write",
+        "The ledger in {location} is read-only",
+        "Entries need write access.",
     ),
-    (("disk is full", "disk I/O error", "could not extend", "No space left"), "a ledger needs room", "make room there"),
+    (
+        ("disk is full", "disk I/O error", "could not extend", "No space left"),
+        "The disk of the ledger in {location} is full or failing",
+        "Free some space and try again; nothing was added.",
+    ),
     (
         ("not a database", "malformed"),
-        "a ledger must be a SQLite database or a PostgreSQL URL",
-        "name another file, or restore it from your copy",
+        "{location} is not a SQLite database, or it is damaged",
+        "Name another file, or restore it from your backup.",
     ),
-    (("database is locked",), "a ledger is written by one process at a time", "wait for the other one to end"),
+    (
+        ("database is locked",),
+        "Another process is writing to the ledger in {location}",
+        "Wait until it is done and try again.",
+    ),
     (
         ("Can't create a connection", "Connection refused", "Name or service not known", "network error"),
-        "the ledger's database must be reachable",
-        "start the server, or correct the address",
+        "Cannot reach the database {location}",
+        "Start the server, or correct the address.",
     ),
     (
         ("password authentication failed", "28P01", "28000"),
-        "the ledger's database must let you in",
-        "correct user and password",
+        "The database {location} refused the login",
+        "Correct the user and password.",
     ),
-    (("3D000", "does not exist"), "the ledger's database must exist", "create it there, or correct its name"),
+    (("3D000", "does not exist"), "There is no database {location}", "Create it, or correct its name."),
     (
         ("unable to open database file",),
-        "the folder of a ledger must exist and be writable",
-        "make it, or name another path",
+        "Cannot open or create {location}",
+        "Its folder must exist and be writable.",
     ),
 )
 
 
 @contextmanager
-def told_plainly(location: str) -> Iterator[None]:
-    """Errors of the database in this block become sentences; the transaction was rolled back."""
+def translated_errors(location: str) -> Iterator[None]:
+    """Turn database errors in this block into a StorageError that says what to do; the transaction is rolled back."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -248,19 +254,19 @@ def told_plainly(location: str) -> Iterator[None]:
 
 def _sentence(error: SQLAlchemyError, location: str) -> StorageError:
     said = _words(error)
-    for words, rule, way_out in _COMPLAINTS:
+    for words, meaning, way_out in _COMPLAINTS:
         if any(word in said for word in words):
-            return StorageError(f"{rule}, got {_short(said)} for {location!r}; {way_out}")
-    return StorageError(f"the ledger's database must work, got {_short(said)} for {location!r}; nothing was entered")
+            return StorageError(f"{meaning.format(location=location)}: {_short(said)}. {way_out}")
+    return StorageError(f"The database {location} failed: {_short(said)}. Nothing was added.")
 
 
 def _words(error: SQLAlchemyError) -> str:
-    """What the database says; PostgreSQL's driver gives its message among a dozen fields."""
+    """The database's message; the PostgreSQL driver returns it among a dozen fields."""
     original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     fields = original.args[0] if original.args else None
     return f"{fields['M']} ({fields.get('C', '')})" if isinstance(fields, dict) and "M" in fields else str(original)
 
 
 def _short(said: str) -> str:
-    line = " ".join(said.split())
+    line = " ".join(said.split()).rstrip(".")
     return line if len(line) <= 160 else line[:157] + "..."

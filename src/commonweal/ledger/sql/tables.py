@@ -1,4 +1,4 @@
-"""The two tables of a ledger. Their history is in `migrations`."""
+"""The two tables of a ledger; `migrations` has their history."""
 
 from __future__ import annotations
 

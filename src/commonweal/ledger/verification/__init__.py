@@ -1,1 +1,1 @@
-"""Verifying a ledger: the chain, the signatures, the balances, and every decision made again."""
+"""Verifying a ledger: the chain, signatures and balances, and every decision recomputed."""

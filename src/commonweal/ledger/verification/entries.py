@@ -1,4 +1,4 @@
-"""Is each entry in its place in the chain, signed, and does it follow from its inputs and the entries before it?"""
+"""Is an entry signed and in its place in the chain, and does it follow from its inputs and the entries before it?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from commonweal.ledger.verification.replay import Findings, LedgerReplay
 from commonweal.ledger.verification.rounds import expected_of_round
 
 Expected = tuple[Posting, ...] | None
-"""The postings that an entry must have by its own inputs; None where these are so wrong that nothing follows."""
+"""The postings that follow from an entry's inputs; None if the inputs are too wrong for that."""
 
 
 def check_entry(
@@ -27,30 +27,33 @@ def check_entry(
     rows: Sequence[StoredPosting],
     replay: LedgerReplay,
 ) -> None:
-    """Check the postings that an entry states against its inputs, and `rows`, the table's, against them.
+    """Check the postings that an entry states against its inputs, and `rows` of the postings table against both.
 
-    Raises what Python raises where the entry lacks something that its kind needs.
+    Raises whatever Python raises if the entry lacks something that its kind needs.
     """
     findings = replay.findings
     _check_stated(number, document["postings"], stated, findings)
     _check_rows(number, stated, rows, findings)
     expected = _expected(number, document["kind"], document["body"], replay)
     if expected is not None:
-        findings.compare(number, "postings follow from the entry's inputs", _shown(expected), _shown(stated))
+        findings.compare(number, "the postings follow from the entry's inputs", _shown(expected), _shown(stated))
 
 
 def _check_stated(number: int, written: Any, stated: Sequence[Posting], findings: Findings) -> None:
-    # 5.7, " 5" and "5_0" become whole numbers in Python too, and something else elsewhere.
+    # Python also reads 5.7, " 5" and "5_0" as integers; other programs may not.
     findings.compare(
-        number, "amounts are whole numbers in digits", [[each.account, str(each.amount)] for each in stated], written
+        number,
+        "amounts are whole numbers written in digits",
+        [[each.account, str(each.amount)] for each in stated],
+        written,
     )
     total = sum(posting.amount for posting in stated)
     if total:
-        findings.add(number, "an entry sums to zero", "0", str(total))
+        findings.add(number, "the entry sums to zero", "0", str(total))
 
 
 def _check_rows(number: int, stated: Sequence[Posting], rows: Sequence[StoredPosting], findings: Findings) -> None:
-    rule = "the table of postings is what the entry states"
+    rule = "the table of postings matches the entry"
     for place, (posting, row) in enumerate(zip(stated, rows, strict=False)):
         if (place, posting) != (row.position, row.posting):
             findings.add(number, rule, _row(place, posting), _row(row.position, row.posting))
@@ -76,7 +79,7 @@ def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerRep
     elif kind == "key-rotation":
         _check_rotation(number, body, replay)
     elif kind != "opening":
-        findings.add(number, "an entry is of a known kind", "one of seven kinds", str(kind))
+        findings.add(number, "the kind of the entry is known", "one of seven kinds", str(kind))
     return ()
 
 
@@ -91,19 +94,26 @@ def _check_admission(number: int, body: Mapping[str, Any], replay: LedgerReplay)
 def _check_rotation(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     public = body["operator"]
     if not is_signed_by_operator(rotation_message(replay.state.identity, public), body["proof"], public):
-        replay.findings.add(number, "a new key signs its own name", f"a proof by {public[:16]}…", "another or none")
+        replay.findings.add(
+            number, "the new key signed its own announcement", f"a proof by {public[:16]}…", "another signature or none"
+        )
 
 
 def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> Expected:
     state, findings = replay.state, replay.findings
     amount, reference = int(body["amount"]), body["reference"]
-    findings.compare(number, "amounts are whole numbers in digits", str(amount), body["amount"])
+    findings.compare(number, "amounts are whole numbers written in digits", str(amount), body["amount"])
     before = state.references.get(reference)
     if before is not None:
-        findings.add(number, "a reference is used once", f"{reference!r} in entry {before.entry} alone", "again")
+        findings.add(number, "a reference is used once", f"{reference!r} only in entry {before.entry}", "again")
     weights = state.weights()
     if amount <= 0 or not weights:
-        findings.add(number, "income is divided among those who accrued", "income and somebody", f"{amount}")
+        findings.add(
+            number,
+            "income is divided by accrued payoffs",
+            "income above zero and accrued payoffs",
+            f"an income of {amount}",
+        )
         return None
     parts = in_proportion(amount, weights)
     divided = (Posting(client_account(client), part) for client, part in parts.items() if part)
@@ -118,7 +128,7 @@ def _expected_of_reversal(number: int, body: Mapping[str, Any], replay: LedgerRe
     past = replay.past.get(entry)
     if past is None or past.kind not in ("round", "realisation"):
         what = f"entry {entry}, {past.kind}" if past else f"no entry {entry} before"
-        findings.add(number, "rounds and realisations can be reversed", "one of them", what)
+        findings.add(number, "only rounds and realisations are reversed", "one of them", what)
         return None
     return tuple(Posting(posting.account, -posting.amount) for posting in past.postings)
 
@@ -134,34 +144,36 @@ def _row(position: int, posting: Posting) -> str:
 def check_chain(
     entry: StoredEntry, document: Mapping[str, Any] | None, state: LedgerState, findings: Findings
 ) -> str | None:
-    """Check an entry against `state`, that of the entries before. Returns the public key that signed it, if one did.
+    """Check an entry against the state before it. Returns the public key that signed it, if one did.
 
-    `document` is the parsed content; None: it is none.
+    `document` is the parsed content; None if it cannot be parsed.
     """
     number = entry.number
-    if not isinstance(entry.content, str):  # SQLite keeps anything in any column
+    if not isinstance(entry.content, str):  # SQLite stores anything in any column
         findings.add(number, "the content is text", "text", repr(entry.content)[:60])
         return None
     content = entry.content.encode()
     digest = hash_of(content)
-    findings.compare(number, "the hash is that of the content", digest, entry.hash)
+    findings.compare(number, "the hash matches the content", digest, entry.hash)
     if document is None:
-        findings.add(number, "the content is a JSON document", "one", entry.content[:60])
+        findings.add(number, "the content is a JSON document", "a JSON document", entry.content[:60])
         return None
     if not is_canonical(document, content):
-        findings.add(number, "the content is canonical JSON (RFC 8785)", "its one form", "another")
-    findings.compare(number, "the content is of a known format", FORMAT, document.get("format"))
-    findings.compare(number, "the content states its own number", number, document.get("number"))
-    findings.compare(number, "an entry is chained to the one before", state.head, document.get("previous"))
+        findings.add(number, "the content is canonical JSON (RFC 8785)", "the canonical form", "another form")
+    findings.compare(number, "the format is known", FORMAT, document.get("format"))
+    findings.compare(number, "the content states the number of its entry", number, document.get("number"))
+    findings.compare(number, "the entry is chained to the one before it", state.head, document.get("previous"))
     signer = _signer(document, state)
     if not is_signed_by_operator(signed_message(digest), entry.signature, signer):
-        findings.add(number, "the operator signed the entry", f"a signature by {signer[:16]}…", "another or none")
+        findings.add(
+            number, "the operator signed the entry", f"a signature by {signer[:16]}…", "another signature or none"
+        )
         return None
     return signer
 
 
 def is_canonical(document: Mapping[str, Any], content: bytes) -> bool:
-    """Whether the content is the one way to write the document that was parsed from it."""
+    """Whether the content is the canonical form of the document in it."""
     try:
         return canonical(document) == content
     except (ValueError, RecursionError):
@@ -169,23 +181,23 @@ def is_canonical(document: Mapping[str, Any], content: bytes) -> bool:
 
 
 def _signer(document: Mapping[str, Any], state: LedgerState) -> str:
-    """The key that must sign an entry. The first one names it; who may say so is for the caller and known_heads."""
+    """The key that must sign an entry. The first entry names its own; whether that is right, the caller must know."""
     body = document.get("body")
     is_opening = document.get("kind") == "opening" and isinstance(body, dict)
     return str(body.get("operator", "") if is_opening and isinstance(body, dict) else state.operator)
 
 
 def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
-    """Raises where it names no client or no round: nothing could follow from that."""
+    """Check a withdrawal; raises TypeError if it names no client or no round."""
     state, findings = replay.state, replay.findings
     client, last, signature = body["client"], body["round"], body["signature"]
     if type(client) is not str or type(last) is not int:
         raise TypeError(f"client {client!r} and round {last!r}")
-    findings.compare(number, "a withdrawal states these", ["client", "round", "signature"], sorted(body))
+    findings.compare(number, "a withdrawal has these fields", ["client", "round", "signature"], sorted(body))
     if not 0 <= last <= ROUND_LIMIT:
-        findings.add(number, "a client leaves after a round", f"0 to {ROUND_LIMIT}", str(last))
+        findings.add(number, "a client withdraws after a round", f"0 to {ROUND_LIMIT}", str(last))
     if client not in state.members:
-        findings.add(number, "members withdraw", "an admitted client", client)
+        findings.add(number, "only members withdraw", "an admitted client", client)
         return
     key = state.members[client]
     if key is None:
@@ -196,7 +208,14 @@ def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay)
     if client in state.withdrawn:
         findings.add(number, "a client withdraws once", f"{client} after round {state.withdrawn[client]}", "again")
     if client in state.eliminated:
-        findings.add(number, "the eliminated are gone already", f"{client} since {state.eliminated[client]}", "it left")
+        findings.add(
+            number,
+            "eliminated clients do not withdraw",
+            f"{client} eliminated in round {state.eliminated[client]}",
+            "a withdrawal",
+        )
     later = state.took_part_after(client, last)
     if later is not None:
-        findings.add(number, "the withdrawn take part in no later round", f"{client} not in round {later}", "it was")
+        findings.add(
+            number, "withdrawn clients take part in no later round", f"{client} not in round {later}", "it takes part"
+        )

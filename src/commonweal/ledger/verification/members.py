@@ -1,9 +1,9 @@
-"""Does the ledger agree with what members keep: heads that they know, statements, and their own keys?"""
+"""Does the ledger agree with what members keep: known heads, statements, and their own keys?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.chain import keys_since
@@ -12,17 +12,19 @@ from commonweal.ledger.state import LedgerState
 from commonweal.ledger.statements import make_statement
 from commonweal.ledger.store import Store
 from commonweal.ledger.verification.replay import Finding, Findings
-from commonweal.records.statement import Statement
+from commonweal.records.statement import Statement, StatementLine
+
+_EARLIER_WORDS = {"stays": "retained", "let go": "eliminated"}
 
 
 def contradictions(store: Store, statement: Statement, source: str) -> tuple[Finding, ...]:
     """Where a statement differs from the ledger; empty if the ledger cannot even be read: verifying it says so."""
-    findings, rule = Findings(), f"{source} says what the ledger says"
+    findings, rule = Findings(), f"{source} agrees with the ledger"
     try:
         derived = make_statement(store, statement.client, at=statement.at, last=statement.head_number)
     except CommonwealError:
         return ()
-    stated = {line.entry: asdict(line) for line in statement.lines}
+    stated = {line.entry: asdict(_in_todays_words(line)) for line in statement.lines}
     in_ledger = {line.entry: asdict(line) for line in derived.lines}
     for entry in sorted({*stated, *in_ledger}):
         findings.compare(entry, rule, in_ledger.get(entry), stated.get(entry))
@@ -31,33 +33,43 @@ def contradictions(store: Store, statement: Statement, source: str) -> tuple[Fin
     return findings.all()
 
 
-def foreign_keys(state: LedgerState, own: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Clients for whom the ledger holds another key than they say is theirs."""
+def _in_todays_words(line: StatementLine) -> StatementLine:
+    """Version 0.1 wrote "stays" and "let go" into the statements that it signed."""
+    start, _, word = line.text.rpartition(": ")
+    return replace(line, text=f"{start}: {_EARLIER_WORDS[word]}") if word in _EARLIER_WORDS else line
+
+
+def keys_that_differ(state: LedgerState, own: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Clients for whom the ledger has another key than the one they say is theirs."""
     findings = Findings()
     for client, key in own.items():
-        findings.compare(state.number, f"the ledger holds the key of {client}", key, state.members.get(client))
+        findings.compare(state.number, f"the ledger has the key of {client}", key, state.members.get(client))
     return findings.all()
 
 
 def check_known_head(
     known: KnownHead, *, ledger: str, operators: Sequence[str], seen: Mapping[int, str], findings: Findings
 ) -> None:
-    """`operators` are the operator's keys as far as they are known, `seen` the hashes of the ledger's entries."""
+    """Compare the ledger with a head that somebody kept: has history been rewritten since?
+
+    It counts only if the operator signed it, since anybody can write a file. `operators` are the operator's keys as
+    far as they are known, `seen` the hashes of the ledger's entries.
+    """
     source, number, head = known.source, known.number, f"hash {known.head[:16]}…"
     if not known.signed.is_sound:
-        findings.add(number, f"the operator signed {source}", _keys_text(operators), "a signature that does not fit")
+        findings.add(number, f"the operator signed {source}", _keys_text(operators), "an invalid signature")
     elif known.ledger != ledger:
-        findings.add(1, f"{source} speaks of this ledger", f"ledger {known.ledger[:16]}…", f"{ledger[:16]}…")
+        findings.add(1, f"{source} is about this ledger", f"ledger {known.ledger[:16]}…", f"{ledger[:16]}…")
     elif not _is_by(known, operators):
         findings.add(number, f"the operator signed {source}", _keys_text(operators), f"{known.signed.signer[:16]}…")
     elif number not in seen:
-        findings.add(number, f"{source} has seen this entry", head, "no such entry")
+        findings.add(number, f"the ledger has the entry that {source} names", head, "no such entry")
     elif seen[number] != known.head:
-        findings.add(number, f"the entry is as {source} has seen it", head, f"{seen[number][:16]}…")
+        findings.add(number, f"the entry has the hash that {source} names", head, f"{seen[number][:16]}…")
 
 
 def _is_by(known: KnownHead, operators: Sequence[str]) -> bool:
-    """A rewritten ledger may lack the change to the key that signed the known; a known brings its own proof of it."""
+    """A rewritten ledger may lack the rotation to the key that signed the head, so a head brings its own proof."""
     rotations = known.key_rotations
     return any(known.signed.signer in keys_since(operator, known.ledger, rotations) for operator in operators)
 

@@ -1,4 +1,4 @@
-"""Was a round settled among those who may, from figures that are theirs, and decided by its rules?"""
+"""Was a round settled among active members, from figures they signed, and decided by its rules?"""
 
 from __future__ import annotations
 
@@ -13,39 +13,49 @@ from commonweal.ledger.verification.replay import LedgerReplay
 
 
 def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> tuple[Posting, ...] | None:
-    """The postings that follow from a round's inputs; None where nothing does."""
-    held = body["round"]
-    if type(held) is not int:
-        replay.findings.add(number, "rounds have whole numbers", "a whole number", repr(held))
+    """The postings that follow from a round's inputs; None if they cannot be known."""
+    round_number = body["round"]
+    if type(round_number) is not int:
+        replay.findings.add(number, "round numbers are whole numbers", "a whole number", repr(round_number))
         return None
-    _check_clients(number, held, body, replay)
+    _check_clients(number, round_number, body, replay)
     for row in body["inputs"]:
         _check_report(number, body, row, replay)
-    return _check_decision(number, held, body, replay)
+    return _check_decision(number, round_number, body, replay)
 
 
-def _check_clients(number: int, held: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+def _check_clients(number: int, round_number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     state, findings = replay.state, replay.findings
-    if held in state.rounds:
-        findings.add(number, "a round is settled once", f"round {held} in entry {state.rounds[held]} alone", "again")
+    if round_number in state.rounds:
+        findings.add(
+            number,
+            "a round is settled once",
+            f"round {round_number} only in entry {state.rounds[round_number]}",
+            "again",
+        )
     clients = [row["client"] for row in body["inputs"]]
     for client, count in Counter([*clients, *body["absent"]]).items():
         if client not in state.members:
-            findings.add(number, "rounds are settled among members", "an admitted client", str(client))
+            findings.add(number, "only members take part in rounds", "an admitted client", str(client))
         if count > 1:
-            findings.add(number, "a client reports once or is absent", f"{client} once", f"{count} times")
-    rule = "the eliminated take part in no later round"
+            findings.add(number, "a client takes part once or is absent", f"{client} once", f"{count} times")
+    rule = "eliminated clients take part in no later round"
     for client in clients:
-        gone = state.eliminated.get(client)
-        if gone is not None and gone < held:
-            findings.add(number, rule, f"{client} gone since {gone}", "it did")
+        eliminated = state.eliminated.get(client)
+        if eliminated is not None and eliminated < round_number:
+            findings.add(number, rule, f"{client} eliminated in round {eliminated}", "it takes part")
         left = state.withdrawn.get(client)
-        if left is not None and left < held:
-            findings.add(number, "the withdrawn take part in no later round", f"{client} gone after {left}", "it did")
+        if left is not None and left < round_number:
+            findings.add(
+                number,
+                "withdrawn clients take part in no later round",
+                f"{client} withdrawn after {left}",
+                "it takes part",
+            )
     for client in body["decision"]["eliminated"]:
-        later = state.took_part_after(client, held)
+        later = state.took_part_after(client, round_number)
         if later is not None:
-            findings.add(number, rule, f"{client} not in round {later}", "it was")
+            findings.add(number, rule, f"{client} not in round {later}", "it takes part")
 
 
 def _check_report(number: int, body: Mapping[str, Any], row: Mapping[str, Any], replay: LedgerReplay) -> None:
@@ -65,39 +75,39 @@ def _check_report(number: int, body: Mapping[str, Any], row: Mapping[str, Any], 
 
 
 def _check_decision(
-    number: int, held: int, body: Mapping[str, Any], replay: LedgerReplay
+    number: int, round_number: int, body: Mapping[str, Any], replay: LedgerReplay
 ) -> tuple[Posting, ...] | None:
-    """Decide again. The figures must be the same to the last bit: a cent may hang on it."""
+    """Recompute the decision. All figures must be the same to the last bit: a cent may depend on it."""
     findings, terms = replay.findings, replay.state.terms
-    findings.compare(number, "a round is one of grace or not", bool(body["grace"]), body["grace"])
+    findings.compare(number, "grace is true or false", bool(body["grace"]), body["grace"])
     figures, rules, grace = figures_of(body)
     try:
         decision = replay.recompute(body["rules_version"], figures, rules, grace)
     except CommonwealError as error:
-        findings.add(number, "the decision can be made again from its inputs", "a decision", str(error))
+        findings.add(number, "the decision can be recomputed from its inputs", "a decision", str(error))
         return None
     replay.round_count += 1
-    again, recorded = decision_document(decision), body["decision"]
-    for name in again:
+    recomputed, recorded = decision_document(decision), body["decision"]
+    for name in recomputed:
         same = findings.compare(
             number,
             f"the decision follows from its inputs: {name}",
-            _by_client(again, name),
+            _by_client(recomputed, name),
             _by_client(recorded, name),
         )
         if not same and name == "retained":
             return None
-    if terms is None:  # a finding of the first entry
+    if terms is None:  # already a finding of the first entry
         return None
     try:
-        check_shares(decision, held, terms)
+        check_shares(decision, round_number, terms)
     except CommonwealError as error:
         findings.add(number, "shares are within the ledger's terms", "such shares", str(error))
     return round_postings(decision, terms)
 
 
 def _by_client(document: Mapping[str, Any], name: str) -> Any:
-    """A row of the decision, with the clients it speaks of where it has one figure for each of them."""
+    """A list of the decision, by client if it has one figure for each retained client."""
     row, retained = document[name], document["retained"]
     by_client = name in ("shares", "payoffs", "transfers") and isinstance(row, list) and len(row) == len(retained)
     return dict(zip(retained, row, strict=True)) if by_client else row

@@ -1,7 +1,7 @@
-"""Verify a ledger without trusting anybody: replay the chain, the signatures, the balances, and every decision.
+"""Verify a ledger without trusting anybody: replay the chain, the signatures, the balances and every decision.
 
-All findings are returned, each naming the entry, the rule, what was expected and what was found. What is checked is
-computed anew from each entry's own inputs, never taken over from the code that wrote the entry.
+All findings are returned, each with the entry, the rule, what was expected and what was found. Everything is recomputed
+from each entry's own inputs.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEnt
 _UNREADABLE = (
     CommonwealError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
 )  # fmt: skip
-_GAP_LIMIT = 100  # missing entries that are named one by one
+_GAP_LIMIT = 100  # missing entries that are reported one by one
 
 Row = TypeVar("Row", StoredEntry, StoredPosting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What came out of verifying a ledger."""
+    """The result of verifying a ledger."""
 
     findings: tuple[Finding, ...]
-    state: LedgerState  # where the ledger stands, by its entries' contents
+    state: LedgerState  # after the last entry, by the contents of the entries
     round_count: int  # decisions that were recomputed
     signed_reports: int
-    unsigned_reports: int  # of clients that were admitted without a key: the operator's word
+    unsigned_reports: int  # by clients admitted without a key: the operator vouches for them
 
 
 def verify_ledger(
@@ -50,9 +50,10 @@ def verify_ledger(
     known_heads: Sequence[KnownHead] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Verification:
-    """Verify the whole ledger. `operator` is a public key that must have signed its first entry, or a later one since.
+    """Verify the whole ledger.
 
-    `known_heads` are heads that somebody kept: an operator that rewrote the ledger cannot have foreseen them.
+    `operator` is a public key that must have signed its first entry, or a later one since. `known_heads` are heads that
+    somebody kept: an operator who rewrote the ledger cannot have foreseen them.
     """
     verifier = _Verifier(recompute, known_heads)
     with store.reading() as reading:
@@ -69,19 +70,19 @@ def verify_ledger(
 
 
 class _Verifier:
-    """Goes through a ledger once."""
+    """Reads a ledger once, from its first entry to its last."""
 
     def __init__(self, recompute: Recompute, known_heads: Sequence[KnownHead]) -> None:
         self.replay = LedgerReplay(recompute=recompute)
         self._findings = self.replay.findings
         self._known_heads = known_heads
         self._known_numbers = {known.number for known in known_heads}
-        self._seen: dict[int, str] = {}  # hashes of the entries that known_heads speak of
+        self._seen: dict[int, str] = {}  # hashes of the entries that known heads name
         self._rows_by_account: Counter[str] = Counter()
         self._row_count = 0
 
     def walk(self, reading: Reading, progress: Callable[[int], None] | None) -> None:
-        """All rows of both tables, entry by entry."""
+        """Check all rows of both tables, entry by entry."""
         entries = self._numbered(reading.entries(after=BEFORE_ALL), attrgetter("number"))
         postings = self._numbered(reading.postings(after=BEFORE_ALL), attrgetter("entry"))
         for number, entry, rows in _joined(entries, postings):
@@ -100,13 +101,13 @@ class _Verifier:
             self._findings.add(0, "every row belongs to an entry", expected, found)
 
     def conclude(self, operator: str | None) -> None:
-        """What can be told once all entries were seen."""
+        """Check what can be known only after the last entry."""
         state, operators = self.replay.state, self.replay.operators
         if not state.number:
-            self._findings.add(1, "a ledger starts with its terms", "an opening entry", "no entry")
+            self._findings.add(1, "the first entry states the terms", "an opening entry", "no entry")
         if operator is not None and operator not in operators:
             found = ", ".join(f"{key[:16]}…" for key in operators) or "no key"
-            self._findings.add(1, "the ledger is the operator's", f"its key {operator[:16]}…", found)
+            self._findings.add(1, "the operator signed the ledger", f"the key {operator[:16]}…", found)
         for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(
                 state.number,
@@ -121,7 +122,7 @@ class _Verifier:
             )
 
     def _check(self, entry: StoredEntry, rows: Sequence[StoredPosting]) -> None:
-        """One entry, after all before it."""
+        """Check one entry, after all entries before it."""
         replay, state, number = self.replay, self.replay.state, entry.number
         rule = "entries are numbered without gaps"
         if number <= state.number:
@@ -142,12 +143,14 @@ class _Verifier:
                 if signer is not None and document["kind"] in ("opening", "key-rotation"):
                     replay.operators.append(state.operator)
             except _UNREADABLE as error:
-                told = f"{type(error).__name__}: {error}"
-                self._findings.add(number, "an entry states all that its kind needs", "an entry of a known form", told)
+                found = f"{type(error).__name__}: {error}"
+                self._findings.add(
+                    number, "the entry has everything that its kind needs", "an entry of a known form", found
+                )
         state.number, state.head = number, entry.hash
 
     def _numbered(self, rows: Iterable[Row], number_of: Callable[[Row], object]) -> Iterator[Row]:
-        """The rows with whole numbers; others, which SQLite takes too, are findings."""
+        """The rows with integer numbers; any others, which SQLite also accepts, are findings."""
         for row in rows:
             self._row_count += 1
             if isinstance(number_of(row), int):
@@ -159,7 +162,7 @@ class _Verifier:
 def _joined(
     entries: Iterable[StoredEntry], postings: Iterable[StoredPosting]
 ) -> Iterator[tuple[int, StoredEntry | None, list[StoredPosting]]]:
-    """Numbers in order, each with its entry and the rows of its postings; None: there are only postings."""
+    """Numbers in order, each with its entry (None if there is none) and the rows of its postings."""
     groups = groupby(postings, key=attrgetter("entry"))
     waiting = next(groups, None)
     for entry in entries:

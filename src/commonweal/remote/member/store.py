@@ -29,7 +29,7 @@ import numpy as np
 from commonweal.atomic_write import UNFINISHED, write_atomically
 from commonweal.errors import CommonwealError, FederationError, InputError, StorageError
 from commonweal.ledger.keys import public_pem, read_public_key
-from commonweal.ledger.statements import doubts, read_statement
+from commonweal.ledger.statements import faults_of, read_statement
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.messages.message import printable
 from commonweal.remote.messages.models import Model, fingerprint
@@ -213,7 +213,7 @@ def keep_statement(store: MemberStore, member: Member, content: str, *, book: st
     if member.operator_key_file is None and not known.exists():
         # The first one is trusted; from then on it must be the same operator.
         write_atomically(known, public_pem(signed.signer), what="the operator's public key")
-    found = doubts(statement, signed, read_public_key(known))
+    found = faults_of(statement, signed, read_public_key(known))
     if statement.client != member.name or statement.ledger != book:
         found.append(f"it is for {statement.client!r} in ledger {statement.ledger[:16]}…, not for this member")
     if found:

@@ -1,1 +1,1 @@
-"""How the tables came to be, step by step, run by Alembic."""
+"""The history of the tables, applied by Alembic."""

@@ -1,4 +1,4 @@
-"""Alembic runs this: it brings the connection's database up to date, in the transaction that is under way."""
+"""Run by Alembic: upgrades the connection's database within its current transaction."""
 
 from __future__ import annotations
 

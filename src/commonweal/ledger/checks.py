@@ -1,0 +1,122 @@
+"""What a ledger refuses: rounds, withdrawals and names that do not fit the entries before them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from commonweal.errors import InputError, LedgerError
+from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
+from commonweal.ledger.rounds import RoundToSettle
+from commonweal.ledger.state import LedgerState
+
+
+def check_names(members: Iterable[str]) -> None:
+    """Refuse what cannot be a member's name in a ledger."""
+    for client in members:
+        if not client.strip() or len(client) > 200 or not client.isprintable():
+            raise InputError(
+                f"A member's name must have 1 to 200 printable characters, got {client!r}. Choose another name."
+            )
+
+
+def check_round(settled: RoundToSettle, state: LedgerState) -> None:
+    """Refuse a round whose clients cannot take part in it, or did not sign their reports."""
+    decision, number, absent = settled.record.decision, settled.record.round_number, settled.record.absent
+    for client, times in Counter((*decision.figures.clients, *absent)).items():
+        if client not in state.members:
+            raise LedgerError(
+                f"Client {client!r} of round {number} is not a member of this ledger; its members are "
+                f"{listed(state.members)}."
+            )
+        if times > 1:
+            raise LedgerError(
+                f"Client {client!r} appears {times} times in round {number}; it either takes part once or is absent."
+            )
+    for client in decision.figures.clients:
+        _check_still_active(client, number, state)
+        _check_report(client, settled, state)
+    for client in decision.eliminated:
+        later = state.took_part_after(client, number)
+        if later is not None:
+            raise LedgerError(
+                f"Client {client!r} cannot be eliminated in round {number}: it takes part in round {later}, which is "
+                f"settled. Reverse round {later} first."
+            )
+
+
+def _check_still_active(client: str, number: int, state: LedgerState) -> None:
+    eliminated = state.eliminated.get(client)
+    if eliminated is not None and eliminated < number:
+        raise LedgerError(
+            f"Client {client!r} was eliminated in round {eliminated} and cannot take part in round {number}. Leave it "
+            f"out, or reverse round {eliminated} first."
+        )
+    withdrawn = state.withdrawn.get(client)
+    if withdrawn is not None and withdrawn < number:
+        raise LedgerError(
+            f"Client {client!r} withdrew after round {withdrawn} and cannot take part in round {number}. Leave it out."
+        )
+
+
+def _check_report(client: str, settled: RoundToSettle, state: LedgerState) -> None:
+    key, signature = state.members[client], settled.signatures.get(client)
+    if key is None:
+        return
+    if signature is None or not settled.report(state.identity, client).is_signed(signature, key):
+        fault = "is not signed" if signature is None else "is not signed with the key it was admitted with"
+        raise LedgerError(
+            f"The report of client {client!r} for round {settled.record.round_number} {fault}. The client must sign "
+            "its report of this round for this ledger."
+        )
+
+
+def check_withdrawal(client: str, round_number: int, signature: str | None, state: LedgerState) -> None:
+    """Refuse a notice that is not the member's own."""
+    if client not in state.members:
+        raise LedgerError(
+            f"Client {client!r} is not a member of this ledger and cannot withdraw; its members are "
+            f"{listed(state.members)}."
+        )
+    if type(round_number) is not int or not 0 <= round_number <= ROUND_LIMIT:
+        raise InputError(
+            f"Client {client!r} cannot withdraw after round {round_number!r}. Name the last round it takes part in, or "
+            "0 if there is none."
+        )
+    key = state.members[client]
+    if key is None:
+        if signature is not None:
+            raise LedgerError(
+                f"Client {client!r} was admitted without a key, so its withdrawal must not be signed. Leave the "
+                "signature out."
+            )
+        return
+    if signature is None or not WithdrawalNotice(state.identity, client, round_number).is_signed(signature, key):
+        fault = "is not signed" if signature is None else "is not signed with the key it was admitted with"
+        raise LedgerError(
+            f"The withdrawal of client {client!r} after round {round_number} {fault}. The client must sign its notice "
+            "for this ledger."
+        )
+
+
+def check_may_withdraw(client: str, round_number: int, state: LedgerState) -> None:
+    """Refuse a withdrawal of a client that has left, or that takes part in later rounds."""
+    if client in state.withdrawn:
+        raise LedgerError(
+            f"Client {client!r} already withdrew after round {state.withdrawn[client]} (entry "
+            f"{state.withdrawals[client]}) and cannot withdraw again after round {round_number}."
+        )
+    if client in state.eliminated:
+        raise LedgerError(f"Client {client!r} was eliminated in round {state.eliminated[client]} and cannot withdraw.")
+    later = state.took_part_after(client, round_number)
+    if later is not None:
+        raise LedgerError(
+            f"Client {client!r} cannot withdraw after round {round_number}: it takes part in round {later}, which is "
+            "settled. Name its last round."
+        )
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first ten names."""
+    every = list(names)
+    return ", ".join(every[:10]) + (f" and {len(every) - 10} more" if len(every) > 10 else "") or "none yet"
