@@ -58,9 +58,9 @@ def settle_more(tmp_path, text):
 
 def test_an_unknown_client(unchanged, tmp_path):
     said = unchanged(*settle_more(tmp_path, ROUND.replace("1,", "2,").replace("south", "sooth")))
-    assert "unknown client 'sooth'" in said
+    assert "'sooth'" in said
     assert "north, south" in said
-    assert "unknown client 'sooth'" in unchanged("ledger", "statement", "ledger.db", "sooth")
+    assert "Client 'sooth' is not a member" in unchanged("ledger", "statement", "ledger.db", "sooth")
 
 
 def test_other_figures_for_a_settled_round(unchanged, tmp_path):
@@ -76,7 +76,7 @@ def test_income_that_is_none(unchanged, amount):
 def test_income_under_a_used_reference_with_another_amount(unchanged):
     said = unchanged("ledger", "realise", "a.db", "11", "--reference", "used")
     assert "10.00" in said
-    assert "new one" in said
+    assert "Use a new reference." in said
 
 
 def test_income_where_nobody_accrued(unchanged):
@@ -85,7 +85,7 @@ def test_income_where_nobody_accrued(unchanged):
 
 def test_a_key_that_is_not_the_ledgers(unchanged):
     said = unchanged("ledger", "realise", "a.db", "10", "--reference", "new", keys="other-keys")
-    assert "--keys" in said
+    assert "Name the directory that has this key." in said
 
 
 def test_a_private_key_that_others_may_read(unchanged, tmp_path):
@@ -100,7 +100,7 @@ def test_a_key_file_that_holds_another_key(unchanged, commonweal, tmp_path):
     (other,) = (path for path in (tmp_path / "other-keys").glob("*.pem") if not path.name.endswith(".pub.pem"))
     (own,) = (path for path in (tmp_path / "keys").glob("*.pem") if not path.name.endswith(".pub.pem"))
     shutil.copy(other, own)
-    assert "must hold that key" in unchanged("ledger", "realise", "a.db", "10", "--reference", "new")
+    assert "should hold the key" in unchanged("ledger", "realise", "a.db", "10", "--reference", "new")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_read_only_database(unchanged, tmp_path, arguments):
     url = f"sqlite:///file:{tmp_path / 'a.db'}?mode=ro&uri=true"
     said = unchanged("ledger", arguments[0], url, *arguments[1:])
     assert "readonly" in said
-    assert "may write" in said
+    assert "write access" in said
 
 
 def test_a_database_of_a_newer_schema(refused, ledger, tmp_path):
@@ -128,18 +128,18 @@ def test_a_database_of_a_newer_schema(refused, ledger, tmp_path):
         ("decide", "r.csv", "--mu", "inf", "--ledger", "ledger.db"),
     ):
         said = refused(*arguments)
-        assert "'0099'" in said
+        assert "0099" in said
         assert "newer version" in said
 
 
 def test_two_ledgers_in_one_database(unchanged):
-    assert "holds one ledger" in unchanged("ledger", "init", "ledger.db")
+    assert "already has a ledger" in unchanged("ledger", "init", "ledger.db")
 
 
 def test_a_file_that_is_no_database(refused, tmp_path):
     (tmp_path / "r.csv").write_text(ROUND)
     for command in (("ledger", "verify", "r.csv"), ("ledger", "init", "r.csv")):
-        assert "must be a SQLite database" in refused(*command)
+        assert "is not a SQLite database" in refused(*command)
     assert (tmp_path / "r.csv").read_text() == ROUND
 
 
@@ -148,14 +148,14 @@ def test_a_database_without_a_ledger(refused, tmp_path):
         connection.execute("CREATE TABLE entries (number INTEGER)")
     connection.close()
     assert "ledger init" in refused("ledger", "show", "other.db")
-    assert "no file" in refused("ledger", "show", "missing.db")
+    assert "There is no ledger at missing.db" in refused("ledger", "show", "missing.db")
     assert not (tmp_path / "missing.db").exists()
     assert "folder" in refused("ledger", "init", "no/such/folder/ledger.db")
 
 
 def test_an_unreachable_server_shows_no_password(refused):
     said = refused("ledger", "verify", "postgresql://ann:secret@127.0.0.1:1/ledger")
-    assert "must be reachable" in said
+    assert "Cannot reach the database" in said
     assert "secret" not in said
 
 
@@ -173,12 +173,16 @@ def test_a_url_of_another_kind(refused):
         ("--worth", "0.001"),
         ("--largest-share", "0.5"),
         ("--name", " "),
-        ("--member", "=x"),
-        ("--member", "north=missing.pem"),
     ],
 )
 def test_terms_that_make_no_sense(refused, tmp_path, option, value):
     assert "got" in refused("ledger", "init", "new.db", option, value, "--keys", "new-keys")
+    assert not (tmp_path / "new.db").exists()
+
+
+@pytest.mark.parametrize(("member", "fault"), [("=x", "has no name"), ("north=missing.pem", "Cannot read")])
+def test_members_that_make_no_sense(refused, tmp_path, member, fault):
+    assert fault in refused("ledger", "init", "new.db", "--member", member, "--keys", "new-keys")
     assert not (tmp_path / "new.db").exists()
 
 
@@ -194,7 +198,7 @@ def test_a_disk_that_is_full(commonweal, ledger, tmp_path):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
-    assert "needs room" in done.stderr
+    assert "is full or failing" in done.stderr
     assert "Traceback" not in done.stderr
     verified = commonweal("ledger", "verify", "ledger.db")
     assert verified.returncode == 0, verified.stdout
@@ -213,7 +217,7 @@ def test_a_disk_without_room_for_one_byte(refused, tmp_path):
     try:
         (tmp_path / "r.csv").write_text(ROUND)
         said = refused("decide", "r.csv", "--mu", "inf", "--ledger", "small/ledger.db", "--keys", "keys2")
-        assert "needs room" in said
+        assert "is full or failing" in said
     finally:
         subprocess.run(["umount", str(small)], check=True)
 
@@ -224,8 +228,8 @@ def test_figures_that_are_no_money(unchanged, tmp_path):
 
 
 def test_a_reversal_of_what_is_not_there(unchanged):
-    assert "round 7" in unchanged("ledger", "reverse", "ledger.db", "--round", "7", "--reason", "x")
-    assert "entry 1, an opening" in unchanged("ledger", "reverse", "ledger.db", "--entry", "1", "--reason", "x")
+    assert "Round 7 is not settled" in unchanged("ledger", "reverse", "ledger.db", "--round", "7", "--reason", "x")
+    assert "Entry 1 is an opening" in unchanged("ledger", "reverse", "ledger.db", "--entry", "1", "--reason", "x")
     assert "1 to 3" in unchanged("ledger", "reverse", "ledger.db", "--entry", "99", "--reason", "x")
     assert "reason" in unchanged("ledger", "reverse", "ledger.db", "--round", "1", "--reason", " ")
     assert "either" in unchanged("ledger", "reverse", "ledger.db", "--reason", "x")
@@ -235,7 +239,7 @@ def test_statements_that_are_none(refused, tmp_path):
     (tmp_path / "s.json").write_text("{}")
     (tmp_path / "k.pem").write_text("no key")
     assert "format" in refused("verify-statement", "s.json", "--key", "k.pem")
-    assert "readable" in refused("verify-statement", "missing.json", "--key", "k.pem")
+    assert "Cannot read missing.json: no such file" in refused("verify-statement", "missing.json", "--key", "k.pem")
 
 
 @pytest.mark.parametrize("location", ["", ":memory:", "sqlite://", " "])
@@ -272,7 +276,7 @@ def test_what_nobody_signed_is_not_built_upon(unchanged, commonweal, ledger):
     with sqlite3.connect(ledger) as connection:
         connection.execute("UPDATE commonweal_entries SET signature = hash || hash WHERE number = 3")
     connection.close()
-    assert "not signed" in unchanged("ledger", "reverse", "ledger.db", "--round", "1", "--reason", "x")
+    assert "did not sign it" in unchanged("ledger", "reverse", "ledger.db", "--round", "1", "--reason", "x")
     assert "did not sign" in unchanged("ledger", "statement", "ledger.db", "north")
 
 

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from commonweal.errors import CommonwealError
+from commonweal.errors import LedgerError, StorageError
 from commonweal.ledger.key_directory import KeyDirectory, default_key_directory
 from commonweal.ledger.keys import SigningKey, is_signed, public_pem, read_public_key
 from commonweal.ledger.signed_files import signed_content
@@ -111,12 +111,12 @@ def test_without_a_passphrase_it_is_not(folder):
     assert any(form in path.read_bytes() for form in forms_of(key))
 
 
-@pytest.mark.parametrize(("passphrase", "got"), [("wrong horse", "another"), (None, "none"), ("", "none")])
+@pytest.mark.parametrize(
+    ("passphrase", "got"), [("wrong horse", "the passphrase is wrong"), (None, "no passphrase"), ("", "no passphrase")]
+)
 def test_a_wrong_or_missing_passphrase_is_refused(folder, passphrase, got):
     KeyDirectory(folder, passphrase="correct horse").current()
-    with pytest.raises(
-        CommonwealError, match=f"locked with a passphrase, got {got} for .*COMMONWEAL_KEY_PASSPHRASE"
-    ) as told:
+    with pytest.raises(LedgerError, match=rf"is encrypted, and {got}.*Set COMMONWEAL_KEY_PASSPHRASE\.") as told:
         KeyDirectory(folder, passphrase=passphrase).current()
     assert "horse" not in str(told.value)
 
@@ -132,7 +132,7 @@ def test_whoever_can_be_asked_is_asked_once(folder):
     keys = KeyDirectory(folder, ask=answer)
     assert keys.current().public == keys.key_of(key.public).public == key.public
     assert asked == private_files(folder)
-    with pytest.raises(CommonwealError, match="got none"):
+    with pytest.raises(LedgerError, match="no passphrase was given"):
         KeyDirectory(folder, ask=lambda path: None).current()
 
 
@@ -152,7 +152,7 @@ def test_a_private_key_that_others_can_get_at_is_refused(folder, open_to_others)
     KeyDirectory(folder).current()
     (path,) = private_files(folder)
     path.chmod(open_to_others)
-    with pytest.raises(CommonwealError, match=f"its owner alone, got mode {open_to_others:04o} of .*chmod 600"):
+    with pytest.raises(LedgerError, match=f"has mode {open_to_others:04o}: others can read it.*chmod 600"):
         KeyDirectory(folder).current()
     path.chmod(0o600)
     KeyDirectory(folder).current()
@@ -162,7 +162,9 @@ def test_a_lost_key_is_named(folder):
     key = KeyDirectory(folder).current()
     (path,) = private_files(folder)
     path.unlink()
-    with pytest.raises(CommonwealError, match=f"signed with the key {key.public[:16]}….*No such file.*--keys"):
+    with pytest.raises(
+        StorageError, match=f"signed with the key {key.public[:16]}….*no such file.*the directory that has"
+    ):
         KeyDirectory(folder).current()
 
 
@@ -170,7 +172,7 @@ def test_a_file_with_another_key_is_refused(folder):
     keys = KeyDirectory(folder)
     key, other = keys.current(), keys.add(SigningKey.new())
     (folder / f"{key.public[:16]}.pem").write_bytes((folder / f"{other.public[:16]}.pem").read_bytes())
-    with pytest.raises(CommonwealError, match=f"must hold that key, got {other.public[:16]}…"):
+    with pytest.raises(LedgerError, match=f"should hold the key {key.public[:16]}… but holds {other.public[:16]}…"):
         keys.current()
 
 
@@ -185,29 +187,29 @@ def test_a_file_that_is_no_key_is_refused(folder, content):
     key = KeyDirectory(folder).current()
     (path,) = private_files(folder)
     path.write_bytes(content)
-    with pytest.raises(CommonwealError, match="must be an Ed25519 key in a PEM file"):
+    with pytest.raises(LedgerError, match="has no Ed25519 private key in PEM"):
         KeyDirectory(folder).current()
     public = folder / "other.pub.pem"
     public.write_bytes(content)
-    with pytest.raises(CommonwealError, match="a public key must be an Ed25519 key"):
+    with pytest.raises(LedgerError, match="has no public key: it must be an Ed25519 key"):
         read_public_key(public)
-    with pytest.raises(CommonwealError, match="a public key must be readable"):
+    with pytest.raises(StorageError, match=r"Cannot read the public key .*none.pub.pem: no such file"):
         read_public_key(folder / "none.pub.pem")
     assert key.public
 
 
 def test_a_private_key_is_not_taken_for_a_public_one(folder):
     KeyDirectory(folder).current()
-    with pytest.raises(CommonwealError, match="a public key must be an Ed25519 key"):
+    with pytest.raises(LedgerError, match="has no public key: it must be an Ed25519 key"):
         read_public_key(private_files(folder)[0])
 
 
 def test_a_place_that_is_no_directory_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "keys"):
-        with pytest.raises(CommonwealError, match="the key directory must be"):
+        with pytest.raises(StorageError, match=r"Cannot (read|write to) the key directory"):
             KeyDirectory(place).current()
-        with pytest.raises(CommonwealError, match="the key directory must be writable"):
+        with pytest.raises(StorageError, match="Cannot write to the key directory"):
             KeyDirectory(place).add(SigningKey.new())
 
 

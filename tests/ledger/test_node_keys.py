@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commonweal.errors import CommonwealError
+from commonweal.errors import LedgerError, StorageError
 from commonweal.ledger.keys import (
     SigningKey,
     is_signed,
@@ -218,7 +218,7 @@ def test_public_keys_are_read(tmp_path, encoding, form):
         assert node_public_key(content + extra) == KEY.public
         assert read_node_public_key(path) == KEY.public
         assert read_public_key(path) == KEY.public
-    with pytest.raises(CommonwealError, match=r"a public key must be an Ed25519 key in a PEM file, got .*ledger init"):
+    with pytest.raises(LedgerError, match=r"has no Ed25519 public key in PEM.*ledger init"):
         read_operator_key(path)
 
 
@@ -251,7 +251,7 @@ def test_a_key_that_ssh_keygen_locked_is_refused(tmp_path):
     path = tmp_path / "node"
     command = [SSH_KEYGEN, "-q", "-t", "ecdsa", "-b", "384", "-N", "correct horse", "-f", path]
     subprocess.run(command, check=True, timeout=60)
-    with pytest.raises(CommonwealError, match=r"without a passphrase, got the locked .*ssh-keygen -p"):
+    with pytest.raises(LedgerError, match=r"is encrypted.*ssh-keygen -p"):
         NodeKey.read(path)
 
 
@@ -285,20 +285,20 @@ def test_a_written_key_is_for_its_owner_alone(tmp_path, mask):
 @pytest.mark.parametrize("there", ["node", "node.pub"])
 def test_no_file_is_written_over(tmp_path, there):
     (tmp_path / there).write_text("something dear")
-    with pytest.raises(CommonwealError, match=f"into a new file, got File exists for .*{there}'; name another"):
+    with pytest.raises(StorageError, match=rf"Cannot create the node key .*{there}: file exists\. Name a new file"):
         NodeKey.new().write(tmp_path / "node")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {there: "something dear"}
 
 
 def test_a_key_is_not_written_through_a_link(tmp_path):
     (tmp_path / "node").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(CommonwealError, match="into a new file"):
+    with pytest.raises(StorageError, match="Cannot create the node key"):
         NodeKey.new().write(tmp_path / "node")
     assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_place_that_is_no_directory_is_refused(tmp_path):
-    with pytest.raises(CommonwealError, match="into a new file, got No such file"):
+    with pytest.raises(StorageError, match=r"Cannot create the node key .*: no such file"):
         NodeKey.new().write(tmp_path / "none" / "node")
 
 
@@ -324,22 +324,22 @@ OTHER_PRIVATE_KEYS = {
 @pytest.mark.parametrize("which", OTHER_PRIVATE_KEYS)
 def test_other_private_keys_are_refused(tmp_path, which):
     (tmp_path / "node").write_bytes(OTHER_PRIVATE_KEYS[which])
-    with pytest.raises(CommonwealError, match="a node's private key must be an ECDSA key on the curve P-384"):
+    with pytest.raises(LedgerError, match="A node key must be an ECDSA key on the curve P-384"):
         NodeKey.read(tmp_path / "node")
 
 
 @pytest.mark.parametrize("form", ["pkcs8", "sec1"])
 def test_a_locked_private_key_is_refused(tmp_path, form):
     (tmp_path / "node").write_bytes(private_pem(KEY.private, form, LOCKED))
-    with pytest.raises(CommonwealError, match="without a passphrase, got the locked") as told:
+    with pytest.raises(LedgerError, match="is encrypted") as told:
         NodeKey.read(tmp_path / "node")
     assert "horse" not in str(told.value)
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(CommonwealError, match=r"private key must be readable, got No such file .* for .*none"):
+    with pytest.raises(StorageError, match=r"Cannot read the node key .*none: no such file"):
         NodeKey.read(tmp_path / "none")
-    with pytest.raises(CommonwealError, match="public key must be readable, got Is a directory"):
+    with pytest.raises(StorageError, match=r"Cannot read the node key .*: is a directory"):
         read_node_public_key(tmp_path)
 
 
@@ -372,11 +372,11 @@ OTHER_PUBLIC_KEYS = {
 def test_other_public_keys_are_refused(tmp_path, which):
     path = tmp_path / "other.pub"
     path.write_bytes(OTHER_PUBLIC_KEYS[which])
-    with pytest.raises(CommonwealError, match="a node's public key must be an ECDSA key on the curve P-384"):
+    with pytest.raises(LedgerError, match="A node's public key must be an ECDSA key on the curve P-384"):
         node_public_key(path.read_bytes())
-    with pytest.raises(CommonwealError, match=r"P-384 .*other\.pub"):
+    with pytest.raises(LedgerError, match=r"Cannot use .*other\.pub: .*P-384"):
         read_node_public_key(path)
-    with pytest.raises(CommonwealError, match="a public key must be an Ed25519 key in a PEM file, or a P-384 key"):
+    with pytest.raises(LedgerError, match="it must be an Ed25519 key in PEM, or a P-384 key"):
         read_public_key(path)
 
 
@@ -385,7 +385,7 @@ def test_an_ed25519_key_is_no_nodes(tmp_path):
     key = SigningKey.new()
     (tmp_path / "pub.pem").write_bytes(public_pem(key.public))
     assert read_public_key(tmp_path / "pub.pem") == read_operator_key(tmp_path / "pub.pem") == key.public
-    with pytest.raises(CommonwealError, match="a key of another kind"):
+    with pytest.raises(LedgerError, match="another kind of key"):
         read_node_public_key(tmp_path / "pub.pem")
 
 

@@ -34,7 +34,7 @@ from hypothesis.stateful import (
 )
 
 from commonweal.decision.decide import decide_figures
-from commonweal.errors import CommonwealError
+from commonweal.errors import CommonwealError, InputError
 from commonweal.federation.rule_versions import CURRENT, recompute
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
@@ -539,7 +539,7 @@ def test_amounts_of_a_million_billions(new_ledger, settlement):
         Figures(profits={"ann": 1.01, "dan": -1.01}, contributions={"ann": 0.0, "dan": 1.0}), Rules(mu=math.inf)
     )
     too_much = replace(too_much, payoffs={"ann": 1.01, "dan": 0.0})
-    with pytest.raises(CommonwealError, match=r"at most 10\^15 minor units"):
+    with pytest.raises(InputError, match=r"at most 10\^15 minor units"):
         ledger.settle(RoundToSettle(record=RoundRecord(round_number=30, decision=too_much), rules_version=CURRENT))
     check_ledger(store, account, [])
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from commonweal.errors import CommonwealError
+from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.export.exports import beancount_content, csv_content, hledger_content
 from commonweal.ledger.ledger import Ledger, Receipt
 from commonweal.ledger.member_documents import WithdrawalNotice
@@ -62,9 +62,7 @@ def test_a_client_leaves_once(ledger, client):
     document = ledger.document(4)
     assert (document["kind"], document["postings"]) == ("withdrawal", [])
     assert document["body"] == {"client": client, "round": 1, "signature": notice(ledger, client, 1)}
-    with pytest.raises(
-        CommonwealError, match=f"withdraws once, got client '{client}' leaving after round 2, .*entry 4;"
-    ):
+    with pytest.raises(LedgerError, match=rf"Client '{client}' already withdrew after round . \(entry 4\)"):
         ledger.withdraw(client, 2, notice(ledger, client, 2))
     assert ledger.state.number == 4
 
@@ -73,9 +71,7 @@ def test_a_client_leaves_once(ledger, client):
 def test_it_is_in_no_later_round(ledger, client):
     ledger.withdraw(client, 2, notice(ledger, client, 2))
     ledger.settle(round_of(ledger, 2, *CLIENTS))
-    with pytest.raises(
-        CommonwealError, match=f"no later round, got client '{client}' in round 3 after it left with round 2"
-    ):
+    with pytest.raises(LedgerError, match=f"Client '{client}' withdrew after round 2 and cannot take part in round 3"):
         ledger.settle(round_of(ledger, 3, *CLIENTS))
     ledger.settle(round_of(ledger, 3, *(other for other in CLIENTS if other != client)))
 
@@ -96,7 +92,7 @@ def test_it_keeps_what_it_accrued(sample, ledger, client):
     assert (f"clients/{client}" in paid) == (client in before)
     assert "bob" in before
     lines = make_statement(sample.store, client, at="").lines
-    assert [line.text for line in lines[:3]] == ["admitted", "round 1: stays", "withdrew after round 1"]
+    assert [line.text for line in lines[:3]] == ["admitted", "round 1: retained", "withdrew after round 1"]
     assert (lines[2].amount, lines[2].accrued) == (0, 0)
     assert lines[2].accrued_balance == lines[1].accrued_balance
     others = [
@@ -110,10 +106,10 @@ def test_a_reversal_brings_nobody_back(ledger):
     ledger.withdraw("bob", 1, notice(ledger, "bob", 1))
     ledger.reverse_round(1, "figures came late")
     assert ledger.state.withdrawn == {"bob": 1}
-    with pytest.raises(CommonwealError, match="'bob' in round 2"):
+    with pytest.raises(LedgerError, match=r"'bob' .* round 2"):
         ledger.settle(round_of(ledger, 2, *CLIENTS))
     ledger.settle(round_of(ledger, 1, *CLIENTS))
-    with pytest.raises(CommonwealError, match="rounds and realisations can be reversed, got entry 4, a withdrawal"):
+    with pytest.raises(LedgerError, match="Entry 4 is a withdrawal; only rounds and realisations"):
         ledger.reverse(4, "come back")
 
 
@@ -122,7 +118,7 @@ def test_one_who_left_may_still_be_let_go_before(ledger):
     ledger.withdraw("cyd", 3, None)
     ledger.settle(signed_round(ledger.identity, 2, SECOND_ROUND, STRICT, absent=("bob",)))
     assert ledger.state.eliminated == {"cyd": 2}
-    with pytest.raises(CommonwealError, match="eliminated client takes part in no later round"):
+    with pytest.raises(LedgerError, match=r"cannot be eliminated in round|was eliminated in round"):
         ledger.settle(round_of(ledger, 3, *CLIENTS))
     assert not ledger.withdraw("cyd", 3, None).fresh
 
@@ -142,36 +138,36 @@ NO_NOTICES = {
 @pytest.mark.parametrize("which", NO_NOTICES)
 def test_nobody_leaves_without_its_own_word(ledger, which):
     signature = NO_NOTICES[which](WithdrawalNotice(ledger.identity, "bob", 1))
-    got = "no" if which == "none" else "another"
-    said = f"signed with the key that the client was admitted with, got {got} signature from client 'bob'"
-    with pytest.raises(CommonwealError, match=said):
+    fault = "is not signed" if which == "none" else "is not signed with the key it was admitted with"
+    said = rf"The withdrawal of client 'bob' after round 1 {fault}\."
+    with pytest.raises(LedgerError, match=said):
         ledger.withdraw("bob", 1, signature)
     ledger.withdraw("bob", 1, notice(ledger, "bob", 1))
-    with pytest.raises(CommonwealError, match=said):  # also where it has left already
+    with pytest.raises(LedgerError, match=said):  # also where it has left already
         ledger.withdraw("bob", 1, signature)
     assert ledger.state.number == 4
 
 
 def test_a_signature_that_nobody_could_check_is_refused(ledger):
-    with pytest.raises(
-        CommonwealError, match="admitted without a key signs nothing, got a signature from client 'cyd'"
-    ):
+    with pytest.raises(LedgerError, match="Client 'cyd' was admitted without a key"):
         ledger.withdraw("cyd", 1, WithdrawalNotice(ledger.identity, "cyd", 1).signed(STRANGER))
 
 
 def test_who_is_no_member_cannot_leave(ledger):
-    with pytest.raises(CommonwealError, match="unknown client 'eve'; the members are ann, bob, cyd"):
+    with pytest.raises(LedgerError, match=r"Client 'eve' is not a member .*ann, bob, cyd"):
         ledger.withdraw("eve", 1, None)
 
 
 @pytest.mark.parametrize("last", [-1, 10**9 + 1, 1.0, True, "1", None])
 def test_it_leaves_after_a_round(ledger, last):
-    with pytest.raises(CommonwealError, match="a client leaves after a round, got"):
+    with pytest.raises(InputError, match=r"cannot withdraw after round .*the last round it takes part in"):
         ledger.withdraw("cyd", last, None)
 
 
 def test_it_cannot_have_left_before_its_last_round(ledger):
-    with pytest.raises(CommonwealError, match="'bob' leaving after round 0 and in round 1, which is settled"):
+    with pytest.raises(
+        LedgerError, match="'bob' cannot withdraw after round 0: it takes part in round 1, which is settled"
+    ):
         ledger.withdraw("bob", 0, notice(ledger, "bob", 0))
     ledger.reverse_round(1, "bob was not there")
     assert ledger.withdraw("bob", 0, notice(ledger, "bob", 0)).fresh
@@ -179,7 +175,7 @@ def test_it_cannot_have_left_before_its_last_round(ledger):
 
 def test_who_was_let_go_has_left(ledger):
     ledger.settle(signed_round(ledger.identity, 2, SECOND_ROUND, STRICT, absent=("bob",)))
-    with pytest.raises(CommonwealError, match="who was eliminated has left, got a withdrawal of client 'cyd'"):
+    with pytest.raises(LedgerError, match=r"Client 'cyd' was eliminated in round . and cannot withdraw"):
         ledger.withdraw("cyd", 2, None)
     ledger.reverse_round(2, "a wrong mu")
     assert ledger.withdraw("cyd", 2, None).fresh

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from commonweal.cli.ledger.options import Keys, Location, key_directory, opened_ledger
-from commonweal.errors import InputError
+from commonweal.errors import InputError, LedgerError
 
 
 def realise_command(
@@ -26,6 +26,8 @@ def realise_command(
         from commonweal.ledger.money import amount_text, parse_amount
 
         terms = ledger.terms
+        if terms.settlement != "accruals":
+            raise LedgerError("This ledger accrues no payoffs. Create one that does with: ledger init --accrue")
         income = parse_amount(amount, terms.minor_digits)
         receipt = ledger.realise(income, reference)
         if not receipt.fresh:
