@@ -233,9 +233,9 @@ def test_the_commands_know_nodes_keys_and_withdrawals(new_treasury, tmp_path, co
     KEYS["bob"].write(tmp_path / "node")
     book, public = str(tmp_path / "book.db"), str(tmp_path / "node.pub")
     arguments, said = {
-        "show": ([book], "withdrew after round 1: bob"),
+        "show": ([book], "withdrawn after round 1: bob"),
         "verify": ([book, "--member", f"bob={public}"], "2 reports signed by clients"),
-        "statement": ([book, "bob"], f"reports signed by the key {KEYS['bob'].public}"),
+        "statement": ([book, "bob"], f"reports signed by: {KEYS['bob'].public}"),
     }[command]
     done = CliRunner().invoke(app, ["ledger", command, *arguments], env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
@@ -254,7 +254,7 @@ def test_a_nodes_key_is_no_operators(new_treasury, tmp_path):
         done = CliRunner().invoke(app, [*arguments, "--key", str(tmp_path / "node.pub")])
         assert done.exit_code != 0
         told = done.output + str(done.exception)
-        assert "must be an Ed25519 key in a PEM file" in " ".join(told.split())
+        assert "has no Ed25519 public key in PEM" in " ".join(told.split())
 
 
 def test_a_book_is_opened_with_the_key_of_a_node(tmp_path):
