@@ -29,7 +29,7 @@ def lines(done):
 def test_a_new_federation(commonweal, tmp_path, options, names):
     said = lines(commonweal("flower", "new", "My first one", *options))
     folder = tmp_path / "My first one"
-    assert said[0] == f"wrote My first one: an app, federation.toml, and the members {', '.join(names)}"
+    assert said[0] == f"Created My first one with an app, federation.toml, and the members {', '.join(names)}."
     assert said[-1] == "  commonweal flower rehearse 'My first one'"
     assert "commonweal flower rehearse 'My first one'" in (folder / "README.md").read_text()
 
@@ -90,7 +90,7 @@ def test_a_member(commonweal, tmp_path):
         2.0, 2e-4, 1e-5, 0.5,
     )  # fmt: skip
     assert read_node_public_key(folder / "node-key.pub") == NodeKey.read(folder / "node-key").public
-    assert said[1] == "to the operator, and nothing else: a b/node-key.pub"
+    assert said[1] == "Send the operator a b/node-key.pub and nothing else."
 
     command = shlex.split("\n".join(said[3:-1]).replace("\\\n", " "))
     assert command == [
@@ -110,7 +110,7 @@ def test_flower_reads_the_members_command_as_it_is_meant(commonweal, tmp_path):
 
 def test_certificates(commonweal, tmp_path):
     said = lines(commonweal("flower", "certificates", "tls", "--host", "example.org", "--host", "192.0.2.7"))
-    assert said[0] == "wrote tls, for example.org, 192.0.2.7, for 365 days"
+    assert said[0] == "Created tls for example.org, 192.0.2.7, valid for 365 days."
     assert sorted(path.name for path in (tmp_path / "tls").iterdir()) == ["ca.pem", "server.key", "server.pem"]
     assert "--ssl-certfile tls/server.pem" in "\n".join(said)
 
@@ -118,29 +118,29 @@ def test_certificates(commonweal, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["new", "there"], ["the federation's folder must be a new one, got 'there', which exists"]),
-        (["new", "."], ["must be a new one"]),
-        (["new", ".."], ["must be a new one"]),
-        (["new", "x", "--members", "1"], ["a federation starts with 2 to 12 members, got 1"]),
+        (["new", "there"], ["The federation's folder must be new, but 'there' exists"]),
+        (["new", "."], ["must be new"]),
+        (["new", ".."], ["must be new"]),
+        (["new", "x", "--members", "1"], ["A new federation must have 2 to 12 members, got 1"]),
         (["new", "x", "--members", "13"], ["2 to 12 members, got 13"]),
         (["new", "a\tb"], ["name must be 1 to 60 printable characters"]),
-        (["new", "there/file/x"], ["must be writable, got Not a directory"]),
-        (["member", "there", "--name", "n"], ["the member's folder must be a new one"]),
+        (["new", "there/file/x"], ["Cannot create 'there/file/x': not a directory"]),
+        (["member", "there", "--name", "n"], ["The member's folder must be new, but 'there' exists"]),
         (["member", "x", "--name", ""], ["the member's name must be 1 to 60 printable characters"]),
-        (["member", "x", "--name", "a/b"], ["must do as a folder's name, got 'a/b'; leave slashes out"]),
-        (["member", "x", "--name", ".."], ["must do as a folder's name"]),
+        (["member", "x", "--name", "a/b"], ["A member's name must be usable as a folder name, got 'a/b'"]),
+        (["member", "x", "--name", ".."], ["must be usable as a folder name, got '..'"]),
         (["member", "x", "--name", "n", "--cost-per-sample", "-1"], ["cost_per_sample must be", "got -1.0"]),
         (["member", "x", "--name", "n", "--unit-value", "nan"], ["unit_value must be", "got nan"]),
         (["member", "deep/er/x", "--name", "n", "--unit-value", "inf"], ["unit_value must be"]),
-        (["certificates", "there", "--host", "h"], ["the folder of the certificates must be a new one"]),
-        (["certificates", "x", "--host", "h:80"], ["a host must be a name or an IP address, got 'h:80'"]),
+        (["certificates", "there", "--host", "h"], ["The folder of the certificates must be new"]),
+        (["certificates", "x", "--host", "h:80"], ["A host must be a name or an IP address, got 'h:80'"]),
         (["certificates", "x", "--host", "h", "--days", "0"], ["1 to 3650 days, got 0"]),
         (["rehearse", "nowhere"], ["got no nowhere/federation.toml"]),
         (["rehearse", "there"], ["got no there/federation.toml", "commonweal flower new"]),
-        (["rehearse", "fed", "--out", "fed"], ["results need a folder of their own, got 'fed'"]),
-        (["rehearse", "fed", "--out", "fed/members/x"], ["results need a folder of their own"]),
-        (["rehearse", "fed", "--out", "earlier"], ["got ledger.db in 'earlier'; add --overwrite"]),
-        (["rehearse", "fed", "--out", "there/file"], ["Cannot write results into 'there/file': not a directory"]),
+        (["rehearse", "fed", "--out", "fed"], ["--out must be outside the federation's own files, got 'fed'"]),
+        (["rehearse", "fed", "--out", "fed/members/x"], ["--out must be outside the federation's own files"]),
+        (["rehearse", "fed", "--out", "earlier"], ["'earlier' has results", "(ledger.db)", "--overwrite"]),
+        (["rehearse", "fed", "--out", "there/file"], ["Cannot write results into", "there/file': file exists"]),
         (["rehearse", "broken"], ["rounds must be a whole number", "got 0", "line 4 of broken/federation.toml"]),
         (["rehearse", "broken", "--out", "earlier", "--overwrite"], ["rounds must be a whole number"]),
     ],

@@ -18,10 +18,10 @@ def test_from_nothing_to_a_verified_ledger(commonweal, refused, tmp_path):
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     history = json.loads((tmp_path / "out" / "mine" / "history.json").read_text())
-    assert said[:2] == [history["sentence"], "rounds held: 1 of 1"]
+    assert said[:2] == [history["sentence"], "rounds completed: 1 of 1"]
     assert said[2].split() == ["north", "stayed"]
     assert said[-4].startswith("ledger verified: ")
-    assert said[-4].endswith("decisions made again: 1, reports signed by members: 2")
+    assert said[-4].endswith("1 decisions recomputed, 2 client reports signed by members")
     assert said[-3:] == ["report: out/mine/report.html", "ledger: out/mine/ledger.db", "members: out/mine/members"]
     out = tmp_path / "out" / "mine"
     assert (out / "report.html").exists()
@@ -32,7 +32,7 @@ def test_from_nothing_to_a_verified_ledger(commonweal, refused, tmp_path):
     assert sorted((tmp_path / "mine").rglob("*")) == before, "the federation's own folder is not touched"
 
     error = refused("flower", "rehearse", "mine")
-    assert "a rehearsal needs a folder without results, got checkpoint.npz in 'out/mine'; add --overwrite" in error
+    assert "'out/mine' has results of an earlier rehearsal (checkpoint.npz). Add --overwrite" in error
 
 
 def test_a_run_that_does_not_complete_is_an_error(commonweal, tmp_path, monkeypatch):
@@ -52,7 +52,7 @@ def test_a_run_that_does_not_complete_is_an_error(commonweal, tmp_path, monkeypa
         def run_app(self, **options):
             return rehearsal.RunOutcome(status="failed", output="", details="no disk")
 
-        def keep_papers(self):
+        def keep_member_files(self):
             pass
 
     monkeypatch.setattr(rehearsal, "Rehearsal", Failing)

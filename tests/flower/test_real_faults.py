@@ -70,7 +70,7 @@ def disturbed(tmp_path_factory):
         assert not outcomes[0].is_completed
         again = rehearsal.run_app(timeout=LIMIT * 3)
         assert again.is_completed, again
-        rehearsal.keep_papers()
+        rehearsal.keep_member_files()
         yield rehearsal, again
     assert not processes_of(rehearsal.work)
 

@@ -69,7 +69,7 @@ def rehearsal(folder, tmp_path_factory):
     before = tree(folder)
     with Rehearsal(folder, tmp_path_factory.mktemp("out"), warm=True) as rehearsal:
         yield rehearsal
-    assert tree(folder) == before, "a rehearsal writes into its copy alone"
+    assert tree(folder) == before, "a rehearsal writes only into its copy"
     assert not rehearsal.work.exists()
     if Path("/proc/self/environ").exists():
         assert not processes_of(rehearsal.work)
@@ -89,11 +89,11 @@ def test_a_run_that_completes(rehearsal):
         assert "SuperNode ID" in rehearsal.logs[name].read_text()
 
 
-def test_papers_of_members_are_kept(rehearsal):
+def test_logs_and_statements_of_members_are_kept(rehearsal):
     (rehearsal.home("south") / "statements").mkdir(parents=True, exist_ok=True)
     (rehearsal.home("south") / "statements" / "one.json").write_text("{}")
-    (rehearsal.home("south") / "state.json").write_text("its own affair")
-    rehearsal.keep_papers()
+    (rehearsal.home("south") / "state.json").write_text("private")
+    rehearsal.keep_member_files()
     kept = rehearsal.out / "members"
     assert (kept / "south" / "statements" / "one.json").read_text() == "{}"
     assert not (kept / "south" / "state.json").exists()
@@ -142,7 +142,7 @@ def test_a_member_is_killed_at_work_and_comes_back(rehearsal):
     assert result(rehearsal)["answered"] == ["north", "south"]
 
 
-def test_a_member_takes_its_leave_and_comes_back(rehearsal):
+def test_a_member_signs_off_and_comes_back(rehearsal):
     rehearsal.stop_node("south")
     assert rehearsal.run_app(timeout=LIMIT, expected=1).status == "completed"
     assert result(rehearsal)["answered"] == ["north"]
@@ -158,8 +158,8 @@ def test_flower_as_it_is_installed(folder, tmp_path):
         rehearsal.start()  # is started already
         assert rehearsal.run_app(timeout=LIMIT).status == "completed"
         assert result(rehearsal)["answered"] == ["north", "south"]
-    assert said[0].startswith("starting a SuperLink at 127.0.0.1:")
-    assert said[1:] == ["starting 2 SuperNodes: north, south"]
+    assert said[0].startswith("Starting a SuperLink at 127.0.0.1:")
+    assert said[1:] == ["Starting 2 SuperNodes: north, south."]
 
 
 OWNER = """
@@ -201,7 +201,7 @@ def test_the_command_is_interrupted(folder, tmp_path, sent, code):
         text=True,
     )
     for line in command.stderr:
-        if line.startswith("starting 2 SuperNodes"):
+        if line.startswith("Starting 2 SuperNodes"):
             break
     work = next(temporary.glob("commonweal-rehearsal-*"))
     wait_for(lambda: len(processes_of(work)) >= 4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import shutil
 import sys
 from dataclasses import replace
@@ -28,8 +28,10 @@ def import_app(folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder / "app"))
     for name in [name for name in sys.modules if name == "digits" or name.startswith("digits.")]:
         monkeypatch.delitem(sys.modules, name)
-    assert importlib.util.find_spec("digits") is not None
-    return importlib.import_module("digits.task"), importlib.import_module("digits.client_app").app
+    task, client_app = importlib.import_module("digits.task"), importlib.import_module("digits.client_app")
+    for name in [name for name in sys.modules if name == "digits" or name.startswith("digits.")]:
+        monkeypatch.setitem(sys.modules, name, sys.modules.pop(name))  # so that it is forgotten after the test
+    return task, client_app.app
 
 
 def scenario_with_private_figures(task, folder, mechanism):
@@ -65,9 +67,7 @@ def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, al
         public = (member / "node-key.pub").read_bytes()
         nodes[number] = Node(name=name, public_key=public, node_config={"member": str(member / "member.toml")}, app=app)
     federation = read_federation(folder / "federation.toml")
-    monkeypatch.setattr(
-        "commonweal.remote.coordinator.coordinate.write_all", lambda *_: None
-    )  # the report is not the point
+    monkeypatch.setattr("commonweal.remote.coordinator.coordinate.write_all", lambda *_: None)
     on_flower = coordinate(
         FlowerTransport(InProcessGrid(nodes), federation.keys),
         federation,

@@ -200,7 +200,7 @@ def test_two_coordinators_do_not_hold_one_federation(tmp_path):
 
     toy = make_toy(tmp_path / "f", rounds=1)
     toy.out.mkdir()
-    with held_alone(toy.out, "a federation"), pytest.raises(CommonwealError, match="another process at work"):
+    with held_alone(toy.out, "a federation"), pytest.raises(CommonwealError, match="another process is using"):
         toy.coordinate()
 
 

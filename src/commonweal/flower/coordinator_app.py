@@ -9,7 +9,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from commonweal.errors import CommonwealError, FederationError
+from commonweal.errors import CommonwealError, InputError
 from commonweal.flower.transport import FlowerTransport
 from commonweal.ledger.key_directory import KeyDirectory, default_key_directory
 from commonweal.remote.coordinator.coordinate import coordinate
@@ -20,11 +20,11 @@ InitialModel = Callable[[Federation], Model]
 
 
 def server_app(*, initial_model: InitialModel) -> ServerApp:
-    """A ServerApp that conducts a federation.
+    """A ServerApp that coordinates a federation.
 
-    Its run configuration names `federation`, the operator's file, `out`, where results go, `ledger`, the book to settle
-    in (empty: ledger.db in `out`), and `keys`, the operator's key directory (empty: the usual one). `initial_model`
-    gives the untrained model that the first round starts from.
+    Its run configuration names `federation`, the operator's file; `out`, the folder for results; `ledger`, the ledger
+    to settle in (empty: ledger.db in `out`); and `keys`, the operator's key directory (empty: the usual one).
+    `initial_model` returns the untrained model that the first round starts from.
     """
     app = ServerApp()
 
@@ -50,7 +50,7 @@ def server_app(*, initial_model: InitialModel) -> ServerApp:
 
 
 def _keys(given: str) -> KeyDirectory:
-    """The operator's keys: as the run says, as the environment says, or the user's own."""
+    """The operator's keys: from the run configuration, from the environment, or the user's own."""
     place = given or os.environ.get("COMMONWEAL_KEYS", "")
     passphrase = os.environ.get("COMMONWEAL_KEY_PASSPHRASE") or None
     return KeyDirectory(Path(place) if place else default_key_directory(), passphrase=passphrase)
@@ -59,9 +59,9 @@ def _keys(given: str) -> KeyDirectory:
 def _path(settings: Mapping[str, object], name: str) -> Path:
     given = str(settings.get(name, ""))
     if not given or not Path(given).is_absolute():
-        raise FederationError(
-            f"the run configuration must give {name} as an absolute path on the SuperLink's machine, got {given!r}; "
-            f"add --run-config '{name}=\"/...\"' to flwr run"
+        raise InputError(
+            f"The run configuration must name {name} as an absolute path on the SuperLink's machine, got {given!r}. "
+            f"Add --run-config '{name}=\"/absolute/path\"' to flwr run."
         )
     return Path(given)
 

@@ -1,23 +1,21 @@
-"""`commonweal flower`: a federation between machines, from an empty folder to a rehearsal on one."""
+"""`commonweal flower`: a federation between machines, from an empty folder to a rehearsal on one machine."""
 
 from __future__ import annotations
 
 import typer
 
-from commonweal.cli.flower.certificates import certificates_command
-from commonweal.cli.flower.member import member_command
-from commonweal.cli.flower.new import new_command
+from commonweal.cli.flower.member import member_command, withdraw_command
+from commonweal.cli.flower.operator import certificates_command, new_command
 from commonweal.cli.flower.rehearse import rehearse_command
-from commonweal.cli.flower.withdraw import withdraw_command
 
 flower_app = typer.Typer(
     name="flower",
     no_args_is_help=True,
-    help="A federation between machines, on Flower: start one, rehearse it, join one, leave it.",
+    help="Federations between machines, on Flower: create, rehearse, join and leave one.",
 )
 flower_app.command("new")(new_command)
 flower_app.command("rehearse")(rehearse_command)
-# So that a negative amount is an amount, and refused as one.
+# So that a negative amount is read as an amount, and refused as one.
 flower_app.command("member", context_settings={"ignore_unknown_options": True})(member_command)
 flower_app.command("certificates")(certificates_command)
 flower_app.command("withdraw")(withdraw_command)

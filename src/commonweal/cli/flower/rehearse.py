@@ -1,19 +1,20 @@
-"""`commonweal flower rehearse`: a whole federation on this machine, with nothing left running behind it."""
+"""`commonweal flower rehearse`: a whole federation on this machine, which leaves nothing running behind."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
+import shutil
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from commonweal.cli.flower.results import check_place, remove_earlier
 from commonweal.cli.ledger.options import Keys, opened_store
 from commonweal.cli.run import INTERRUPTED
 from commonweal.data.optional_packages import needed_for
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from commonweal.flower.rehearsal.rehearsal import RunOutcome
 
 TERMINATED = 143  # the shell's exit code for SIGTERM
+_RESULTS = ("checkpoint.npz", "history.json", "report.html", "ledger.db", "ledger.db-wal", "ledger.db-shm")
 
 
 def rehearse_command(
@@ -31,22 +33,22 @@ def rehearse_command(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="OUT", help="Where the results go, out/NAME if left out.", show_default=False),
+        typer.Option(metavar="OUT", help="Folder for the results (default: out/NAME).", show_default=False),
     ] = None,
     keys: Keys = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Start anew where OUT holds results; they go, ledger.db too.")
+        bool, typer.Option("--overwrite", help="Delete the results in OUT first, including ledger.db.")
     ] = False,
     warm: Annotated[
         bool,
-        typer.Option("--warm", help="Load packages once a member rather than once a message: less real, and quicker."),
+        typer.Option("--warm", help="Load packages once per member, not once per message: faster, less realistic."),
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Stop the run if it takes longer.", show_default=False),
+        typer.Option(metavar="SECONDS", help="Stop the run after this time.", show_default=False),
     ] = None,
 ) -> None:
-    """Rehearse a federation on this machine: a SuperLink, a SuperNode for each member, TLS, keys, all rounds.
+    """Rehearse a federation on this machine, with a SuperLink, one SuperNode per member, TLS and keys.
 
     Example: commonweal flower rehearse my-federation --out out/rehearsal
     """
@@ -55,27 +57,27 @@ def rehearse_command(
         from commonweal.flower.rehearsal.rehearsed_folder import federation_name
 
     if timeout is not None and not 0 < timeout < math.inf:
-        raise InputError(f"--timeout must be a number of seconds > 0, got {timeout:g}; leave it out for no limit")
+        raise InputError(f"--timeout must be a positive number of seconds, got {timeout:g}. Omit it for no limit.")
     name = federation_name(directory)
     results = Path("out") / (re.sub(r"[^\w.-]+", "-", name).strip(".-") or "rehearsal") if out is None else out
-    check_place(results, directory, overwrite=overwrite)
+    _check_results_folder(results, directory, overwrite=overwrite)
     signal.signal(signal.SIGTERM, _leave)
     try:
         with Rehearsal(directory, results, keys=keys, warm=warm, say=_say) as rehearsal:
-            _say(f"logs: {results / 'logs'}")
-            remove_earlier(results)
-            _say("sending the app to all; the coordinator says:")
+            _say(f"Logs: {results / 'logs'}")
+            _remove_earlier_results(results)
+            _say("Sending the app to all members. Output of the coordinator:")
             outcome = rehearsal.run_app(timeout=timeout, show=_show)
-            rehearsal.keep_papers()
-            _say("ending all SuperNodes and the SuperLink")
+            rehearsal.keep_member_files()
+            _say("Stopping all SuperNodes and the SuperLink.")
     except KeyboardInterrupt:
-        print("\ninterrupted: nothing is left running", file=sys.stderr)
+        print("\nInterrupted. Nothing is left running.", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
     if not outcome.is_completed:
         _show_failure(outcome, results)
         raise typer.Exit(1)
     _show_history(results)
-    is_sound = _show_audit(results)
+    is_sound = _show_verification(results)
     for what, file in (("report", "report.html"), ("ledger", "ledger.db"), ("members", "members")):
         print(f"{what}: {results / file}")
     if not is_sound:
@@ -83,7 +85,7 @@ def rehearse_command(
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(TERMINATED)  # through all that cleans up
+    raise SystemExit(TERMINATED)  # runs all clean-up
 
 
 def _say(line: str) -> None:
@@ -96,6 +98,34 @@ def _show(line: str) -> None:
         _say(f"  | {plain}")
 
 
+def _check_results_folder(results: Path, federation: Path, *, overwrite: bool) -> None:
+    """Before anything is started: never the federation's own folder, and never two rehearsals in one."""
+    place, root = results.resolve(), federation.resolve()
+    if place == root or any(place.is_relative_to(root / part) for part in ("app", "members")):
+        raise InputError(f"--out must be outside the federation's own files, got {str(results)!r}.")
+    earlier = [name for name in _RESULTS if (results / name).exists()]
+    if earlier and not overwrite:
+        raise InputError(
+            f"{str(results)!r} has results of an earlier rehearsal ({earlier[0]}). Add --overwrite to delete them, or "
+            "choose another --out."
+        )
+
+
+def _remove_earlier_results(results: Path) -> None:
+    """Remove what an earlier rehearsal left there, and nothing else."""
+    for name in _RESULTS:
+        (results / name).unlink(missing_ok=True)
+    for plot in [*results.glob("figures/*.png"), *results.glob("figures/*.svg")]:
+        plot.unlink()
+    for log in results.glob("members/*/log.txt"):
+        log.unlink()
+    for statements in results.glob("members/*/statements"):
+        shutil.rmtree(statements)
+    with suppress(OSError):  # folders with other files in them stay
+        for member in results.glob("members/*"):
+            member.rmdir()
+
+
 def _show_failure(outcome: RunOutcome, results: Path) -> None:
     details = f" ({outcome.details})" if outcome.details else ""
     _say(f"error: The run ended as {outcome.status}{details}. Its logs are in {results / 'logs'}.")
@@ -105,18 +135,18 @@ def _show_history(results: Path) -> None:
     history = json.loads((results / "history.json").read_text(encoding="utf-8"))
     print(history["sentence"])
     totals = history["totals"]
-    print(f"rounds held: {len(history['rounds'])} of {history['round_count']}")
+    print(f"rounds completed: {len(history['rounds'])} of {history['round_count']}")
     width = max(map(len, history["clients"]))
     for client in history["clients"]:
         left, withdrew = totals["eliminated_after"].get(client), totals["withdrawn_after"].get(client)
-        fate = f"let go after round {left}" if left is not None else "stayed"
+        fate = f"eliminated after round {left}" if left is not None else "stayed"
         if withdrew is not None:
             fate = f"withdrew after round {withdrew}"
         print(f"  {client:<{width}}  {fate}")
 
 
-def _show_audit(results: Path) -> bool:
-    """Whether the book is sound, by the audit that `commonweal ledger verify` makes."""
+def _show_verification(results: Path) -> bool:
+    """Whether the ledger is sound, as `commonweal ledger verify` would find."""
     with opened_store(str(results / "ledger.db")) as store:
         from commonweal.federation.rule_versions import recompute
         from commonweal.ledger.verification.verify import verify_ledger
@@ -126,7 +156,7 @@ def _show_audit(results: Path) -> bool:
         print(f"finding: {finding}")
     if not outcome.findings:
         print(
-            f"ledger verified: {outcome.state.number} entries chained and signed, decisions made again: "
-            f"{outcome.round_count}, reports signed by members: {outcome.signed_reports}"
+            f"ledger verified: {outcome.state.number} entries chained and signed, {outcome.round_count} decisions "
+            f"recomputed, {outcome.signed_reports} client reports signed by members"
         )
     return not outcome.findings

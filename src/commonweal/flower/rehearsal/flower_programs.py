@@ -1,22 +1,23 @@
-"""Flower's programs for one federation on the loopback: how each is started, and with what around it."""
+"""Flower's programs for one federation on the loopback interface: their commands, ports and environments."""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from commonweal.errors import FederationError
-from commonweal.flower.rehearsal.free_ports import LOOPBACK, FreePorts
+from commonweal.errors import StorageError
 from commonweal.flower.rehearsal.processes import Processes
 from commonweal.flower.rehearsal.rehearsed_folder import RehearsedMember
 from commonweal.flower.starting.certificates import AUTHORITY, CERTIFICATE, KEY, make_certificates
 
-SUPERLINK, COORDINATOR, RUN = "(superlink)", "(coordinator)", "(run)"  # other processes have the names of members
-_CONNECTION = "rehearsal"  # the SuperLink's name for `flwr run`
+LOOPBACK = "127.0.0.1"
+SUPERLINK, COORDINATOR, RUN = "(superlink)", "(coordinator)", "(run)"  # every other process has a member's name
+_CONNECTION = "rehearsal"  # the name of the SuperLink for `flwr run`
 _ENVIRONMENT = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -26,8 +27,34 @@ _ENVIRONMENT = {
 }
 
 
+class FreePorts:
+    """Ports of this machine, reserved until they are released.
+
+    On Linux a bound socket reserves a port, while a server that asks to reuse the address, as Flower's do, can still
+    listen there. On other systems it cannot, so a port is only known to have been free a moment ago.
+    """
+
+    def __init__(self) -> None:
+        self._bound: list[socket.socket] = []
+
+    def next(self) -> int:
+        bound = socket.socket()
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((LOOPBACK, 0))
+        port = int(bound.getsockname()[1])
+        if sys.platform == "linux":
+            self._bound.append(bound)
+        else:
+            bound.close()
+        return port
+
+    def release(self) -> None:
+        while self._bound:
+            self._bound.pop().close()
+
+
 class FlowerPrograms:
-    """Starts them in `folder`, each with a Flower home of its own there."""
+    """Starts Flower's programs in `folder`, each with its own FLWR_HOME there."""
 
     def __init__(self, folder: Path, processes: Processes, ports: FreePorts) -> None:
         self._folder = folder
@@ -39,7 +66,7 @@ class FlowerPrograms:
         self.authority, self._certificate, self._key = (certificates / name for name in (AUTHORITY, CERTIFICATE, KEY))
         self.port = ports.next()
         self.address = f"{LOOPBACK}:{self.port}"
-        self._secret = folder / "superexec-secret"  # so that only our own coordinator is given the coordinator's work
+        self._secret = folder / "superexec-secret"  # so that no other process can run the coordinator
         self._secret.touch(mode=0o600)
         self._secret.write_bytes(secrets.token_bytes(32))
 
@@ -57,7 +84,10 @@ class FlowerPrograms:
         )  # fmt: skip
 
     def start_coordinator(self, log: Path) -> None:
-        """Who starts the ServerApp. The SuperLink could, but in a session of its own, where no group would hold it."""
+        """The program that starts the ServerApp.
+
+        The SuperLink could start it, but in a session of its own, outside the process group that a rehearsal ends.
+        """
         self._start(
             COORDINATOR,
             [
@@ -69,7 +99,7 @@ class FlowerPrograms:
         )  # fmt: skip
 
     def start_supernode(self, member: RehearsedMember, log: Path, *, warm: bool) -> None:
-        """A member's SuperNode; it has the same port whenever it is started."""
+        """A member's SuperNode; it gets the same port every time."""
         port = self._node_ports.get(member.name) or self._node_ports.setdefault(member.name, self._ports.next())
         settings = _write_settings(self._home(member.name) / "node.toml", {"member": str(member.file)})
         program = [sys.executable, "-m", "commonweal.flower.rehearsal.warm_executor"] if warm else ["flower-supernode"]
@@ -84,7 +114,7 @@ class FlowerPrograms:
         )  # fmt: skip
 
     def start_run(self, app: Path, run_config: Mapping[str, object], log: Path) -> None:
-        """`flwr run`, which ends when the app's log does."""
+        """`flwr run`, which ends with the app's log."""
         settings = _write_settings(self._home(RUN) / "run.toml", run_config)
         (self._home(RUN) / "config.toml").write_text(
             f'[superlink]\ndefault = "{_CONNECTION}"\n\n[superlink.{_CONNECTION}]\naddress = "{self.address}"\n'
@@ -97,8 +127,9 @@ class FlowerPrograms:
         programs = Path(sys.executable).parent
         program = programs / command[0]  # an absolute path stays as it is
         if not program.exists():
-            raise FederationError(
-                f"a rehearsal needs Flower beside Python, got no {str(program)!r}; pip install 'commonweal[flower]'"
+            raise StorageError(
+                f"Cannot find {program}, which a rehearsal needs. Run pip install 'commonweal[flower]' in this "
+                "environment."
             )
         environment = {
             **os.environ,
@@ -115,7 +146,7 @@ class FlowerPrograms:
 
 
 def _write_settings(file: Path, settings: Mapping[str, object]) -> Path:
-    """As a file rather than on the command line, where Flower cannot take every path. JSON's values are TOML's too."""
+    """Settings as a TOML file, since Flower's command line cannot take every path. JSON values are valid in TOML."""
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in settings.items()]
     file.write_text("".join(lines), encoding="utf-8")
     return file

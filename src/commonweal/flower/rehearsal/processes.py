@@ -1,4 +1,4 @@
-"""Processes that end with their owner: in order if it closes them, at once if it is killed."""
+"""Processes that end with their owner: in order if it stops them, at once if it is killed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _PATIENCE = 10.0  # seconds between the request to end and the kill
 
 
 class Processes:
-    """Named processes, each the first of its own group; `folder` goes too should this process be killed.
+    """Named processes, each the leader of its own process group.
 
-    Their children stay in these groups, so to end a group is to leave none behind.
+    Their children stay in these groups, so ending the groups ends all of them. If this process is killed, a watchdog
+    ends the groups and removes `folder`.
     """
 
     def __init__(self, folder: Path) -> None:
         if os.name != "posix":
             raise FederationError(
-                "a rehearsal needs process groups, got a system without them; run it on Linux, macOS or in WSL"
+                "A rehearsal needs process groups, which this system does not have. Run it on Linux, macOS or WSL."
             )
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         self._watchdog = subprocess.Popen(
@@ -38,7 +39,7 @@ class Processes:
     def start(
         self, name: str, command: Sequence[str], *, environment: Mapping[str, str], folder: Path, log: Path
     ) -> None:
-        """Start a process; what it says is added to the log."""
+        """Start a process; its output is added to the log."""
         assert not self.is_running(name), f"{name} is running"
         with log.open("ab") as output:
             process = subprocess.Popen(
@@ -64,11 +65,11 @@ class Processes:
         return self._started[name].pid
 
     def kill(self, name: str) -> None:
-        """End it and its children at once, as a power cut would."""
+        """End a process and its children at once, as a power cut would."""
         self._end_group(name)
 
     def stop(self, *names: str, patience: float = _PATIENCE) -> None:
-        """Ask them to end, all at the same time, and end what does not."""
+        """Ask processes to end, all at the same time, and end those that do not."""
         known = [name for name in names if name in self._started]
         for name in known:
             if self.is_running(name):
@@ -80,7 +81,7 @@ class Processes:
             self._end_group(name)
 
     def close(self) -> None:
-        """End whatever is left, the watchdog last: it removes the folder."""
+        """End whatever is left, and last the watchdog, which removes the folder."""
         for name in list(self._started):
             self._end_group(name)
         assert self._watchdog.stdin is not None
@@ -99,6 +100,6 @@ class Processes:
 
     def _tell(self, line: str) -> None:
         assert self._watchdog.stdin is not None
-        with suppress(BrokenPipeError):  # somebody ended the watchdog: then cleaning up is up to us
+        with suppress(BrokenPipeError):  # somebody ended the watchdog; this process cleans up
             self._watchdog.stdin.write(f"{line}\n".encode())
             self._watchdog.stdin.flush()

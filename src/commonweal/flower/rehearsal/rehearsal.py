@@ -1,7 +1,7 @@
 """A federation on one machine, with everything that Flower would do between machines.
 
-A SuperLink with TLS that knows its SuperNodes by their keys, a SuperNode for each member, the app sent to all: real
-processes, on the loopback alone. Whatever happens, none of them is left behind.
+A SuperLink with TLS that knows its SuperNodes by their keys, one SuperNode per member, and the app sent to all: real
+processes, on the loopback interface only. However a rehearsal ends, none of them keeps running.
 """
 
 from __future__ import annotations
@@ -22,23 +22,29 @@ from typing import Self
 
 from commonweal.atomic_write import make_results_folder
 from commonweal.errors import FederationError
-from commonweal.flower.rehearsal.flower_programs import COORDINATOR, RUN, SUPERLINK, FlowerPrograms
-from commonweal.flower.rehearsal.free_ports import LOOPBACK, FreePorts
+from commonweal.flower.rehearsal.flower_programs import (
+    COORDINATOR,
+    LOOPBACK,
+    RUN,
+    SUPERLINK,
+    FlowerPrograms,
+    FreePorts,
+)
 from commonweal.flower.rehearsal.processes import Processes
 from commonweal.flower.rehearsal.rehearsed_folder import APP, FEDERATION_FILE, copy_federation
 from commonweal.flower.rehearsal.superlink_api import SuperLinkApi, wait_until
 from commonweal.remote.member.store import LOG, STATEMENTS
 
-_START_LIMIT = 90.0  # seconds; a busy machine takes 20 for what an idle one does in 3
+_START_LIMIT = 90.0  # seconds; an idle machine takes 3, a busy one 20
 _END_LIMIT = 20.0  # between the end of a run's log and the end of the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """How a run of the app ended. `status`: completed, failed, stopped; timed out; not started."""
+    """How a run of the app ended. `status`: completed, failed, stopped, timed out or not started."""
 
     status: str
-    output: str  # what the coordinator said, and Flower about it
+    output: str  # of the coordinator and of Flower
     details: str = ""
 
     @property
@@ -47,10 +53,10 @@ class RunOutcome:
 
 
 class Rehearsal:
-    """The federation in `folder`, in a copy of it; logs of all processes are in `out`/logs.
+    """Runs a copy of the federation in `folder`; the logs of all processes are in `out`/logs.
 
-    `with Rehearsal(...)` starts all of it and ends all of it. `warm` trades Flower's new Python for each message for
-    forks (see `warm_executor`): the same result in less time.
+    `with Rehearsal(...)` starts everything and stops everything. With `warm`, each message gets a fork rather than a
+    new Python as in Flower (see `warm_executor`): the same result in less time.
     """
 
     def __init__(
@@ -86,22 +92,22 @@ class Rehearsal:
         return tuple(self._members)
 
     def home(self, name: str) -> Path:
-        """Where a member keeps its state, its log and its statements in this rehearsal."""
+        """The folder with a member's state, log and statements in this rehearsal."""
         return self._members[name].home
 
     def start(self) -> None:
-        """Start the SuperLink and a SuperNode for each member, unless that was done."""
+        """Start the SuperLink and one SuperNode per member, unless they are running."""
         if self._is_started:
             return
         self._is_started = True
-        self._say(f"starting a SuperLink at {self._programs.address}, with TLS and SuperNode authentication")
+        self._say(f"Starting a SuperLink at {self._programs.address}, with TLS and SuperNode authentication.")
         self._programs.start_superlink(self.logs[SUPERLINK])
-        self._wait("the SuperLink", SUPERLINK, self._is_listening)
+        self._wait("The SuperLink", SUPERLINK, self._is_listening)
         self._programs.start_coordinator(self.logs[COORDINATOR])
         api = self._api = SuperLinkApi(self._programs.address, self._programs.authority)
         for name, member in self._members.items():
             self._node_ids[name] = api.register(name, member.private_key)
-        self._say(f"starting {len(self._members)} SuperNodes: {', '.join(self._members)}")
+        self._say(f"Starting {len(self._members)} SuperNodes: {', '.join(self._members)}.")
         for name in self._members:
             self._start_supernode(name)
         for name in self._members:
@@ -113,20 +119,20 @@ class Rehearsal:
         self._wait_for_node(name)
 
     def kill_node(self, name: str) -> None:
-        """A power cut at a member's: its SuperNode is gone in the middle of its work, and tells nobody."""
+        """End a member's SuperNode in the middle of its work without notice, as a power cut would."""
         self._processes.kill(name)
 
     def stop_node(self, name: str) -> None:
-        """A member shuts its SuperNode down, which takes its leave of the SuperLink."""
+        """Shut a member's SuperNode down; it signs off from the SuperLink."""
         self._processes.stop(name)
 
     def run_app(
         self, *, timeout: float | None = None, show: Callable[[str], None] = lambda line: None, **run_config: object
     ) -> RunOutcome:
-        """Send the app to all and wait for its end; `show` gets the lines of its log as they come.
+        """Send the app to all and wait until it ends; `show` gets the lines of its log as they come.
 
-        Keys of the app's configuration called federation, out and keys are set to those of the rehearsal unless
-        given. A run that takes longer than `timeout` seconds is stopped.
+        `federation`, `out` and `keys` in the app's configuration are set to those of the rehearsal unless given. A run
+        that takes longer than `timeout` seconds is stopped.
         """
         api = self._started_api()
         log = self.logs[RUN]
@@ -147,8 +153,8 @@ class Rehearsal:
         state = api.run_state(run_id)
         return RunOutcome(status=state.outcome or state.status, output=output, details=state.details)
 
-    def keep_papers(self) -> None:
-        """Copy what members would keep, their logs and signed statements, to `out`/members before it all goes."""
+    def keep_member_files(self) -> None:
+        """Copy the members' logs and signed statements to `out`/members, before the copy is removed."""
         for name, member in self._members.items():
             kept = self.out / "members" / name
             kept.mkdir(parents=True, exist_ok=True)
@@ -158,7 +164,7 @@ class Rehearsal:
                 shutil.copytree(member.home / STATEMENTS, kept / STATEMENTS, dirs_exist_ok=True)
 
     def close(self) -> None:
-        """End everything, SuperNodes first so that they can take their leave, and remove the copy."""
+        """Stop everything, SuperNodes first so that they can sign off, and remove the copy."""
         try:
             self._processes.stop(RUN, *self._members)
             if self._api is not None:
@@ -183,7 +189,7 @@ class Rehearsal:
         self.close()
 
     def _make_logs(self) -> dict[str, Path]:
-        """An empty log for each process: members by their names, and (superlink), (coordinator), (run)."""
+        """An empty log per process: members by their names, and (superlink), (coordinator), (run)."""
         make_results_folder(self.out)
         folder = self.out / "logs"
         folder.mkdir(exist_ok=True)
@@ -202,15 +208,15 @@ class Rehearsal:
 
     def _wait_for_node(self, name: str) -> None:
         api, node_id = self._started_api(), self._node_ids[name]
-        self._wait(f"the SuperNode of {name!r}", name, lambda: node_id in api.online())
+        self._wait(f"The SuperNode of {name!r}", name, lambda: node_id in api.online())
 
     def _wait(self, what: str, process: str, is_there: Callable[[], bool]) -> None:
         wait_until(lambda: not self._processes.is_running(process) or is_there(), _START_LIMIT)
         if not self._processes.is_running(process) or not is_there():
             code = self._processes.exit_code(process)
-            happened = f"none after {_START_LIMIT:g} s" if code is None else f"its exit code {code}"
+            happened = f"is not connected after {_START_LIMIT:g} s" if code is None else f"ended with exit code {code}"
             log = self.logs[process]
-            raise FederationError(f"{what} must start, got {happened} and {_last_lines(log, 3)!r}; see all of {log}")
+            raise FederationError(f"{what} {happened}: {_last_lines(log, 3)}. See {log}.")
 
     def _is_listening(self) -> bool:
         context = ssl.create_default_context(cafile=self._programs.authority)
@@ -234,7 +240,7 @@ class Rehearsal:
         return {key: value for key, value in own.items() if key in known} | dict(given)
 
     def _follow(self, log: Path, start: int, timeout: float | None, show: Callable[[str], None]) -> tuple[str, bool]:
-        """What is said until the run's command ends, and whether time was up before."""
+        """The output until the run's command ends, and whether time ran out before."""
         deadline = None if timeout is None else time.monotonic() + timeout
         shown = 0
         while True:
@@ -251,6 +257,6 @@ class Rehearsal:
 
 
 def _last_lines(log: Path, count: int) -> str:
-    """The end of a log without its colours and empty lines."""
+    """The last lines of a log, without colours and empty lines."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(encoding="utf-8", errors="replace"))
     return " / ".join([line.strip() for line in text.splitlines() if line.strip()][-count:])

@@ -1,4 +1,4 @@
-"""A federation's folder, copied for a rehearsal: nothing that a rehearsal does reaches the folder itself."""
+"""A copy of a federation's folder: a rehearsal never changes the folder itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from commonweal.errors import CommonwealError, FederationError
+from commonweal.errors import CommonwealError, InputError, ScenarioError, StorageError
 from commonweal.ledger.node_keys import NodeKey, node_public_pem, read_node_public_key
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.remote.member.member_file import read_member
@@ -28,20 +28,20 @@ class RehearsedMember:
 
 
 def federation_name(folder: Path) -> str:
-    """Of the federation in a folder."""
+    """The name of the federation in a folder."""
     return str(_read_terms(folder).get("name", "")) or folder.resolve().name
 
 
 def copy_federation(folder: Path, copy: Path) -> tuple[RehearsedMember, ...]:
-    """Copy what a rehearsal needs into an empty folder, and make the keys that are missing there.
+    """Copy what a rehearsal needs into an empty folder, and make missing keys there.
 
-    Homes of members stay behind: a rehearsal knows nothing of rounds that were held in earnest.
+    The folders with members' state (`home`) are not copied: a rehearsal knows nothing of real rounds.
     """
     terms = _read_terms(folder)
     if not (folder / APP / "pyproject.toml").is_file():
-        raise FederationError(
-            f"a federation's folder must hold a Flower app, got no {APP}/pyproject.toml in {str(folder)!r}; "
-            "`commonweal flower new` makes such a folder"
+        raise StorageError(
+            f"Cannot find a Flower app in {str(folder)!r}: no {APP}/pyproject.toml. `commonweal flower new` creates a "
+            "complete folder."
         )
     read_tables(
         folder / APP / "pyproject.toml", "a Flower app's pyproject.toml", "let `commonweal flower new` write one"
@@ -52,9 +52,9 @@ def copy_federation(folder: Path, copy: Path) -> tuple[RehearsedMember, ...]:
     named = [one for one in clients if isinstance(one, dict)] if isinstance(clients, list) else []
     members = tuple(_copy_member(client, folder, copy) for client in named)
     try:
-        read_federation(copy / FEDERATION_FILE)  # what it says is checked before anything is started
+        read_federation(copy / FEDERATION_FILE)  # checked before anything is started
     except CommonwealError as error:
-        raise FederationError(
+        raise type(error)(
             str(error).replace(str(copy.resolve()), str(folder)).replace(str(copy), str(folder))
         ) from None
     return members
@@ -63,15 +63,14 @@ def copy_federation(folder: Path, copy: Path) -> tuple[RehearsedMember, ...]:
 def _copy_member(terms: Mapping[str, Any], folder: Path, copy: Path) -> RehearsedMember:
     name, public_file = str(terms.get("name", "")), str(terms.get("key_file", ""))
     if not name or name in (".", "..") or Path(name).name != name:
-        raise FederationError(
-            f"a member of a rehearsal has a folder of its name, got the name {name!r}; choose one that can be a folder"
+        raise ScenarioError(
+            f"A member's name must be usable as a folder name, got {name!r} in {str(folder / FEDERATION_FILE)!r}."
         )
     source, target = folder / MEMBERS / name, copy / MEMBERS / name
     member = read_member(source / MEMBER_FILE)
     if member.name != name:
-        raise FederationError(
-            f"a member's file must name the member, got {member.name!r} in {str(source / MEMBER_FILE)!r}; write name = "
-            f"{name!r}"
+        raise ScenarioError(
+            f"name must be {name!r} in {str(source / MEMBER_FILE)!r}, as in {FEDERATION_FILE}, got {member.name!r}."
         )
     home = _copied(member.home, source, target, f"home of {name!r}")
     private_key = _copied(member.key_file, source, target, f"key_file of {name!r}")
@@ -89,7 +88,7 @@ def _copy_member(terms: Mapping[str, Any], folder: Path, copy: Path) -> Rehearse
 
 
 def _provide_keys(private_key: Path, public_key: Path) -> None:
-    """A member whose private key is elsewhere, as it should be, rehearses with a new one; so does who has none."""
+    """Make a new key pair for a member whose private key is not here: it has none yet, or keeps it elsewhere."""
     if not private_key.exists():
         for earlier in (public_key, private_key.with_name(f"{private_key.name}.pub")):
             earlier.unlink(missing_ok=True)
@@ -100,24 +99,22 @@ def _provide_keys(private_key: Path, public_key: Path) -> None:
         public_key.parent.mkdir(parents=True, exist_ok=True)
         public_key.write_bytes(node_public_pem(own))
     if read_node_public_key(public_key) != own:
-        raise FederationError(
-            f"a member's keys must belong together, got another public key in {public_key.name!r} than that of "
-            f"{private_key.name!r} for {private_key.parent.name!r}; take the .pub file that was made with it"
+        raise InputError(
+            f"{public_key.name!r} must be the public key of {private_key.name!r} for member "
+            f"{private_key.parent.name!r}, got another one. Use the .pub file that was made with it."
         )
 
 
 def _copied(path: Path, folder: Path, copy: Path, what: str) -> Path:
-    """Where a path inside the folder is in the copy."""
+    """The place in the copy of a path inside the folder."""
     inside, root = path.resolve(), folder.resolve()
     if inside == root or not inside.is_relative_to(root):
-        raise FederationError(
-            f"{what} must be inside {str(folder)!r} for a rehearsal, got {str(path)!r}; write it relative to the file"
-        )
+        raise ScenarioError(f"For a rehearsal, {what} must be inside {str(folder)!r}, got {str(path)!r}.")
     return copy / inside.relative_to(root)
 
 
 def _read_terms(folder: Path) -> dict[str, Any]:
-    """The operator's file as it is written, since the keys that it names may be missing."""
+    """The operator's file as it is written: the keys that it names may still be missing."""
     return read_tables(
         folder / FEDERATION_FILE, "a federation's file", "`commonweal flower new` makes a folder with one"
     )[0]

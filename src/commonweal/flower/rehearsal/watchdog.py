@@ -1,9 +1,9 @@
-"""Ends what its parent started should the parent be killed; run as a script, from the standard library alone.
+"""Ends what its parent started if the parent is killed; a script that needs only the standard library.
 
-Signals reach no descendants by themselves, and a process that is killed cannot clean up. So this process reads from a
-pipe that only the parent holds: when the parent is gone, however it went, the pipe ends, and this ends the rest.
+Signals do not reach descendants by themselves, and a process that is killed cannot clean up. So this process reads from
+a pipe that only the parent holds: when the parent ends, for whatever reason, the pipe ends, and this ends the rest.
 
-usage: watchdog.py FOLDER, and on standard input a line a process group: +NUMBER once started, -NUMBER once ended
+usage: watchdog.py FOLDER, with one line per process group on standard input: +NUMBER when started, -NUMBER when ended
 """
 
 from __future__ import annotations

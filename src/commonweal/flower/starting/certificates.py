@@ -1,7 +1,7 @@
-"""TLS for a SuperLink: an authority of its own, and one certificate.
+"""TLS for a SuperLink: a certificate authority of its own, and one certificate.
 
-The authority signs once and its key is thrown away, so nobody can ever sign a second server in its name; when the
-certificate ends, new ones are made, and every member gets the new `ca.pem`.
+The authority signs once and its key is thrown away, so nobody can ever sign a second server in its name. When the
+certificate expires, new ones are made and every member gets the new `ca.pem`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from commonweal.errors import FederationError
+from commonweal.errors import InputError
 from commonweal.flower.starting.new_folder import new_folder
 
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
@@ -28,13 +28,13 @@ _HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\Z")
 
 
 def make_certificates(directory: Path, host_names: Sequence[str], days: int = 365) -> None:
-    """Make a new folder with ca.pem for every member, and server.pem and server.key for the SuperLink alone.
+    """Create a folder with ca.pem for every member, and server.pem and server.key for the SuperLink only.
 
-    The certificate holds for these host names and IP addresses, and no others.
+    The certificate is valid for these host names and IP addresses, and no others.
     """
     places = _alternative_names(host_names)
     if not 1 <= days <= MOST_DAYS:
-        raise FederationError(f"certificates hold for 1 to {MOST_DAYS} days, got {days}; 365 is a good start")
+        raise InputError(f"Certificates must be valid for 1 to {MOST_DAYS} days, got {days}.")
     start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)  # clocks differ
     end = start + datetime.timedelta(days=days)
     authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
@@ -42,7 +42,7 @@ def make_certificates(directory: Path, host_names: Sequence[str], days: int = 36
     certificate = _certificate(authority, authority_key, server_key, places, start, end)
     with new_folder(directory, "the folder of the certificates") as folder:
         key_file = folder / KEY
-        key_file.touch(mode=0o600)  # before there is a secret in it
+        key_file.touch(mode=0o600)  # before it holds a secret
         key_file.write_bytes(
             server_key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -54,7 +54,7 @@ def make_certificates(directory: Path, host_names: Sequence[str], days: int = 36
 
 def _alternative_names(host_names: Sequence[str]) -> x509.SubjectAlternativeName:
     if not host_names:
-        raise FederationError("a certificate names the hosts it is for, got none; give at least one --host")
+        raise InputError("A certificate must name at least one host, got none.")
     return x509.SubjectAlternativeName([_general_name(name) for name in dict.fromkeys(host_names)])
 
 
@@ -63,9 +63,9 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         if _HOST_NAME.match(name) is None or re.fullmatch(r"[\d.]+", name):
-            raise FederationError(
-                f"a host must be a name or an IP address, got {name!r}; write it without https:// and without a port: "
-                "federation.example.org or 192.0.2.7"
+            raise InputError(
+                f"A host must be a name or an IP address, got {name!r}. Write it without https:// and without a port, "
+                "such as federation.example.org or 192.0.2.7."
             ) from None
     return x509.DNSName(name)
 

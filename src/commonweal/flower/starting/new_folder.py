@@ -1,4 +1,4 @@
-"""A new folder is there whole or not at all, and never in the place of another."""
+"""New folders, complete or not at all and never in place of another, and the templates that fill them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 
 from commonweal.atomic_write import UNFINISHED
-from commonweal.errors import FederationError
+from commonweal.errors import InputError, StorageError, os_reason
+
+_TEMPLATES = files("commonweal.flower.starting") / "templates"
 
 
 @contextmanager
 def new_folder(target: Path, what: str) -> Iterator[Path]:
-    """Fill the folder that is given, and it becomes `target`; `what` names it in errors: "the member's folder"."""
+    """A folder to fill, which then becomes `target`; `what` names it in errors: "the member's folder"."""
     check_new(target, what)
     missing = [folder for folder in target.parents if not folder.exists()]
     unfinished = target.with_name(f".{target.name}.{os.getpid()}{UNFINISHED}")
@@ -26,18 +30,22 @@ def new_folder(target: Path, what: str) -> Iterator[Path]:
         unfinished.rename(target)
         is_done = True
     except OSError as error:
-        raise FederationError(
-            f"{what} must be writable, got {error.strerror} for {str(target)!r}; choose another place"
-        ) from None
+        raise StorageError(f"Cannot create {str(target)!r}: {os_reason(error)}. Choose another place.") from None
     finally:
         if not is_done:
             shutil.rmtree(unfinished, ignore_errors=True)
-            with suppress(OSError):  # one that somebody else uses by now stays
+            with suppress(OSError):  # a folder that somebody else uses by now stays
                 for folder in missing:
                     folder.rmdir()
 
 
 def check_new(target: Path, what: str) -> None:
-    """Before work is done for it."""
+    """Refuse a folder that exists, before any work is done for it."""
     if os.path.lexists(target) or not target.name:
-        raise FederationError(f"{what} must be a new one, got {str(target)!r}, which exists; choose another name")
+        raise InputError(f"{what[:1].upper()}{what[1:]} must be new, but {str(target)!r} exists. Choose another name.")
+
+
+def template_text(*parts: str, **values: str) -> str:
+    """The text of a template with its $names replaced; without values, as it is."""
+    text = _TEMPLATES.joinpath(*parts).read_text(encoding="utf-8")
+    return Template(text).substitute(values) if values else text
