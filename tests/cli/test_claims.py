@@ -132,12 +132,12 @@ def test_a_folder_without_results(refused, tmp_path):
     (tmp_path / "empty").mkdir()
     for folder in ("empty", "none"):
         error = refused("claims", folder)
-        assert f"got no {RESULTS} in '{folder}'; run `commonweal reproduce EXPERIMENT --out {folder}` first" in error
+        assert f"There is no {RESULTS} in '{folder}': run `commonweal reproduce` into this folder first." in error
 
 
 def test_a_file_that_is_no_result(refused, tmp_path):
     (tmp_path / RESULTS).write_text("no parquet")
-    assert "a result file must be whole, got" in refused("claims", ".")
+    assert "Cannot read 'results.parquet': " in refused("claims", ".")
 
 
 def test_too_few_mu_to_compare(refused, tmp_path):
@@ -147,8 +147,8 @@ def test_too_few_mu_to_compare(refused, tmp_path):
     }
     store(tmp_path / "few", replace(outcomes, replications=few))
     error = refused("claims", "few")
-    assert "claims compare clipped contributions at mu = 0, inf and a value between, got no experiment" in error
-    assert "what is there is kept" in error
+    assert "claims need an experiment of the paper with clipped contributions at mu = 0, inf and a value" in error
+    assert "`commonweal reproduce EXPERIMENT --mu 0,0.05,inf --out few`; existing results are kept" in error
 
 
 def test_a_folder_must_be_given(commonweal):

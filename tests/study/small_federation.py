@@ -1,4 +1,4 @@
-"""A federation small enough for tests that runs many times: four clients on built-in data, of which some soon leave."""
+"""A federation small enough to run many times in tests: four clients on built-in data, some soon eliminated."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ name = "d"
 """
 
 
+def small_federation_text(*, rounds: int = 4, algorithm: str = "fedavg", mechanism: str = "") -> str:
+    """Its file; `mechanism`: further lines of that table."""
+    return _TEXT.format(rounds=rounds, algorithm=algorithm, mechanism=mechanism)
+
+
 def small_federation(*, rounds: int = 4, algorithm: str = "fedavg", mechanism: str = "") -> Scenario:
-    """Of so many rounds; `mechanism`: further lines of its table."""
-    return parse_scenario(_TEXT.format(rounds=rounds, algorithm=algorithm, mechanism=mechanism), "small.toml")
+    return parse_scenario(small_federation_text(rounds=rounds, algorithm=algorithm, mechanism=mechanism), "small.toml")

@@ -18,22 +18,26 @@ import pyarrow.parquet as pq
 import pytest
 
 from commonweal.errors import CommonwealError, FederationError, InputError, StorageError
+from commonweal.paper.make_study import make_study
 from commonweal.records import ContributionRule
 from commonweal.scenario.spec import Scenario
 from commonweal.study import runner
+from commonweal.study.experiments import load_experiments, parse_settings
 from commonweal.study.local_workers import replicate_locally
 from commonweal.study.mu_sets import Mus, union
-from commonweal.study.replication import ReplicationTask
+from commonweal.study.replication import Replication, ReplicationTask
 from commonweal.study.result_set import (
     RESULTS,
     StoredReplication,
     read_results,
     stored_replications,
+    write_replication,
     write_results,
 )
+from commonweal.study.rows import SCHEMA
 from commonweal.study.runner import Request, Workers, carry_out, plan, result_directory
 from tests import one_thread
-from tests.study.small_federation import small_federation
+from tests.study.small_federation import small_federation, small_federation_text
 
 GRID = (0.0, 0.05, math.inf)
 ONE_WORKER = partial(replicate_locally, worker_count=1)
@@ -384,6 +388,90 @@ def test_only_our_own_left_overs_go(tmp_path: Path) -> None:
     with result_directory(tmp_path):
         assert not any(path.exists() for path in ours)
     assert theirs.exists()
+
+
+def test_variations_are_experiments_and_give_what_separate_runs_give_to_the_bit(tmp_path: Path) -> None:
+    text = small_federation_text(rounds=1)
+    (tmp_path / "mine.toml").write_text(text)
+    (tmp_path / "written.toml").write_text(
+        text.replace("iteration_limit = 2", "iteration_limit = 2\nlearning_rate = 0.2")
+    )
+    settings = parse_settings(["learning.learning_rate=0.05,0.2"])
+    varied = load_experiments([str(tmp_path / "mine.toml")], settings)
+    both = {**varied, **load_experiments([str(tmp_path / "written.toml")], {})}
+    asked = request(scenarios=both, replications=1)
+    assert len(fulfil(asked, tmp_path / "set")) == 3
+    found = rows(tmp_path / "set")
+    low, high, written = (
+        found.filter(pc.field("experiment") == name).drop_columns("experiment")
+        for name in ("mine[learning_rate=0.05]", "mine[learning_rate=0.2]", "written")
+    )
+    assert high.equals(written)
+    assert not high.equals(low)
+    assert fulfil(asked, tmp_path / "set") == [], "they are found again"
+    study = make_study(tmp_path / "set", None)
+    assert [one.name for one in study.experiments] == list(both)
+    assert {one.description for one in study.experiments} == {"Four clients on built-in digits, one with bad labels."}
+    assert study.title != "The paper's experiments, reproduced"
+    assert not study.findings
+    assert not study.alternative_findings
+
+
+def made_up(experiment: str, number: int = 1) -> Replication:
+    """A replication without rows."""
+    task = ReplicationTask(
+        experiment=experiment,
+        replication=number,
+        scenario=small_federation(),
+        mus={"clip": (0.0,)},
+        data_directory=None,
+    )
+    return Replication(
+        task=task,
+        rows=SCHEMA.empty_table(),
+        code_version="0",
+        data_fingerprint="0",
+        cpu_kind="none",
+        computed_round_count=1,
+        seconds=1.0,
+        processor_seconds=1.0,
+        peak_memory_bytes=1,
+    )
+
+
+@pytest.mark.parametrize(
+    "name", [".", "..", "../outside", "a/b", "mine[source=a b,x.y=1e-05]", "ä" * 60, "x" * 1000, "%2E"]
+)
+def test_any_name_is_found_again_below_the_folder_of_replications(name: str, tmp_path: Path) -> None:
+    write_replication(tmp_path, made_up(name))
+    (folder,) = (tmp_path / "replications").iterdir()
+    assert [path.name for path in folder.iterdir()] == ["00001.parquet"]
+    assert [one.origin.experiment for one in stored_replications(tmp_path)] == [name]
+
+
+def test_experiments_follow_the_order_asked_for_with_their_variations_then_the_others_by_name(tmp_path: Path) -> None:
+    ordered = ["b", "b[rate=0.5]", "b[rate=1e+1]", "a", "c[n=9]", "c[n=10]"]
+    for name in sorted(ordered):
+        for number in (2, 1):
+            write_replication(tmp_path, made_up(name, number))
+    write_results(tmp_path, order=("b", "a"))
+    stored, _ = read_results(tmp_path)
+    assert [(one.origin.experiment, one.replication) for one in stored] == [(n, r) for n in ordered for r in (1, 2)]
+
+
+def test_results_of_versions_before_have_no_scenarios_and_are_read(copied: Path) -> None:
+    for path in [copied / RESULTS, *copied.glob("replications/*/*")]:
+        table = pq.read_table(path)
+        document = json.loads(table.schema.metadata[b"commonweal"])
+        del document["scenarios"]
+        for one in document["replications"]:
+            one["code_version"] = "0" * 64
+        pq.write_table(table.replace_schema_metadata({b"commonweal": json.dumps(document).encode()}), path)
+    study = make_study(copied, None)
+    assert [one.name for one in study.experiments] == ["small-mnist", "label-noise"]
+    assert {one.description for one in study.experiments} == {""}, "the shipped ones are others"
+    with pytest.raises(InputError, match=r"an earlier version of commonweal.*can still be read.*choose another folder"):
+        plan(request(replications=3), copied)
 
 
 def test_results_that_are_not_there_are_asked_for(copied: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`commonweal claims`: what became of the paper's claims in a result set."""
+"""`commonweal claims`: test the paper's claims on a result set."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ _STYLES: dict[Verdict, str] = {"held": "green", "not held": "red", "undecided": 
 
 
 def claims_command(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where `commonweal reproduce` put its results.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON instead.")] = False,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of the result set, as written by `commonweal reproduce`.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print all results as JSON.")] = False,
 ) -> None:
-    """Test the paper's claims on the results of a reproduction: effect, interval over replications, verdict.
+    """Test the paper's claims on the results of a reproduction: effects, intervals over replications, verdicts.
 
     Example: commonweal claims out/reproduction
     """
@@ -43,9 +45,9 @@ def claims_command(
     found = findings(outcomes)
     if not found:
         raise InputError(
-            "claims compare clipped contributions at mu = 0, inf and a value between, got no experiment of the paper "
-            f"that has these in {str(directory)!r}; run `commonweal reproduce` on it once more with --mu 0,0.05,inf: "
-            "what is there is kept"
+            f"No claim can be tested on {str(directory)!r}: claims need an experiment of the paper with clipped "
+            "contributions at mu = 0, inf and a value between. Add them with `commonweal reproduce EXPERIMENT --mu "
+            f"0,0.05,inf --out {directory}`; existing results are kept."
         )
     compared = comparisons(outcomes)
     if as_json:
@@ -92,7 +94,7 @@ def _show(found: Sequence[ClaimResult], compared: Sequence[Comparison], level: f
 
 
 def _show_words(found: Sequence[ClaimResult], console: Console) -> None:
-    """What each claim says and what its number is, then what drove it in each experiment."""
+    """What each claim says, what its number means, and what explains the result in each experiment."""
     for name in dict.fromkeys(finding.claim for finding in found):
         some = [finding for finding in found if finding.claim == name]
         console.print(Text.assemble((name, "bold"), f" {some[0].statement}"), soft_wrap=True)
@@ -110,7 +112,7 @@ def _show_changes(compared: Sequence[Comparison], console: Console) -> None:
     if not changes:
         console.print(f"No verdict changes with: {', '.join(variants)}.", soft_wrap=True)
         return
-    console.print(Text("Where another choice of the settled points changes a verdict", style="bold"))
+    console.print(Text("Where another choice changes a verdict", style="bold"))
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in ("claim", "experiment", "choice", "ours", "changed"):
         table.add_column(name, no_wrap=name != "choice")
@@ -140,10 +142,10 @@ def _interval(finding: ClaimResult) -> str:
 
 
 def _claimed(finding: ClaimResult) -> str:
-    """A threshold next to 1 is that of a share that is claimed to be 1."""
+    """A threshold just below 1 belongs to a share that is claimed to be 1."""
     return "all" if 0.999999 < finding.threshold < 1 else f"> {finding.threshold:g}"
 
 
 def _number(value: float) -> str:
-    """Three digits after the point, or as many as it needs to be told from 0 and 1."""
+    """Three decimals, or as many as are needed to tell it from 0 and 1."""
     return f"{value:.3f}" if value in (0, 1) or min(abs(value), abs(1 - value)) >= 0.0005 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""`commonweal reproduce`: the paper's experiments, many replications over many μ, into one result set."""
+"""`commonweal reproduce`: many replications of experiments over many μ, into one result set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from commonweal.cli.run import INTERRUPTED
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
 from commonweal.paper.experiments import EVERY_ONE, REPLICATION_COUNT, chosen_experiments
-from commonweal.scenario.shipped import load
 from commonweal.study.machine import core_count, cpu_kind
 
 if TYPE_CHECKING:
@@ -45,70 +44,92 @@ class ContributionRules(StrEnum):
 def reproduce_command(
     experiments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[EXPERIMENT ...|all]", help="Experiments of the paper; all if left out."),
+        typer.Argument(
+            metavar="[EXPERIMENT|FILE.toml ...|all]",
+            help="Experiments of the paper, other shipped scenarios, or scenario files. Default: the paper's six.",
+        ),
     ] = None,
     replications: Annotated[
-        int, typer.Option(metavar="N", help="Replications of each experiment, with the seeds 1 to N.")
+        int, typer.Option(metavar="N", help="Replications per experiment, each with a seed of its own.")
     ] = REPLICATION_COUNT,
     mu: Annotated[
-        str, typer.Option(metavar="LIST|all", help="Values of mu with commas between, or all: the whole axis, exactly.")
+        str,
+        typer.Option(metavar="LIST|all", help="Values of mu, separated by commas; all: every mu from 0 to infinity."),
     ] = "0,0.01,0.02,0.05,0.1,0.2,inf",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUES",
+            help="Vary a key of the scenarios, e.g. learning.learning_rate=0.01,0.1; repeat the option to run all "
+            "combinations, each as an experiment.",
+            show_default=False,
+        ),
+    ] = None,
     contributions: Annotated[
         ContributionRules,
-        typer.Option(help="Decide with contributions clipped at zero, raw as measured, or both, side by side."),
+        typer.Option(help="Decide with contributions clipped at zero, raw as measured, or both."),
     ] = ContributionRules.CLIP,
     workers: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="At a time, one a core if left out; the result is the same.", show_default=False
+            metavar="N",
+            help="Parallel workers (default: one per core); results do not change.",
+            show_default=False,
         ),
     ] = None,
     backend: Annotated[
-        Backend, typer.Option(help="This machine's processes, or the workers of a running Ray cluster.")
+        Backend, typer.Option(help="Run on processes of this machine, or on a running Ray cluster.")
     ] = Backend.LOCAL,
     ray_address: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", envvar="RAY_ADDRESS", help="Of the cluster, host:port; auto: the one here."),
+        typer.Option(
+            metavar="ADDRESS",
+            envvar="RAY_ADDRESS",
+            help="The Ray cluster, as host:port; auto: the one on this machine.",
+        ),
     ] = "auto",
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the results are, or go.")] = Path("out/reproduction"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the result set.")] = Path("out/reproduction"),
     data: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", envvar="COMMONWEAL_DATA", help="Where the original data sets are.", show_default=False
+            metavar="DIR", envvar="COMMONWEAL_DATA", help="The folder of the original data sets.", show_default=False
         ),
     ] = None,
     mixed_cpus: Annotated[
-        bool, typer.Option("--mixed-cpus", help="Accept results of several kinds of processors in DIR.")
+        bool, typer.Option("--mixed-cpus", help="Accept results from different kinds of processors in one set.")
     ] = False,
     no_report: Annotated[
-        bool, typer.Option("--no-report", help="Compute only; the next run without this writes the report.")
+        bool, typer.Option("--no-report", help="Only compute; run again without this option to write the report.")
     ] = False,
 ) -> None:
-    """Reproduce the paper's experiments. Run it again to continue, or to add replications and mu.
+    """Run replications of the paper's experiments, or of your own. Run it again to continue or to add to the results.
 
-    Example: commonweal reproduce label-noise --replications 20 --out out/paper
+    Examples: commonweal reproduce label-noise --replications 20 --out out/paper
+
+    commonweal reproduce mine.toml --replications 5 --set learning.learning_rate=0.01,0.1 --out out/rates
     """
-    names = chosen_experiments(experiments or [])
     if not 1 <= replications <= _REPLICATION_LIMIT:
         raise InputError(
             f"--replications must be a whole number from 1 to {_REPLICATION_LIMIT}, got {replications}; the paper has "
-            f"{REPLICATION_COUNT}"
+            f"{REPLICATION_COUNT}."
         )
     if workers is not None and workers < 1:
-        raise InputError(f"--workers must be a whole number >= 1, got {workers}; leave it out for one a core")
+        raise InputError(f"--workers must be at least 1, got {workers}; leave it out for one per core.")
     mus = parse_mus(mu)
     with needed_for("a reproduction"):
         from commonweal.cli.reproduce_view import ReproductionView, verdict_line
         from commonweal.data.sources import find_directory
         from commonweal.paper.make_study import make_study
         from commonweal.report.study.page import write_study
+        from commonweal.study.experiments import load_experiments, parse_settings
         from commonweal.study.runner import Request, carry_out, plan, result_directory
 
     rules: tuple[ContributionRule, ...] = ("clip", "raw")
     if contributions is not ContributionRules.BOTH:
         rules = ("raw",) if contributions is ContributionRules.RAW else ("clip",)
     request = Request(
-        scenarios={name: load(name) for name in names},
+        scenarios=load_experiments(chosen_experiments(experiments or []), parse_settings(settings or [])),
         replication_count=replications,
         mus=dict.fromkeys(rules, mus),
         data_directory=find_directory(data),
@@ -127,7 +148,7 @@ def reproduce_command(
         try:
             planned = plan(request, out, cpu_kind=cpu_kind() if backend is Backend.LOCAL else None)
             view = ReproductionView(planned, request)
-            is_done = not planned.tasks  # then nobody needs to be asked
+            is_done = not planned.tasks  # then no cluster is needed
             with _local(workers) if is_done else _workers(backend, workers, ray_address) as chosen, view.shown():
                 written = [carry_out(request, planned, out, chosen, on_result=view.on_result)]
             if not no_report:
@@ -135,10 +156,12 @@ def reproduce_command(
                     study = make_study(out, request.data_directory, mus=() if mus == "all" else mus)
                     written += write_study(study, out)
         except BaseException:
-            if not interrupts:  # an interrupt may surface as an error of whatever it interrupted
+            if not interrupts:  # an interrupt may surface as another error
                 raise
-            safe = f"{view.done_count} of {view.total_count} replications are safe in {out}" if view else "nothing done"
-            print(f"\ninterrupted: {safe}; run the same command to continue", file=sys.stderr)
+            done = (
+                f"{view.done_count} of {view.total_count} replications are saved in {out}" if view else "nothing done"
+            )
+            print(f"\ninterrupted: {done}; run the same command to continue", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
     if not no_report:
         print(verdict_line(study.findings, out))
@@ -148,15 +171,13 @@ def reproduce_command(
 
 
 def _workers(backend: Backend, count: int | None, ray_address: str) -> AbstractContextManager[Workers]:
-    """Whoever computes, until the block ends."""
+    """The workers, until the block ends."""
     if backend is Backend.LOCAL:
         return _local(count)
     try:
         from commonweal.study.ray_workers import ray_cluster
     except ImportError as error:
-        raise InputError(
-            f"--backend ray needs a package of an extra, got no {error.name or error}; pip install 'commonweal[ray]'"
-        ) from None
+        raise InputError(f"--backend ray needs {error.name or error}: pip install 'commonweal[ray]'.") from None
     return ray_cluster(ray_address, worker_count=count)
 
 

@@ -1,4 +1,4 @@
-"""A reproduction on the terminal: a bar over replications with the time left; elsewhere a line each."""
+"""The progress of a reproduction: on a terminal a bar with the time left, elsewhere one line per replication."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from commonweal.study.runner import Request, StudyPlan
 
 
 class ReproductionView:
-    """What is done and what is left, on the error stream."""
+    """Shows progress on standard error."""
 
     def __init__(self, planned: StudyPlan, request: Request) -> None:
         self.total_count = len(request.scenarios) * request.replication_count
         self.done_count = self._done_before = self.total_count - len(planned.tasks)
         self._started = time.monotonic()
-        self._console = Console(stderr=True, highlight=False, emoji=False)
+        self._console = Console(stderr=True, highlight=False, emoji=False, markup=False)  # names contain brackets
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"), console=self._console,
@@ -32,10 +32,10 @@ class ReproductionView:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show the view until all is done."""
+        """Show progress until the block ends."""
         self._started = time.monotonic()
         if self.done_count:
-            self._console.print(f"{self.done_count} of {self.total_count} replications are there already")
+            self._console.print(f"{self.done_count} of {self.total_count} replications are already there")
         if not self._console.is_terminal:
             yield
             return
@@ -43,7 +43,7 @@ class ReproductionView:
             yield
 
     def on_result(self, stored: StoredReplication) -> None:
-        """A replication is on disk."""
+        """A replication was saved."""
         self.done_count += 1
         left = self._left()
         self._bar.update(self._task, completed=self.done_count, left=left)
@@ -57,12 +57,12 @@ class ReproductionView:
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
-        """While claims are tested and figures drawn, which takes a minute or so."""
-        with self._console.status("testing claims, drawing figures"):
+        """Show that claims are being tested and plots drawn, which takes about a minute."""
+        with self._console.status("testing claims, drawing plots"):
             yield
 
     def _left(self) -> str:
-        """If those to come take as long as those since the start."""
+        """An estimate from the pace since the start."""
         seconds_each = (time.monotonic() - self._started) / (self.done_count - self._done_before)
         minutes = round(seconds_each * (self.total_count - self.done_count) / 60)
         if minutes < 60:
@@ -70,10 +70,13 @@ class ReproductionView:
         return f"about {minutes // 60} h {minutes % 60:02d} min left"
 
 
-def verdict_line(findings: Sequence[ClaimResult], directory: Path) -> str:
-    """How many claims came out how, and where to read on."""
-    counts = Counter(finding.verdict for finding in findings)
+def verdict_line(results: Sequence[ClaimResult], directory: Path) -> str:
+    """How many claims got which verdict, and where to read on."""
+    if not results:
+        return (
+            "claims: none tested; they need an experiment of the paper with clipped contributions at mu = 0, inf and a "
+            "value between"
+        )
+    counts = Counter(result.verdict for result in results)
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
-    if not findings:
-        return "claims: none could be tested; they need clipped contributions at mu = 0, inf and a value between"
     return f"claims: {told}; `commonweal claims {directory}` lists them"

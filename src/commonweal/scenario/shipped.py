@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 
 from commonweal.errors import ScenarioError
 from commonweal.scenario.spec import Scenario
 from commonweal.scenario.toml_file import parse_scenario, read_scenario
 
+_NONE: Mapping[str, object] = MappingProxyType({})
 _SUFFIX = ".toml"
 FIRST = "quickstart"  # where a newcomer starts
 
@@ -29,15 +32,16 @@ def shipped_text(name: str) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def load(name_or_path: str) -> Scenario:
+def load(name_or_path: str, *, settings: Mapping[str, object] = _NONE) -> Scenario:
     """The shipped scenario of this name, else the one in the file at this path.
 
-    A name goes first; a file of the same name is reached as ./quickstart.
+    A name goes first; a file of the same name is reached as ./quickstart. `settings` take the place of values in the
+    file, by dotted key such as `learning.learning_rate`.
     """
     if name_or_path in shipped_names():
-        return parse_scenario(shipped_text(name_or_path), f"{name_or_path}{_SUFFIX}")
+        return parse_scenario(shipped_text(name_or_path), f"{name_or_path}{_SUFFIX}", settings=settings)
     if _is_path(name_or_path):
-        return read_scenario(Path(name_or_path))
+        return read_scenario(Path(name_or_path), settings=settings)
     raise ScenarioError(
         f"a scenario must be the path of a TOML file or one of {', '.join(shipped_names())}, {_but_got(name_or_path)}"
     )

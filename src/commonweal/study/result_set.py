@@ -182,7 +182,7 @@ def check_one_cpu_kind(kinds: Iterable[str], directory: Path) -> None:
     if len(found) > 1:
         raise InputError(
             f"The results in {str(directory)!r} come from different kinds of processors, which round differently: "
-            f"{' and '.join(found)}. Choose another folder, or accept mixed processors."
+            f"{' and '.join(found)}. Choose another folder, or accept mixed processors (mixed_cpus)."
         )
 
 

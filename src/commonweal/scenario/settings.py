@@ -1,0 +1,58 @@
+"""Values for single keys of a scenario, by dotted key such as `learning.learning_rate`, in place of its file's.
+
+`defaults.KEY` applies to the clients without a KEY of their own, as in a file; `clients.NAME.KEY` to one client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from commonweal.errors import ScenarioError
+from commonweal.scenario.keys import CLIENT_KEYS, SCENARIO_KEYS, TABLE_KEYS
+from commonweal.scenario.kinds import Kind
+
+_CLIENTS = "clients."
+
+
+def setting_keys() -> tuple[str, ...]:
+    """All dotted keys except those of single clients, in the order of the reference."""
+    tables = (f"{table}.{key}" for table, keys in TABLE_KEYS.items() for key in keys)
+    return (*SCENARIO_KEYS, *tables)
+
+
+def kind_of_setting(key: str) -> Kind | None:
+    """What its value must be; None if there is no such key."""
+    table, _, last = key.rpartition(".")
+    keys = TABLE_KEYS.get(table, {}) if table else SCENARIO_KEYS
+    if table.startswith(_CLIENTS) and last != "name":
+        keys = CLIENT_KEYS
+    return keys.get(last)
+
+
+def with_settings(document: Mapping[str, object], settings: Mapping[str, object]) -> dict[str, object]:
+    """A scenario's tables with these values; the tables given stay as they are."""
+    changed = dict(document)
+    for key, value in settings.items():
+        if kind_of_setting(key) is None:
+            raise ScenarioError(f"A scenario has no key {key!r}: choose one of {', '.join(setting_keys())}.")
+        table, _, last = key.rpartition(".")
+        if not table:
+            changed[last] = value
+        elif table.startswith(_CLIENTS):
+            changed["clients"] = _with_client_value(changed.get("clients"), table.removeprefix(_CLIENTS), last, value)
+        else:
+            before = changed.get(table, {})
+            # What is no table is left for the file's own check to refuse.
+            changed[table] = {**before, last: value} if isinstance(before, Mapping) else before
+    return changed
+
+
+def _with_client_value(clients: object, name: str, key: str, value: object) -> object:
+    if not isinstance(clients, list) or not all(isinstance(client, Mapping) for client in clients):
+        return clients  # left for the file's own check to refuse
+    names = [str(client.get("name", "")) for client in clients]
+    if name not in names:
+        raise ScenarioError(
+            f"There is no client {name!r} to set {key} for: the clients are {', '.join(map(repr, names))}."
+        )
+    return [{**client, key: value} if own == name else client for own, client in zip(names, clients, strict=True)]
