@@ -6,8 +6,8 @@ DEMO_INSTALLED := $(VENV)/.installed-simulation
 FLOWER_INSTALLED := $(VENV)/.installed-flower
 TEST_INSTALLED := $(VENV)/.installed-test
 BENCH_INSTALLED := $(VENV)/.installed-bench
-# Tests of one file share what they make, so a file is not split; tests/conftest.py puts the longest files first.
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# Each worker starts with a run of whole files, whose tests share what they make; one that is done early takes over some.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: help demo federation quick test soak check bench pins clean
 help: ## this list

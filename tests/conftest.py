@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -14,7 +13,7 @@ from tests import one_thread, quick
 one_thread.limit()
 
 PACE = os.environ.get("COMMONWEAL_TESTS", "test")
-EXAMPLE_COUNTS = {"quick": 20, "test": 60, "soak": 2000}
+EXAMPLE_COUNTS = {"quick": 20, "test": 60, "soak": 1000}
 
 # Property tests try new examples in every run of a developer, and the same ones in every run of CI.
 settings.register_profile(
@@ -36,12 +35,3 @@ def pytest_configure(config):
 def _keys_of_nobody(tmp_path_factory):
     """Commands sign with the tests' keys, never with the user's own."""
     os.environ["COMMONWEAL_KEYS"] = str(tmp_path_factory.mktemp("keys"))
-
-
-LONGEST = ["study/test_ray.py", "cli/test_run.py", "cli/test_reproduce.py", "report/test_study_page.py"]
-
-
-def pytest_collection_modifyitems(items):
-    """The longest files first: one that comes last leaves the other workers idle."""
-    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
