@@ -141,7 +141,7 @@ def test_certificates(commonweal, tmp_path):
         (["rehearse", "fed", "--out", "fed/members/x"], ["--out must be outside the federation's own files"]),
         (["rehearse", "fed", "--out", "earlier"], ["'earlier' has results", "(ledger.db)", "--overwrite"]),
         (["rehearse", "fed", "--out", "there/file"], ["Cannot write results into", "there/file': file exists"]),
-        (["rehearse", "broken"], ["rounds must be a whole number", "got 0", "line 4 of broken/federation.toml"]),
+        (["rehearse", "broken"], ["rounds must be a whole number", "got 0", "broken/federation.toml, line 4: "]),
         (["rehearse", "broken", "--out", "earlier", "--overwrite"], ["rounds must be a whole number"]),
     ],
 )  # fmt: skip

@@ -16,8 +16,8 @@ def test_the_first_scenario(commonweal, tmp_path):
     assert done.returncode == 0, done.stderr
     assert read_scenario(tmp_path / "scenario.toml") == replace(load("quickstart"), name="scenario")
     assert done.stdout.splitlines() == [
-        "wrote scenario.toml, after quickstart: 5 clients, 8 rounds",
-        "next: edit it, then type",
+        "Wrote scenario.toml, a copy of quickstart: 5 clients, 8 rounds.",
+        "Edit it, then run:",
         "  commonweal run scenario.toml",
     ]
     assert not done.stderr
@@ -48,9 +48,7 @@ def test_the_next_command_can_be_typed(commonweal):
 
 def test_a_file_is_only_overwritten_by_force(commonweal, refused, tmp_path):
     (tmp_path / "scenario.toml").write_text("mine")
-    assert "must not overwrite a file, got scenario.toml, which exists; choose another name, or add --force" in refused(
-        "init"
-    )
+    assert "scenario.toml exists. Choose another name, or overwrite it with --force." in refused("init")
     assert (tmp_path / "scenario.toml").read_text() == "mine"
     assert commonweal("init", "--force").returncode == 0
     assert read_scenario(tmp_path / "scenario.toml").name == "scenario"
@@ -69,12 +67,12 @@ def test_the_list(commonweal, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["x.toml", "--from", "quikstart"], ["must be one of quickstart", "; did you mean 'quickstart'?"]),
-        (["mine"], ["FILE must end in .toml, got 'mine'; write 'mine.toml'"]),
-        (["label-noise"], ["write 'label-noise.toml', or --from label-noise to start from that one"]),
+        (["x.toml", "--from", "quikstart"], ["There is no shipped scenario 'quikstart'. Did you mean 'quickstart'?"]),
+        (["mine"], ["FILE must end in .toml, got 'mine'. Write 'mine.toml'."]),
+        (["label-noise"], ["Write 'label-noise.toml', or use --from label-noise to start from that scenario."]),
         ([""], ["FILE must end in .toml"]),
-        (["none/x.toml"], ["got No such file or directory for 'none/x.toml'", "a folder that exists"]),
-        (["x.toml", "--list"], ["--list writes nothing, got the file 'x.toml' too"]),
+        (["none/x.toml"], ["Cannot write the file to 'none/x.toml': no such file or directory", "folder that exists"]),
+        (["x.toml", "--list"], ["--list writes no file, got 'x.toml'."]),
         ([f"{'x' * 61}.toml"], ["name must be 1 to 60 printable characters"]),
         (["a\tb.toml"], ["name must be 1 to 60 printable characters"]),
     ],
@@ -89,5 +87,5 @@ def test_refusals(refused, arguments, parts):
 
 def test_a_folder_in_the_way(refused, tmp_path):
     (tmp_path / "x.toml").mkdir()
-    assert "choose another name" in refused("init", "x.toml")
-    assert "Is a directory" in refused("init", "x.toml", "--force")
+    assert "Choose another name" in refused("init", "x.toml")
+    assert "is a directory" in refused("init", "x.toml", "--force")

@@ -213,9 +213,9 @@ def test_a_spoilt_checkpoint_is_refused(refused, ran_one_round, small, tmp_path)
 
 ALL_CLIENTS = re.compile(r"\[\[clients\]\].*", re.DOTALL)
 REFUSALS = {
-    "broken TOML": (SMALL.replace("[mechanism]", "[mechanism"), "line 6, column"),
-    "unknown key": (SMALL.replace("iteration_limit", "iterations_limit"), "(line 11 of small.toml)"),
-    "missing data": (SMALL.replace("mnist-5k", "svhn"), "--data DIR"),
+    "broken TOML": (SMALL.replace("[mechanism]", "[mechanism"), "small.toml, line 6: not valid TOML"),
+    "unknown key": (SMALL.replace("iteration_limit", "iterations_limit"), "small.toml, line 11: unknown key"),
+    "missing data": (SMALL.replace("mnist-5k", "svhn"), "COMMONWEAL_DATA"),
     "unknown source": (SMALL.replace("mnist-5k", "mnits"), "mnits"),
     "huge rate": (SMALL.replace("[learning]", "[learning]\nlearning_rate = 1e39"), "learning_rate must be"),
     "pool too small": (SMALL.replace("samples_per_round = 60", "samples_per_round = 9000"), "north"),
@@ -224,8 +224,7 @@ REFUSALS = {
     "no validation samples": (SMALL.replace("samples_per_round = 60", "samples_per_round = 0.001"), "north"),
     "diverging": (
         SMALL.replace("[learning]", "[learning]\nlearning_rate = 1e30"),
-        "for client 'north' in round 1, iteration 1: it diverged, and nothing of this round was settled; lower "
-        "learning_rate (now 1e+30)",
+        "in round 1, iteration 1. Nothing of this round was settled. Lower learning_rate (now 1e+30).",
     ),
 }
 

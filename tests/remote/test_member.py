@@ -353,9 +353,9 @@ def test_hits_travel_in_a_byte_each(given):
     ("text", "message"),
     [
         ("", "empty"),
-        ('name = "north"', "must have key_file"),
+        ('name = "north"', "key_file is missing"),
         ('name = "n"\nkey_file = "k"\nhome = "h"\nunit_value = -1', "unit_value must be"),
-        ('name = "n"\nkey_file = "k"\nhome = "h"\nunit_valu = 1', "did you mean 'unit_value'"),
+        ('name = "n"\nkey_file = "k"\nhome = "h"\nunit_valu = 1', "Did you mean 'unit_value'"),
         ('name = "n"\nkey_file = "k"\nhome = "h"\ntask = 3', "task must be a table"),
     ],
 )

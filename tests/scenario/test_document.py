@@ -163,5 +163,6 @@ def test_a_document_is_refused_with_its_places():
     with pytest.raises(CommonwealError) as caught:
         from_document(document, "history.json")
     message = str(caught.value)
-    assert "a scenario must have rounds, got none (history.json); add e.g. rounds = 8" in message
-    assert "got true for client 'south' (clients[1].defect.factor of history.json)" in message
+    assert "history.json: rounds is missing. Add e.g. rounds = 8." in message
+    assert "history.json, clients[1].defect.factor: factor must be a number" in message
+    assert "got true for client 'south'." in message

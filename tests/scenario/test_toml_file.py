@@ -19,8 +19,7 @@ from commonweal.scenario.spec import (
     Scenario,
     Untrained,
 )
-from commonweal.scenario.toml_file import parse_scenario, read_scenario
-from commonweal.scenario.toml_text import SIZE_LIMIT
+from commonweal.scenario.toml_file import SIZE_LIMIT, parse_scenario, read_scenario
 from tests.scenario.small import SMALL
 
 

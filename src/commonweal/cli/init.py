@@ -20,13 +20,13 @@ DEFAULT_FILE = "scenario.toml"
 
 def init_command(
     file: Annotated[
-        str | None, typer.Argument(help=f"The file to write, {DEFAULT_FILE} if left out.", show_default=False)
+        str | None, typer.Argument(help=f"The file to write (default: {DEFAULT_FILE}).", show_default=False)
     ] = None,
     template: Annotated[
         str, typer.Option("--from", metavar="NAME", help="The shipped scenario to start from.")
     ] = FIRST,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
-    show_list: Annotated[bool, typer.Option("--list", help="Show the shipped scenarios, and write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the shipped scenarios; write nothing.")] = False,
 ) -> None:
     """Write a commented scenario to start from.
 
@@ -34,17 +34,17 @@ def init_command(
     """
     if show_list:
         if file is not None:
-            raise InputError(f"--list writes nothing, got the file {file!r} too; drop one of them")
+            raise InputError(f"--list writes no file, got {file!r}. Leave one of them out.")
         _list()
         return
     path = Path(DEFAULT_FILE if file is None else file)
     _check_suffix(path)
     text = _renamed(shipped_text(template), path)
-    scenario = parse_scenario(text, str(path))  # never write what cannot be read
+    scenario = parse_scenario(text, str(path))  # what is written must be valid
     _write(path, text, force=force)
     typer.echo(
-        f"wrote {path}, after {template}: {len(scenario.clients)} clients, {scenario.round_count} rounds\n"
-        f"next: edit it, then type\n  commonweal run {shlex.quote(str(path))}"
+        f"Wrote {path}, a copy of {template}: {len(scenario.clients)} clients, {scenario.round_count} rounds.\n"
+        f"Edit it, then run:\n  commonweal run {shlex.quote(str(path))}"
     )
 
 
@@ -55,14 +55,14 @@ def _list() -> None:
 
 
 def _check_suffix(path: Path) -> None:
-    """`commonweal run heterogeneous` runs the shipped scenario, so no file may get such a name."""
+    """Without .toml, a file could have the name of a shipped scenario, which `commonweal run` prefers."""
     if path.suffix != ".toml":
-        hint = f", or --from {path} to start from that one" if str(path) in shipped_names() else ""
-        raise InputError(f"FILE must end in .toml, got {str(path)!r}; write {f'{path}.toml'!r}{hint}")
+        hint = f", or use --from {path} to start from that scenario" if str(path) in shipped_names() else ""
+        raise InputError(f"FILE must end in .toml, got {str(path)!r}. Write {f'{path}.toml'!r}{hint}.")
 
 
 def _renamed(text: str, path: Path) -> str:
-    """The scenario under the name of its new file."""
+    """The scenario, named after its new file."""
     line = key_places(text).line_of(("name",))
     assert line is not None, "every scenario has a name"
     lines = text.split("\n")
@@ -72,7 +72,5 @@ def _renamed(text: str, path: Path) -> str:
 
 def _write(path: Path, text: str, *, force: bool) -> None:
     if not force and path.exists():
-        raise InputError(
-            f"init must not overwrite a file, got {path}, which exists; choose another name, or add --force"
-        )
-    write_atomically(path, text.encode(), what="the file", way_out="choose a folder that exists and is yours")
+        raise InputError(f"{path} exists. Choose another name, or overwrite it with --force.")
+    write_atomically(path, text.encode(), what="the file", way_out="choose another folder that exists")

@@ -1,4 +1,4 @@
-"""Rules between keys. Each is checked where its keys are good on their own, so that a fault is told once."""
+"""Rules that involve several keys. Each is checked only if its keys are valid, so that an error is reported once."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
     if values.get("contribution_rule") == "raw" and client_count > RAW_RULE_CLIENTS:
         faults.add(
             (*path, "contribution_rule"),
-            f'contribution_rule = "raw" takes at most {RAW_RULE_CLIENTS} clients',
-            f"{client_count}",
-            'write contribution_rule = "clip"',
+            f'contribution_rule = "raw" allows at most {RAW_RULE_CLIENTS} clients, got {client_count}',
+            'Write contribution_rule = "clip"',
         )
     if not _sound(table, values, "contribution", "evaluation_limit"):
         return
@@ -36,34 +35,30 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
     if measure.client_limit is not None and client_count > measure.client_limit:
         faults.add(
             (*path, "contribution"),
-            f'contribution = "{measure.name}" takes at most {measure.client_limit} clients',
-            f"{client_count}",
-            'write contribution = "adaptive" and evaluation_limit = 500',
+            f'contribution = "{measure.name}" allows at most {measure.client_limit} clients, got {client_count}',
+            'Write contribution = "adaptive" and evaluation_limit = 500',
         )
     if not measure.is_sampled:
         if limit is not None:
             sampled = ", ".join(name for name, other in MEASURES.items() if other.is_sampled)
             faults.add(
                 (*path, "evaluation_limit"),
-                f"evaluation_limit belongs to the sampled measures {sampled}",
-                f"it beside {measure.name}",
-                "drop it",
+                f'evaluation_limit is only for {sampled}, not for contribution = "{measure.name}"',
+                "Remove it",
             )
         return
     fewest = measure.fewest_evaluations(client_count)
     if limit is None:
         faults.add(
             (*path, "contribution"),
-            f'contribution = "{measure.name}" must come with evaluation_limit, the most coalition models per round',
-            "none",
-            f"add e.g. evaluation_limit = {max(64, 4 * fewest)}",
+            f'contribution = "{measure.name}" needs evaluation_limit, the most coalition models per round',
+            f"Add e.g. evaluation_limit = {max(64, 4 * fewest)}",
         )
     elif limit < fewest:
         faults.add(
             (*path, "evaluation_limit"),
-            f'evaluation_limit must be at least {fewest} for "{measure.name}" and {client_count} clients',
-            f"{limit}",
-            f"write e.g. {max(64, 4 * fewest)}",
+            f'evaluation_limit must be at least {fewest} for "{measure.name}" and {client_count} clients, got {limit}',
+            f"Write e.g. {max(64, 4 * fewest)}",
         )
 
 
@@ -76,9 +71,8 @@ def check_learning(table: TomlTable, values: Values) -> None:
         if users and algorithm not in users:
             table.faults.add(
                 (*table.path, key),
-                f"{key} belongs to the algorithm {' or '.join(users)}",
-                f"it beside {algorithm}",
-                f'drop it, or write algorithm = "{users[0]}"',
+                f"{key} is only for the algorithm {' or '.join(users)}, not for {algorithm}",
+                f'Remove it, or write algorithm = "{users[0]}"',
             )
 
 
@@ -86,23 +80,20 @@ def check_client_count(count: int, faults: Faults) -> None:
     if count == 0:
         faults.add(
             ("clients",),
-            f"a federation must have at least {FEWEST_CLIENTS} clients",
-            "none",
-            "add a [[clients]] table for each",
+            f"a federation needs at least {FEWEST_CLIENTS} clients, got none",
+            "Add a [[clients]] table for each",
         )
     elif count < FEWEST_CLIENTS:
         faults.add(
             ("clients", 0),
-            f"a federation must have at least {FEWEST_CLIENTS} clients",
-            "only this one, who has nobody to share with",
-            "add another [[clients]] table",
+            f"a federation needs at least {FEWEST_CLIENTS} clients, got only this one",
+            "Add another [[clients]] table",
         )
     elif count > MOST_CLIENTS:
         faults.add(
             ("clients", MOST_CLIENTS),
-            f"a federation must have at most {MOST_CLIENTS} clients",
-            f"{count}",
-            "split it into several federations",
+            f"a federation can have at most {MOST_CLIENTS} clients, got {count}",
+            "Split it into several federations",
         )
 
 
@@ -115,12 +106,11 @@ def check_distinct_names(clients: Sequence[Values], faults: Faults) -> None:
         if first != position:
             faults.add(
                 ("clients", position, "name"),
-                "clients must have distinct names",
-                f"{shown(client['name'])} for client number {position + 1} as for number {first + 1}",
-                "rename one of the two",
+                f"clients number {first + 1} and {position + 1} have the same name {shown(client['name'])}",
+                "Rename one of them",
             )
 
 
 def _sound(table: TomlTable, values: Values, *keys: str) -> bool:
-    """Whether none of these keys was given with a value that is a fault by itself."""
+    """Whether none of these keys was given with an invalid value."""
     return all(key in values or key not in table.given for key in keys)

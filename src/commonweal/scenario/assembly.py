@@ -1,4 +1,4 @@
-"""From plain tables, as TOML or JSON give them, to a scenario; every fault found on the way is gathered."""
+"""From plain tables, as TOML or JSON give them, to a scenario. All errors are collected and raised together."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ DEFAULT_SEED = 1
 
 
 def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
-    """The scenario, or an `ScenarioError` with all faults."""
-    root = TomlTable(given=present(document), path=(), title="a scenario", faults=faults)
+    """The scenario; raises a ScenarioError that lists everything that is wrong."""
+    root = TomlTable(given=present(document), path=(), faults=faults)
     top = root.read(SCENARIO_KEYS, needed=NEEDED_OF_SCENARIO, tables=(*TABLE_KEYS, "clients"))
     tables = {name: subtable(root, name) for name in TABLE_KEYS}
     values = {name: tables[name].read(keys, needed=_needed(root, name)) for name, keys in TABLE_KEYS.items()}
@@ -31,7 +31,7 @@ def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
     check_mechanism(tables["mechanism"], values["mechanism"], len(clients))
     check_learning(tables["learning"], values["learning"])
     faults.raise_if_any()
-    # From here on all is good.
+    # From here on, everything is valid.
     return Scenario(
         name=top["name"],
         description=top.get("description", ""),
@@ -62,17 +62,17 @@ def make_mechanism(values: Mapping[str, Any]) -> MechanismSpec:
 
 
 def subtable(root: TomlTable, name: str) -> TomlTable:
-    """A table below the root; an empty one if it is missing or no table."""
+    """A table below the root; an empty one if it is missing or not a table."""
     given = root.given.get(name, {})
     if not isinstance(given, Mapping):
-        way_out = f"write [{name}], in single brackets, above its keys"
-        root.faults.add((name,), f"{name} must be a table", shown(given), way_out)
+        way_out = f"Write [{name}], in single brackets, above its keys"
+        root.faults.add((name,), f"{name} must be a table, got {shown(given)}", way_out)
         given = {}
     return TomlTable(given=present(given), path=(name,), title=f"[{name}]", faults=root.faults)
 
 
 def _needed(root: TomlTable, name: str) -> tuple[str, ...]:
-    """Keys the table must have; none if it is no table at all, which is fault enough."""
+    """Keys that the table must have; none if it is not a table, which is reported already."""
     is_table = isinstance(root.given.get(name, {}), Mapping)
     return NEEDED_OF_MECHANISM if name == "mechanism" and is_table else ()
 
@@ -82,9 +82,8 @@ def _clients(root: TomlTable, defaults: TomlTable, default_values: Mapping[str, 
     if not isinstance(given, list | tuple) or not all(isinstance(client, Mapping) for client in given):
         root.faults.add(
             ("clients",),
-            "clients must be an array of tables",
-            shown(given) if not isinstance(given, list | tuple) else "an array of something else",
-            "write [[clients]], in double brackets, above each client",
+            f"clients must be an array of tables, got {_other_than_tables(given)}",
+            "Write [[clients]], in double brackets, above each client",
         )
         return []
     check_client_count(len(given), root.faults)
@@ -92,12 +91,14 @@ def _clients(root: TomlTable, defaults: TomlTable, default_values: Mapping[str, 
     for position, client in enumerate(given):
         name = client.get("name")
         whose = f" for client {shown(name)}" if isinstance(name, str) else f" for client number {position + 1}"
-        own = TomlTable(
-            given=present(client), path=("clients", position), title="a client", faults=root.faults, whose=whose
-        )
+        own = TomlTable(given=present(client), path=("clients", position), faults=root.faults, whose=whose)
         clients.append({**default_values, **_client(own, defaults)})
     check_distinct_names(clients, root.faults)
     return clients
+
+
+def _other_than_tables(given: object) -> str:
+    return "an array of other values" if isinstance(given, list | tuple) else shown(given)
 
 
 def _client(own: TomlTable, defaults: TomlTable) -> dict[str, Any]:
@@ -109,16 +110,16 @@ def _client(own: TomlTable, defaults: TomlTable) -> dict[str, Any]:
 
 
 def _defect(client: TomlTable, given: object) -> Defect | None:
-    """The defect, or None if it has faults."""
+    """The defect, or None if it is invalid."""
     path: KeyPath = (*client.path, "defect")
     if not isinstance(given, Mapping):
-        evidence, way_out = f"{shown(given)}{client.whose}", 'write e.g. defect = { kind = "untrained" }'
-        client.faults.add(path, "defect must be a table", evidence, way_out)
+        problem = f"defect must be a table, got {shown(given)}{client.whose}"
+        client.faults.add(path, problem, 'Write e.g. defect = { kind = "untrained" }')
         return None
     kind = given.get("kind")
-    if not isinstance(kind, str) or kind not in DEFECTS:  # what its other keys should be is not known
+    if not isinstance(kind, str) or kind not in DEFECTS:  # so its other keys cannot be checked
         given = {"kind": kind}
-        TomlTable(given=present(given), path=path, title="a defect", faults=client.faults, whose=client.whose).read(
+        TomlTable(given=present(given), path=path, title="the defect", faults=client.faults, whose=client.whose).read(
             {"kind": DEFECT_KIND}, needed=["kind"]
         )
         return None

@@ -1,4 +1,4 @@
-"""Every key a scenario may hold, with its kind. Defaults are those of the dataclasses in `spec`."""
+"""All keys of a scenario and their kinds. Defaults are those of the dataclasses in `spec`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MECHANISM_KEYS: Keys = MappingProxyType(
         "contribution": one_of(tuple(MEASURES)),
         "contribution_rule": one_of(get_args(ContributionRule)),
         "loss_rule": one_of(get_args(LossRule)),
-        "liability_cap": amount("0.1", hint="write e.g. 0.1, or leave it out for no cap"),
+        "liability_cap": amount("0.1", hint="Write e.g. 0.1, or leave it out for no cap"),
         "grace_rounds": whole_number(0, MOST_ROUNDS, example=0),
         "evaluation_limit": whole_number(1, 10_000_000, example=64),
     }
@@ -51,8 +51,8 @@ LEARNING_KEYS: Keys = MappingProxyType(
     {
         "model": one_of(get_args(ModelName)),
         "algorithm": one_of(tuple(ALGORITHMS)),
-        "learning_rate": number("a number > 0, at most 1e30", "0.1", lambda rate: 0 < rate <= 1e30),
-        # Fewer than 3 can leave a batch of one, which has no variance; sums over very many lose digits.
+        "learning_rate": number("a number above 0, at most 1e30", "0.1", lambda rate: 0 < rate <= 1e30),
+        # Fewer than 3 can leave a batch of one, which has no variance; sums over very many lose precision.
         "batch_size": whole_number(3, 1024, example=32),
         "local_epochs": whole_number(1, 10_000, example=1),
         "iteration_limit": whole_number(1, 10_000, example=5),
@@ -62,12 +62,12 @@ LEARNING_KEYS: Keys = MappingProxyType(
 )
 DATA_KEYS: Keys = MappingProxyType(
     {
-        "validation_share": number("a number between 0 and 1", "0.3", lambda share: 0 < share < 1),
+        "validation_share": number("a number between 0 and 1, both excluded", "0.3", lambda share: 0 < share < 1),
         "label_skew": number(
             "a number from 0.001 to 1e+06",
             "0.5",
             lambda skew: 1e-3 <= skew <= 1e6,
-            hint="write e.g. 0.5, or leave it out for no skew",
+            hint="Write e.g. 0.5, or leave it out for no skew",
         ),
     }
 )
@@ -75,7 +75,7 @@ DEFAULTS_KEYS: Keys = MappingProxyType(
     {
         "source": name(200, "mnist-5k"),
         "samples_per_round": number(
-            "a number > 0 (at most 1000000)", "100", lambda arrivals: 0 < arrivals <= 1_000_000
+            "a number above 0, at most 1000000", "100", lambda arrivals: 0 < arrivals <= 1_000_000
         ),
         "unit_value": amount("1.0"),
         "cost_per_sample": amount("2e-4"),
@@ -105,14 +105,14 @@ DEFECTS: Mapping[str, tuple[type[Defect], Keys]] = MappingProxyType(
         ),
         "duplicates": (
             Duplicates,
-            {"fraction": number("a number >= 0 and < 1", "0.5", lambda fraction: 0 <= fraction < 1)},
+            {"fraction": number("a number from 0 to 1, 1 excluded", "0.5", lambda fraction: 0 <= fraction < 1)},
         ),
         "untrained": (Untrained, {}),
         "noised": (
             Noised,
             {
                 "deviation": number(
-                    f"a number > 0 (at most {LARGEST_FACTOR:g})", "0.01", lambda size: 0 < size <= LARGEST_FACTOR
+                    f"a number above 0, at most {LARGEST_FACTOR:g}", "0.01", lambda size: 0 < size <= LARGEST_FACTOR
                 )
             },
         ),

@@ -1,7 +1,6 @@
-"""The kinds of values a scenario holds, each with its one rule and its way out.
+"""The kinds of values in a scenario, each with its rule and an example.
 
-A truth value is no number, a number in quotes is none either, and 3.0 is no whole number: who wrote it may have meant
-something else. A whole number is a number, though: 100 stands for 100.0.
+Nothing is converted silently: true, "3" and 3.0 are not whole numbers. Only 100 is accepted for 100.0.
 """
 
 from __future__ import annotations
@@ -15,8 +14,11 @@ from typing import Any
 from commonweal.errors import ScenarioError
 from commonweal.scenario.faults import shown
 
-SMALLEST_MU, LARGEST_MU = 1e-50, 1e50  # beyond these the decision's arithmetic ends
-SMALLEST_AMOUNT, LARGEST_AMOUNT = 1e-30, 1e30  # times samples, steps and accuracies these stay within the same
+SMALLEST_MU, LARGEST_MU = 1e-50, 1e50  # the limits of the decision's arithmetic
+SMALLEST_AMOUNT, LARGEST_AMOUNT = (
+    1e-30,
+    1e30,
+)  # so that sums and products stay within the limits of mu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,22 +28,22 @@ class Kind:
     rule: str  # completes "<key> must be ..."
     example: str  # as it is written in TOML
     read: Callable[[object], Any]  # the value as a scenario holds it; ValueError or OverflowError if it breaks the rule
-    hint: str = ""  # a better way out than the example
+    hint: str = ""  # advice that is better than the example
 
     @property
     def way_out(self) -> str:
-        return self.hint or f"write e.g. {self.example}"
+        return self.hint or f"Write e.g. {self.example}"
 
     def checked(self, what: str, value: object) -> Any:
-        """The value as a scenario holds it, refused under the name `what`."""
+        """The value as a scenario holds it; a ScenarioError names it as `what`."""
         try:
             return self.read(value)
         except (ValueError, OverflowError):
-            raise ScenarioError(f"{what} must be {self.rule}, got {shown(value)}; {self.way_out}") from None
+            raise ScenarioError(f"{what} must be {self.rule}, got {shown(value)}. {self.way_out}.") from None
 
 
 def number(rule: str, example: str, allowed: Callable[[float], bool], *, hint: str = "") -> Kind:
-    """`allowed` must be false of nan, as comparisons are."""
+    """`allowed` must be false for nan, as comparisons are."""
 
     def read(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -57,7 +59,7 @@ def number(rule: str, example: str, allowed: Callable[[float], bool], *, hint: s
 def amount(example: str, *, hint: str = "") -> Kind:
     """Worth or cost, in units of utility."""
     return number(
-        f"a finite number >= 0 (0, or between {SMALLEST_AMOUNT:g} and {LARGEST_AMOUNT:g})",
+        f"0 or a number from {SMALLEST_AMOUNT:g} to {LARGEST_AMOUNT:g}",
         example,
         lambda figure: figure == 0 or SMALLEST_AMOUNT <= figure <= LARGEST_AMOUNT,
         hint=hint,
@@ -79,7 +81,7 @@ def truth() -> Kind:
             raise ValueError
         return value
 
-    return Kind(rule="true or false", example="true", read=read, hint="write true or false, without quotes")
+    return Kind(rule="true or false", example="true", read=read, hint="Write true or false, without quotes")
 
 
 def one_of(names: tuple[str, ...]) -> Kind:
@@ -89,12 +91,12 @@ def one_of(names: tuple[str, ...]) -> Kind:
         return value
 
     return Kind(
-        rule=f"one of {', '.join(names)}", example=f'"{names[0]}"', read=read, hint="choose one of those, in quotes"
+        rule=f"one of {', '.join(names)}", example=f'"{names[0]}"', read=read, hint="Choose one of these, in quotes"
     )
 
 
 def name(longest: int, example: str) -> Kind:
-    """A name of one line; what looks the same is made the same, so that no client is two."""
+    """A name on one line; spellings that look the same are made the same, so that they name one client."""
 
     def read(value: object) -> str:
         if not isinstance(value, str):
@@ -108,7 +110,7 @@ def name(longest: int, example: str) -> Kind:
 
 
 def prose(longest: int) -> Kind:
-    """Free text; its lines are joined."""
+    """Free text; line breaks become spaces."""
 
     def read(value: object) -> str:
         if not isinstance(value, str):
@@ -127,8 +129,8 @@ def leniency() -> Kind:
 
     finite = number("", "0.05", allowed)
     return Kind(
-        rule=f'0, a number between {SMALLEST_MU:g} and {LARGEST_MU:g}, or "inf"',
+        rule=f'0, a number from {SMALLEST_MU:g} to {LARGEST_MU:g}, or "inf"',
         example="0.05",
         read=lambda value: finite.read(math.inf if value == "inf" else value),
-        hint="0 is the least lenient, inf keeps everybody",
+        hint="Write e.g. 0.05; 0 is the strictest, inf retains everybody",
     )

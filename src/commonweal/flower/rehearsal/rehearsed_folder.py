@@ -12,7 +12,7 @@ from commonweal.errors import CommonwealError, InputError, ScenarioError, Storag
 from commonweal.ledger.node_keys import NodeKey, node_public_pem, read_node_public_key
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.remote.member.member_file import read_member
-from commonweal.scenario.toml_text import read_tables
+from commonweal.scenario.toml_file import read_tables
 
 FEDERATION_FILE, MEMBER_FILE, MEMBERS, APP = "federation.toml", "member.toml", "members", "app"
 
@@ -44,7 +44,7 @@ def copy_federation(folder: Path, copy: Path) -> tuple[RehearsedMember, ...]:
             "complete folder."
         )
     read_tables(
-        folder / APP / "pyproject.toml", "a Flower app's pyproject.toml", "let `commonweal flower new` write one"
+        folder / APP / "pyproject.toml", "a Flower app's pyproject.toml", "Write one with `commonweal flower new`."
     )
     shutil.copytree(folder / APP, copy / APP, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(folder / FEDERATION_FILE, copy / FEDERATION_FILE)
@@ -116,5 +116,5 @@ def _copied(path: Path, folder: Path, copy: Path, what: str) -> Path:
 def _read_terms(folder: Path) -> dict[str, Any]:
     """The operator's file as it is written: the keys that it names may still be missing."""
     return read_tables(
-        folder / FEDERATION_FILE, "a federation's file", "`commonweal flower new` makes a folder with one"
+        folder / FEDERATION_FILE, "a federation's file", "Make a folder with one with `commonweal flower new`."
     )[0]

@@ -22,8 +22,8 @@ from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import LEARNING_KEYS, MECHANISM_KEYS, SCENARIO_KEYS, Keys
 from commonweal.scenario.kinds import Kind, name, number, whole_number
 from commonweal.scenario.spec import LearningSpec, MechanismSpec
+from commonweal.scenario.toml_file import read_tables
 from commonweal.scenario.toml_table import TomlTable, present
-from commonweal.scenario.toml_text import read_tables
 
 DECLARED = (
     "sample_count", "training_count", "validation_count", "accuracy", "previous_accuracy", "profit",
@@ -131,8 +131,8 @@ class Federation:
 
 def read_federation(path: Path) -> Federation:
     """The federation in a file; keys are files named relative to it."""
-    document, faults = read_tables(path, "a federation's file", "let `commonweal flower new` write one")
-    root = TomlTable(given=present(document), path=(), title="a federation's file", faults=faults)
+    document, faults = read_tables(path, "a federation's file", "Write one with `commonweal flower new`.")
+    root = TomlTable(given=present(document), path=(), faults=faults)
     top = root.read(SCENARIO_KEYS, needed=("name", "rounds"), tables=("mechanism", "learning", "waiting", "clients"))
     mechanism = subtable(root, "mechanism")
     mechanism_values = mechanism.read(MECHANISM_KEYS, needed=("mu",))
@@ -144,8 +144,7 @@ def read_federation(path: Path) -> Federation:
         faults.add(
             ("mechanism", "loss_rule"),
             'loss_rule = "cost" needs costs, which never leave the clients',
-            '"cost"',
-            'write loss_rule = "contribution" or "equal"',
+            'Write loss_rule = "contribution" or "equal"',
         )
     faults.raise_if_any()
     return Federation(
@@ -164,16 +163,16 @@ def _clients(root: TomlTable, folder: Path) -> list[dict[str, Any]]:
     given = root.given.get("clients", [])
     if not isinstance(given, list) or not all(isinstance(client, Mapping) for client in given):
         root.faults.add(
-            ("clients",), "clients must be an array of tables", shown(given), "write [[clients]] above each client"
+            ("clients",),
+            f"clients must be an array of tables, got {shown(given)}",
+            "Write [[clients]] above each client",
         )
         return []
     check_client_count(len(given), root.faults)
     clients = []
     for position, client in enumerate(given):
         whose = f" for client {shown(client.get('name', f'number {position + 1}'))}"
-        table = TomlTable(
-            given=present(client), path=("clients", position), title="a client", faults=root.faults, whose=whose
-        )
+        table = TomlTable(given=present(client), path=("clients", position), faults=root.faults, whose=whose)
         values = table.read(_CLIENT_KEYS, needed=("name", "key_file"))
         _read_key(values, folder, position, root.faults)
         clients.append(values)
@@ -190,9 +189,7 @@ def _read_key(values: dict[str, Any], folder: Path, position: int, faults: Fault
     try:
         values["key"] = read_node_public_key(file)
     except CommonwealError as error:
-        rule, _, rest = str(error).partition(", got ")
-        evidence, _, way_out = rest.rpartition("; ")
-        faults.add(("clients", position, "key_file"), rule, evidence, way_out)
+        faults.add(("clients", position, "key_file"), str(error))
 
 
 def _check_distinct_keys(clients: list[dict[str, Any]], faults: Faults) -> None:
@@ -203,7 +200,6 @@ def _check_distinct_keys(clients: list[dict[str, Any]], faults: Faults) -> None:
         if first != position:
             faults.add(
                 ("clients", position, "key_file"),
-                "clients must have distinct keys",
-                f"the key of client number {first + 1} again for client number {position + 1}",
-                "let each client make its own key",
+                f"clients number {first + 1} and {position + 1} have the same key",
+                "Let each client make its own key",
             )

@@ -13,8 +13,8 @@ from typing import Any
 
 from commonweal.scenario.keys import DEFAULTS_KEYS, Keys
 from commonweal.scenario.kinds import name
+from commonweal.scenario.toml_file import read_tables
 from commonweal.scenario.toml_table import TomlTable, present
-from commonweal.scenario.toml_text import read_tables
 
 MEMBER_KEYS: Keys = MappingProxyType(
     {
@@ -44,12 +44,12 @@ class Member:
 
 def read_member(path: Path) -> Member:
     """The member in a file; other files in it are named relative to it."""
-    document, faults = read_tables(path, "a member's file", "let `commonweal flower member` write one")
-    table = TomlTable(given=present(document), path=(), title="a member's file", faults=faults)
+    document, faults = read_tables(path, "a member's file", "Write one with `commonweal flower member`.")
+    table = TomlTable(given=present(document), path=(), faults=faults)
     values = table.read(MEMBER_KEYS, needed=("name", "key_file", "home"), tables=("task",))
     settings = document.get("task", {})
     if not isinstance(settings, Mapping):
-        faults.add(("task",), "task must be a table", "something else", "write [task] above your own keys")
+        faults.add(("task",), "task must be a table", "Write [task] above your own keys")
     faults.raise_if_any()
     for key in ("key_file", "home", "operator_key_file"):
         if key in values:
