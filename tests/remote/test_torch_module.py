@@ -1,4 +1,4 @@
-"""Plain PyTorch modules as models that travel."""
+"""Plain PyTorch modules as models that are sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def make():
     return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 36, 4))
 
 
-def test_a_module_survives_the_way():
+def test_a_module_survives_the_conversion():
     one, other = make(), make()
     images = torch.randn(16, 1, 8, 8)
     one.train()
@@ -24,7 +24,7 @@ def test_a_module_survives_the_way():
     assert torch.equal(one(images), other(images))
 
 
-def test_statistics_travel_and_counters_stay_at_home():
+def test_statistics_are_sent_and_counters_are_not():
     model = model_of(make())
     assert {"1.running_mean", "1.running_var", "0.weight"} <= set(model)
     assert "1.num_batches_tracked" not in model
@@ -45,3 +45,13 @@ def test_another_modules_model_is_refused(change):
     change(model)
     with pytest.raises(ValueError, match="the module's own arrays"):
         load_model(make(), model)
+
+
+def test_federations_made_with_version_0_1_still_find_it():
+    """Their task.py imports it from here; the names of today are in `commonweal.flower`."""
+    import commonweal.flower
+    from commonweal.flower import torch_module
+
+    assert (torch_module.load_model, torch_module.model_of) == (load_model, model_of)
+    assert (commonweal.flower.load_model, commonweal.flower.model_of) == (load_model, model_of)
+    assert commonweal.flower.WorkContext is commonweal.flower.TaskContext

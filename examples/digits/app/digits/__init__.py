@@ -1,1 +1,1 @@
-"""Five banks read digits together: the three functions of a federation on Flower, and its first model."""
+"""Five banks read digits together: the functions of a federation on Flower, and its first model."""

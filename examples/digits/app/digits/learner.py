@@ -1,4 +1,4 @@
-"""The network of digits.toml, trained as its algorithm says. Models travel as one vector of floats."""
+"""The network of digits.toml, trained with its algorithm. A model is sent as one vector of floats."""
 
 import torch
 
@@ -22,7 +22,7 @@ class Learner:
         return {"vector": initial_model(self.layout, seed).numpy()}
 
     def train(self, model, training, context):
-        """One iteration; batch normalisation stays with the member where the algorithm is FedBN."""
+        """One iteration; under FedBN, batch normalisation stays with the member."""
         images, labels = training
         shared = torch.from_numpy(model["vector"])
         local = LocalTraining(
@@ -54,7 +54,7 @@ class Learner:
         return self.network.score(personal, images, labels, self.scenario.learning.score).numpy()
 
     def memory_of(self, context, shared):
-        """What the algorithm remembers of the iteration before."""
+        """What the algorithm remembers from the previous iteration."""
         if "memory" in context.memory:
             return torch.from_numpy(context.memory["memory"])
         return self.algorithm.first_memory(shared)

@@ -1,9 +1,9 @@
-"""Load, train, evaluate: what a member brings.
+"""The functions load, train and evaluate.
 
-Here they come from the scenario in digits.toml and commonweal's own learner, so that the federation and the simulator
-give the same figures. With data and a network of your own, start from `commonweal flower new`.
+Here they use the scenario in digits.toml and commonweal's own learner, so that the federation and the simulator give
+the same figures. For your own data and network, start with `commonweal flower new`.
 
-Every message starts a new process at a member. Training and evaluation load torch when they need it, so that reports
+Every message starts a new process at a member. Training and evaluation import torch when they need it, so that reports
 and statements need not wait for it.
 """
 
@@ -23,7 +23,7 @@ def dataset():
 
 
 def load(round_number, member):
-    """What is new to a member in a round."""
+    """What is new at a member in a round."""
     new = dataset().samples_for(member.name, round_number)
     return NewData(
         training=(new.training_images, new.training_labels),
@@ -41,7 +41,7 @@ def train(model, training, context):
 
 
 def evaluate(model, validation, context):
-    """1.0 for each digit that the model reads right."""
+    """1.0 for each digit that the model reads correctly."""
     from digits.learner import Learner
 
     return Learner(SCENARIO).evaluate(model, validation, context)

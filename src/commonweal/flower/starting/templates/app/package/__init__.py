@@ -1,1 +1,1 @@
-"""A federation's Flower app: `task.py` is yours, the other two stay as they are."""
+"""A federation's Flower app: change `task.py`, and leave the other two files as they are."""

@@ -1,6 +1,6 @@
-"""What this federation learns: a model, and what a member does with it. Yours to change.
+"""What this federation learns: a model, and what a member does with it. Change it for your own task.
 
-A model travels as named arrays; `model_of` and `load_model` go from a torch module to them and back.
+A model is sent as named arrays; `model_of` and `load_model` convert a torch module to them and back.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ LEARNING_RATE = 0.1
 
 
 def make_module() -> nn.Module:
-    """A reader of digits, small enough for any machine."""
+    """A network that reads digits, small enough for any machine."""
     return nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 32), nn.ReLU(), nn.Linear(32, 10))
 
 
 def initial_model(federation: Any) -> dict[str, NDArray[Any]]:
-    """What the first round starts from; called at the operator."""
+    """The model that the first round starts from; called at the operator."""
     torch.manual_seed(federation.seed)
     return model_of(make_module())
 
 
 def load(round_number: int, member: Any) -> NewData:
-    """The samples that are new at a member in a round; the same round must give the same samples again.
+    """The samples that are new at a member in a round; always the same for the same round.
 
-    Here: handwritten digits that come with the installed packages, other ones for each member and round. Put your own
-    data here, such as np.load(member.settings["file"]); `member.settings` is the table [task] of member.toml.
+    Here: handwritten digits that come with the installed packages, different ones for each member and round. Load your
+    own data instead, for example with np.load(member.settings["file"]); `member.settings` is the table [task] of
+    member.toml.
     """
     samples = load_source("uci-digits", None)
     count = int(member.settings.get("samples_per_round", 60))
@@ -44,12 +45,12 @@ def load(round_number: int, member: Any) -> NewData:
     chosen = shuffled[(first + np.arange(count)) % len(shuffled)]
     images = samples.images[chosen, :, :, 0].astype(np.float32) / 255
     labels = samples.labels[chosen]
-    kept = count * 3 // 10  # for validation, never trained on
+    kept = count * 3 // 10  # for validation, never for training
     return NewData(training=(images[kept:], labels[kept:]), validation=(images[:kept], labels[:kept]))
 
 
 def train(model: dict[str, NDArray[Any]], training: tuple[NDArray[Any], ...], context: Any) -> Trained:
-    """One pass over all of a member's samples; `context.rng` gives the same order again for the same iteration."""
+    """One pass over all of a member's samples; `context.rng` gives the same order if an iteration is repeated."""
     images, labels = (torch.from_numpy(array) for array in training)
     module = make_module()
     load_model(module, model)
@@ -69,7 +70,7 @@ def train(model: dict[str, NDArray[Any]], training: tuple[NDArray[Any], ...], co
 
 
 def evaluate(model: dict[str, NDArray[Any]], validation: tuple[NDArray[Any], ...], context: Any) -> NDArray[Any]:
-    """1 for each validation sample that the model gets right, else 0."""
+    """1 for each validation sample that the model gets right, 0 for the others."""
     images = torch.from_numpy(validation[0])
     module = make_module()
     load_model(module, model)
