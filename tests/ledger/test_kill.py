@@ -1,6 +1,8 @@
-"""Killed at any moment, a ledger is whole, and whoever goes on gets the ledger that nobody disturbed.
+"""A ledger survives a process that is killed at any moment, and continues as if nothing had happened.
 
-Children are forked, so that all is imported once; they end by SIGKILL or os._exit, and tidy nothing up.
+Children are forked, so that everything is imported once; they end by SIGKILL or os._exit and clean nothing up. The
+default run kills at every statement of the actions that write most; `make soak` adds all actions on both databases,
+hundreds of kills at random moments, and many processes at once.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.engine.default import DefaultDialect
 
 from commonweal.decision.decide import decide_figures
-from commonweal.errors import CommonwealError
+from commonweal.errors import LedgerError
 from commonweal.federation.rule_versions import CURRENT, recompute
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
@@ -60,7 +62,7 @@ OPERATOR = SigningKey.from_seed(b"the operator".ljust(32))
 NEXT_OPERATOR = SigningKey.from_seed(b"the same, later".ljust(32))
 
 
-OnPoint = Callable[[str], None]  # is told where a child is
+OnPoint = Callable[[str], None]  # is told the point that a child has reached
 Watch = Callable[[OnPoint], None]
 
 
@@ -124,7 +126,7 @@ class Child:
 
 
 def watch_database(on_point: OnPoint) -> None:
-    """In a child: call `on_point` before and after all that is asked of a database, with a name for it."""
+    """In a child: call `on_point` before and after each request to the database, with a name for it."""
 
     def listen(name: str) -> None:
         event.listen(Engine, name, lambda *_: on_point(name))
@@ -152,7 +154,7 @@ def _first_words(statement: str) -> str:
 
 
 def watch_keys(on_point: OnPoint) -> None:
-    """In a child: call `on_point` before every line of the code that keeps keys, and between opening and writing."""
+    """In a child: call `on_point` before every line of the code that stores keys, and between opening and writing."""
 
     def trace(frame: FrameType, kind: str, _: object) -> Any:
         code = frame.f_code
@@ -166,7 +168,7 @@ def watch_keys(on_point: OnPoint) -> None:
 
 
 def die_at(number: int) -> OnPoint:
-    """Kills this process at that point, counted from 1."""
+    """Kill this process at that point, counted from 1."""
     points = count(1)
 
     def on_point(name: str) -> None:
@@ -177,7 +179,7 @@ def die_at(number: int) -> OnPoint:
 
 
 class EntryClock:
-    """A minute an entry: the same work has the same times, however often it is begun."""
+    """One minute per entry: the same work has the same times, however often it is started."""
 
     ledger: Ledger | None = None
 
@@ -187,7 +189,7 @@ class EntryClock:
 
 
 def opened_ledger(store: SqlStore, keys: KeyDirectory) -> Ledger:
-    """The ledger there, with its members; opened anew if there is none."""
+    """The ledger in the store, with its members; created if there is none."""
     clock = EntryClock()
     with store.reading() as reading:
         is_empty = next(reading.entries(), None) is None
@@ -220,9 +222,9 @@ def content_of(store: SqlStore) -> Content:
 
 
 def check_whole(store: SqlStore, undisturbed: Content) -> int:
-    """The store holds the first so many entries of the undisturbed ledger, with all their postings; returns how many.
+    """The store has the first entries of the undisturbed ledger, with all their postings; returns how many.
 
-    So each round is there once or not at all, and the chain is sound; an audit thinks so too.
+    So each round is there once or not at all, and the ledger verifies.
     """
     found = content_of(store)
     entry_count = len(found.entries)
@@ -284,7 +286,7 @@ class PostgresShelf:
             self._connection.run(f"INSERT INTO commonweal_{table} TABLE copy_{copy}_{table}")
 
     def _wait_for_the_killed(self) -> None:
-        """The server may have to finish what a child that is no more asked of it."""
+        """The server may still be busy with what a killed child asked for."""
         others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         while self._connection.run(others) != [[0]]:
             time.sleep(0.001)
@@ -298,7 +300,7 @@ Shelf = SqliteShelf | PostgresShelf
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_forks() -> Iterator[None]:
-    """A collector of garbage would look at, and so copy, all the memory that parent and child share: 60 ms a time."""
+    """Garbage collection would touch, and so copy, all memory that parent and child share: 60 ms each time."""
     gc.freeze()
     yield
     gc.unfreeze()
@@ -318,7 +320,7 @@ def shelf(request, tmp_path) -> Iterator[Shelf]:
 
 @pytest.fixture
 def keys(tmp_path) -> KeyDirectory:
-    """With a key that is the same in every run."""
+    """A key directory with the same key in every run."""
     directory = KeyDirectory(tmp_path / "keys")
     directory.add(OPERATOR)
     directory.make_current(OPERATOR.public)
@@ -335,7 +337,7 @@ def opening(shelf, keys):
 
 
 def rounds_for(identity: str, round_count: int) -> list[RoundToSettle]:
-    """Decided rounds: losses, budgets below zero, somebody absent, and in the last one all losers leave."""
+    """Decided rounds: losses, negative budgets, absent clients; in the last one all loss-makers are eliminated."""
     random = Random(1)
     rounds = []
     for number in range(1, round_count + 1):
@@ -360,7 +362,7 @@ def signed(settled: RoundToSettle, identity: str) -> RoundToSettle:
 
 
 class Trace:
-    """The last point that a child came to, told even by the dead: memory that parent and child share."""
+    """The last point that a child reached, in memory that parent and child share, so that it outlives the child."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, 100)
@@ -405,7 +407,8 @@ def kill_at_random_moments(
     return points, entry_counts
 
 
-def test_killed_while_it_settles(shelf, keys, opening):
+@pytest.mark.soak
+def test_killed_at_random_moments_while_settling(shelf, keys, opening):
     copy, identity = opening
     rounds = rounds_for(identity, 4)
     undisturbed = undisturbed_content(shelf, keys, rounds)
@@ -425,7 +428,8 @@ def test_killed_while_it_settles(shelf, keys, opening):
     assert len(points) >= 5, points
 
 
-def test_killed_while_it_opens_a_ledger(shelf, keys, opening):
+@pytest.mark.soak
+def test_killed_at_random_moments_while_opening_a_ledger(shelf, keys, opening):
     _, identity = opening
     rounds = rounds_for(identity, 1)
     undisturbed = undisturbed_content(shelf, keys, rounds)
@@ -464,9 +468,10 @@ def check_every_point(
     prepare: Callable[[], Any] = lambda: None,
     act: Callable[[Any], Any],
     check: Callable[[], Any],
+    step: int = 1,
 ) -> int:
-    """Kill a child at its first point, another at its second, ... until one gets through; returns at how many."""
-    for number in count(1):
+    """Kill a child at its first point, others `step` points later each, until one survives; returns its number."""
+    for number in count(1, step):
         restore()
         child = Child(partial(_act_until_killed, number, watch, prepare, act))
         child.wait_until_ready()
@@ -474,7 +479,7 @@ def check_every_point(
         survived = child.end()
         check()
         if survived:
-            return number - 1
+            return number
     raise AssertionError("no end")
 
 
@@ -500,6 +505,7 @@ ACTIONS: dict[str, Callable[[Ledger, list[RoundToSettle]], Any]] = {
     "withdraw": lambda ledger, rounds: ledger.withdraw("zoë", 4, None),
     "rotate": lambda ledger, rounds: None if ledger.state.operator == NEXT_OPERATOR.public else ledger.rotate_key(),
 }
+EVERY_TIME = {("settle", "sqlite"), ("rotate", "sqlite"), ("settle", "postgresql")}  # the others are soak tests
 
 
 @pytest.fixture
@@ -508,18 +514,33 @@ def next_operator(monkeypatch) -> None:
     monkeypatch.setattr(SigningKey, "new", lambda: NEXT_OPERATOR)
 
 
-@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize(
+    ("action", "shelf"),
+    [
+        pytest.param(action, shelf, marks=() if (action, shelf) in EVERY_TIME else pytest.mark.soak)
+        for action in ACTIONS
+        for shelf in ("sqlite", "postgresql")
+    ],
+    indirect=["shelf"],
+)
 def test_killed_at_every_point_of(action, shelf, keys, opening, next_operator):
     """Points are before and after every statement, and the end of every transaction."""
     check_action(action, watch_database, shelf, keys, opening)
 
 
-@pytest.mark.parametrize("shelf", ["sqlite"], indirect=True)  # a key directory is the same beside any store
-def test_killed_at_every_line_of_keeping_a_new_key(shelf, keys, opening, next_operator):
-    check_action("rotate", watch_keys, shelf, keys, opening)
+# Every third point by default, each one in `make soak`.
+by_steps = pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.soak)])
 
 
-def check_action(action: str, watch: Watch, shelf: Shelf, keys: KeyDirectory, opening: tuple[Any, str]) -> None:
+@by_steps
+@pytest.mark.parametrize("shelf", ["sqlite"], indirect=True)  # the database makes no difference to a key directory
+def test_killed_at_lines_of_storing_a_new_key(shelf, keys, opening, next_operator, step):
+    check_action("rotate", watch_keys, shelf, keys, opening, step=step)
+
+
+def check_action(
+    action: str, watch: Watch, shelf: Shelf, keys: KeyDirectory, opening: tuple[Any, str], *, step: int = 1
+) -> None:
     copy, identity = opening
     rounds = rounds_for(identity, 4)
     shelf.put_back(copy)
@@ -553,7 +574,7 @@ def check_action(action: str, watch: Watch, shelf: Shelf, keys: KeyDirectory, op
             assert go_on(store) == undisturbed
 
     prepare = partial(_open_ledger, shelf.location, keys)
-    point_count = check_every_point(watch, restore=restore, prepare=prepare, act=act, check=check)
+    point_count = check_every_point(watch, restore=restore, prepare=prepare, act=act, check=check, step=step)
     assert set(entry_counts) == {4, 5}
     assert point_count >= 8
 
@@ -562,8 +583,10 @@ def _open_ledger(location: str, keys: KeyDirectory) -> Ledger:
     return opened_ledger(open_store(location, create=True), keys)
 
 
-def test_killed_at_every_point_of_opening_a_ledger(shelf, keys, opening):
-    """From the tables on."""
+@by_steps
+@pytest.mark.parametrize("shelf", ["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)], indirect=True)
+def test_killed_at_points_of_opening_a_ledger(shelf, keys, opening, step):
+    """Starting with the tables."""
     _, identity = opening
     rounds = rounds_for(identity, 1)
     undisturbed = undisturbed_content(shelf, keys, rounds)
@@ -573,13 +596,14 @@ def test_killed_at_every_point_of_opening_a_ledger(shelf, keys, opening):
         entry_counts[check_and_go_on(shelf, keys, rounds, undisturbed)] += 1
 
     point_count = check_every_point(
-        watch_database, restore=shelf.clear, act=lambda _: _open_ledger(shelf.location, keys), check=check
+        watch_database, restore=shelf.clear, act=lambda _: _open_ledger(shelf.location, keys), check=check, step=step
     )
     assert set(entry_counts) == {0, 1, 2}
     assert point_count >= 40
 
 
-def test_killed_at_every_line_of_making_a_key(tmp_path):
+@by_steps
+def test_killed_at_lines_of_creating_a_key(tmp_path, step):
     made: set[str] = set()
     folders = (tmp_path / str(number) for number in count())
     keys = KeyDirectory(next(folders))
@@ -594,13 +618,15 @@ def test_killed_at_every_line_of_making_a_key(tmp_path):
         assert keys.public_file(key.public).exists()
         made.add(key.public)
 
-    point_count = check_every_point(watch_keys, restore=restore, act=lambda _: keys.current() and None, check=check)
+    point_count = check_every_point(
+        watch_keys, restore=restore, act=lambda _: keys.current() and None, check=check, step=step
+    )
     assert point_count >= 8
-    assert len(made) == point_count + 1
+    assert len(made) == len(range(1, point_count + 1, step))
 
 
 def at_once(shelf: Shelf, keys: KeyDirectory, tasks: list[Callable[[Ledger], Any]]) -> list[Any]:
-    """What becomes of tasks that are done by a process each, all let go together."""
+    """The results of tasks that run in one process each, all started together."""
 
     def work(task: Callable[[Ledger], Any], wait_for_start: Callable[[], None]) -> Any:
         ledger = _open_ledger(shelf.location, keys)
@@ -613,37 +639,40 @@ def at_once(shelf: Shelf, keys: KeyDirectory, tasks: list[Callable[[Ledger], Any
     for child in children:
         child.start()
     begun, done, ended = zip(*(child.end() for child in children), strict=True)
-    assert max(begun) < min(ended), "they did not do it at once"
+    assert max(begun) < min(ended), "they did not run at the same time"
     return list(done)
 
 
-def test_eight_processes_settle_the_same_hundred_rounds(shelf, keys, opening):
-    """And a ninth, who says otherwise in one field of one round, is told which."""
+@pytest.mark.parametrize(("process_count", "round_count"), [(2, 12), pytest.param(8, 100, marks=pytest.mark.soak)])
+def test_processes_that_settle_the_same_rounds_at_once(shelf, keys, opening, process_count, round_count):
+    """One more process settles one round with another sample count, and is told which field differs."""
     copy, identity = opening
-    rounds = rounds_for(identity, 100)
+    rounds = rounds_for(identity, round_count)
     undisturbed = undisturbed_content(shelf, keys, rounds)
     shelf.put_back(copy)
-    honest = rounds[51]
+    place = round_count // 2
+    honest = rounds[place]
     altered = signed(replace(honest, sample_counts={**honest.sample_counts, "ann": 1000}), identity)
 
     def settle_otherwise(ledger: Ledger) -> list[bool | str]:
-        while 52 not in ledger.state.rounds:
+        while place + 1 not in ledger.state.rounds:
             ledger.refresh()
         told: list[bool | str] = []
-        for settled in [*rounds[:51], altered, *rounds[52:]]:
+        for settled in [*rounds[:place], altered, *rounds[place + 1 :]]:
             try:
                 told.append(ledger.settle(settled).fresh)
-            except CommonwealError as error:
+            except LedgerError as error:
                 told.append(str(error))
         return told
 
-    ninth, *fresh = at_once(shelf, keys, [settle_otherwise, *[partial(settle_all, rounds=rounds)] * 8])
-    assert ninth[51] == (
-        "round 52 is settled already as entry 54, got other content: inputs[ann].sample_count is "
-        f"{honest.sample_counts['ann']} there and 1000 here; reverse the round first if the entry is wrong"
+    settling = [partial(settle_all, rounds=rounds)] * process_count
+    other, *fresh = at_once(shelf, keys, [settle_otherwise, *settling])
+    assert other[place] == (
+        f"Round {place + 1} is already settled as entry {place + 3} with other content: inputs[ann].sample_count is "
+        f"{honest.sample_counts['ann']} there and 1000 here. If the entry is wrong, reverse the round first."
     )
-    ninth[51] = False
-    # Every round is settled by one of them, and all others are told that it was.
-    assert [sum(by_process) for by_process in zip(ninth, *fresh, strict=True)] == [1] * 100
+    other[place] = False
+    # Each round is settled by exactly one of them.
+    assert [sum(by_process) for by_process in zip(other, *fresh, strict=True)] == [1] * round_count
     with closing(open_store(shelf.location)) as store:
-        assert check_whole(store, undisturbed) == 102
+        assert check_whole(store, undisturbed) == round_count + 2
