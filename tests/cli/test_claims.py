@@ -103,7 +103,7 @@ def test_the_table_and_the_words(commonweal, results):
     shown = done.stdout.partition("changes a verdict\n")[2]
     for one in changes:
         assert any(
-            line.split()[:2] == [one.settled.claim, one.settled.experiment] and one.other.variant in line
+            line.split()[:2] == [one.ours.claim, one.ours.experiment] and one.other.variant in line
             for line in shown.splitlines()
         )
     assert "No verdict changes with: TSFI of the final set." in shown, "it is compared, and alone changes nothing"

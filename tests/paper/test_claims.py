@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from commonweal.errors import InputError
 from commonweal.paper.claims import alternative_findings, comparisons, findings
-from commonweal.paper.claims.registry import CLAIMS
-from commonweal.paper.claims.variants import ALTERNATIVES
+from commonweal.paper.claims.judging import ALTERNATIVES, CLAIMS
 from commonweal.paper.experiments import EXPERIMENTS, MUS
 from commonweal.records import ContributionRule
 from commonweal.records.study import ClaimResult, Verdict
@@ -214,10 +213,10 @@ def test_drivers_quote_the_figures() -> None:
     )
     found = findings(script.outcomes("label-noise"))
     c9 = only(found, "C9").driver
-    assert "840 fall on client-2" in c9, "14 rounds, 6 finite μ, 10 replications"
-    assert "on average 0.0500 is lost, at worst 0.0500" in c9
-    assert "below its mean cost from round 2 on (0.0100 against 0.0200 a round)" in only(found, "C7b").driver
-    assert "Of the clients at a loss 80 % have no positive contribution" in only(found, "C1").driver
+    assert "840 concern client-2" in c9, "14 rounds, 6 finite μ, 10 replications"
+    assert "the mean loss is 0.0500, the largest 0.0500" in c9
+    assert "below its mean cost from round 2 on (0.0100 against 0.0200 per round)" in only(found, "C7b").driver
+    assert "Of the clients at a loss, 80 % have no positive contribution" in only(found, "C1").driver
     falling = Script(durations=lambda mu, r: stays(8 - (odd(r) and mu == 0.05), 8 + (mu == LENIENT)))
     assert (
         "In 5 of 10 replications some client's duration falls"
@@ -266,19 +265,19 @@ def test_an_alternative_stands_beside_ours_on_the_same_replications() -> None:
     pairs = comparisons(both)
     assert {one.other.variant for one in pairs} == {v.name for v in ALTERNATIVES} - {"label noise in training only"}
     for one in pairs:
-        assert (one.settled.claim, one.settled.experiment) == (one.other.claim, one.other.experiment)
+        assert (one.ours.claim, one.ours.experiment) == (one.other.claim, one.other.experiment)
         expected_count = 5 if one.other.variant == "raw contributions" else 7
-        assert one.settled.replication_count == one.other.replication_count == expected_count
-        assert one.settled.variant == ""
+        assert one.ours.replication_count == one.other.replication_count == expected_count
+        assert one.ours.variant == ""
     assert {one.other.claim for one in pairs if one.other.variant == "raw contributions"} == {
         finding.claim for finding in findings(outcomes)
     }
     fewer = {key: some.only(DECIDED_SEEDS[:5]) for key, some in outcomes.items()}
     ours = {*findings(outcomes), *findings(fewer)}
-    assert all(one.settled in ours for one in pairs)
+    assert all(one.ours in ours for one in pairs)
     flat = alternative_findings(both)
     assert len(flat) == len(set(flat))
-    assert {f for one in pairs for f in (one.settled, one.other)} == set(flat)
+    assert {f for one in pairs for f in (one.ours, one.other)} == set(flat)
     assert {finding.variant for finding in findings(both)} == {""}, "raw results change nothing of ours"
 
 
@@ -287,7 +286,7 @@ def test_label_noise_in_training_only_is_compared_with_label_noise() -> None:
     pairs = [one for one in comparisons(outcomes) if one.other.variant == "label noise in training only"]
     assert [one.other.claim for one in pairs] == ["C5a", "C5b", "C11"]
     assert {one.other.experiment for one in pairs} == {"label-noise"}
-    assert (pairs[-1].settled.verdict, pairs[-1].other.verdict) == ("held", "not held")
+    assert (pairs[-1].ours.verdict, pairs[-1].other.verdict) == ("held", "not held")
     assert pairs[-1].verdict_changes
 
 
@@ -313,7 +312,7 @@ def test_experiments_without_the_mu_to_compare_are_passed() -> None:
 
 
 def test_an_unknown_variant_is_refused() -> None:
-    with pytest.raises(InputError, match=r"variant must be '' .* one of 'raw contributions', .*, got 'clip'; choose"):
+    with pytest.raises(InputError, match=r"variant must be '' .* one of 'raw contributions', .*, got 'clip'"):
         findings({}, variant="clip")
 
 

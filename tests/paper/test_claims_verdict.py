@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from commonweal.paper.claims.claim import Measured, kept_share
-from commonweal.paper.claims.verdict import ALL, FEWEST_REPLICATIONS, verdict
+from commonweal.paper.claims.claim import ALL, FEWEST_REPLICATIONS, Effect, share_without_failure, verdict
 from commonweal.records.study import Interval
 from commonweal.study.intervals import LEVEL, mean_interval, mean_intervals, statistic_interval
 
@@ -50,20 +49,20 @@ def test_a_higher_threshold_is_never_easier(interval: Interval, threshold: float
 def test_samples_wholly_on_one_side_are_never_decided_for_the_other(values: list[float], shift: float) -> None:
     above = np.abs(values) + shift
     for sample, wrong in ((above, "not held"), (-above, "held")):
-        assert verdict(Measured(sample).interval(), 0.0, replication_count=len(values)) != wrong
+        assert verdict(Effect(sample).interval(), 0.0, replication_count=len(values)) != wrong
     close = 100 + above / (1 + above.max())  # far from zero beside its spread
     for sample, expected in ((close, "held"), (-close, "not held")):
-        assert verdict(Measured(sample).interval(), 0.0, replication_count=len(values)) == expected
+        assert verdict(Effect(sample).interval(), 0.0, replication_count=len(values)) == expected
 
 
 def test_all_is_above_the_threshold_of_all_and_nothing_else_is() -> None:
     assert ALL < 1
     assert math.nextafter(ALL, 1) == 1
-    every = Measured(np.array([[0.0, 7.0], [0.0, 3.0], [0.0, 1e9]] * 2), kept_share)
+    every = Effect(np.array([[0.0, 7.0], [0.0, 3.0], [0.0, 1e9]] * 2), share_without_failure)
     assert every.interval() == every.census() == Interval(value=1, lower=1, upper=1)
-    one = Measured(np.array([[0.0, 7.0], [1.0, 1e9], [0.0, 3.0]] * 2), kept_share)
+    one = Effect(np.array([[0.0, 7.0], [1.0, 1e9], [0.0, 3.0]] * 2), share_without_failure)
     assert one.census().value < ALL
-    nothing = Measured(np.zeros((5, 2)), kept_share)
+    nothing = Effect(np.zeros((5, 2)), share_without_failure)
     assert nothing.census().value == 1
 
 
@@ -72,7 +71,7 @@ def test_the_order_of_replications_is_of_no_account(rows: list[tuple[float, floa
     values = np.array(rows)
     shuffled = np.random.default_rng(seed).permutation(values)
     for statistic in (lambda means: means[:, 0], lambda means: means.min(axis=1)):
-        assert Measured(values, statistic).interval() == Measured(shuffled, statistic).interval()
+        assert Effect(values, statistic).interval() == Effect(shuffled, statistic).interval()
 
 
 @given(rows=st.lists(st.tuples(numbers, numbers, numbers), min_size=2, max_size=12))

@@ -62,7 +62,7 @@ def _document(found: Sequence[ClaimResult], compared: Sequence[Comparison], leve
         "interval_level": level,
         "findings": [asdict(finding) for finding in found],
         "comparisons": [
-            {"settled": asdict(one.settled), "other": asdict(one.other), "verdict_changes": one.verdict_changes}
+            {"settled": asdict(one.ours), "other": asdict(one.other), "verdict_changes": one.verdict_changes}
             for one in compared
         ],
     }
@@ -119,12 +119,12 @@ def _show_changes(compared: Sequence[Comparison], console: Console) -> None:
     table.add_column("of", justify="right", no_wrap=True)
     for one in changes:
         table.add_row(
-            one.settled.claim,
-            one.settled.experiment,
+            one.ours.claim,
+            one.ours.experiment,
             one.other.variant,
-            Text.assemble(f"{_number(one.settled.interval.value)} ", _verdict(one.settled)),
+            Text.assemble(f"{_number(one.ours.interval.value)} ", _verdict(one.ours)),
             Text.assemble(f"{_number(one.other.interval.value)} ", _verdict(one.other)),
-            str(one.settled.replication_count),
+            str(one.ours.replication_count),
         )
     console.print(table)
     changing = {one.other.variant for one in changes}

@@ -1,7 +1,8 @@
-"""The nouns of this room: a claim, and what was measured of it."""
+"""What a claim is, how its effect is measured, and the one rule by which all claims are judged."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,26 +12,30 @@ from commonweal.paper.claims.sample import Sample, Values
 from commonweal.records.study import Interval, Verdict
 from commonweal.study.intervals import statistic_interval
 
+FEWEST_REPLICATIONS = 5
+ALL = math.nextafter(1.0, 0.0)
+"""The threshold of a share that is claimed to be 1: only 1 lies above it."""
+
 
 def mean_of_one(means: Values) -> Values:
-    """Of one figure: its mean is meant."""
+    """The statistic of a single value per replication."""
     return means[:, 0]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """Figures of each replication (rows), and what is made of their means (rows of means to one number a row)."""
+class Effect:
+    """Values of each replication (rows), and a statistic that maps rows of their means to one number per row."""
 
     values: Values
     statistic: Callable[[Values], Values] = mean_of_one
 
     def interval(self) -> Interval:
-        """Over replications, whatever their order."""
+        """The interval over replications; their order does not matter."""
         rows = self._rows
         return statistic_interval(rows[np.lexsort(rows.T)], self.statistic)
 
     def census(self) -> Interval:
-        """Of just these replications, which are no sample of others."""
+        """The value over exactly these replications, not taken as a sample of others."""
         (value,) = self.statistic(self._rows.mean(axis=0)[None, :]).tolist()
         return Interval(value=value, lower=value, upper=value)
 
@@ -41,20 +46,42 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Something the paper says, as an effect that lies above a threshold."""
+    """Something the paper says, as an effect that is claimed to lie above a threshold."""
 
     name: str
     statement: str  # what the paper says
     experiments: tuple[str, ...]  # on which it is tested
     effect: str  # what the number is, with its unit; {mu} stands for the largest finite μ
     threshold: float
-    measure: Callable[[Sample], Measured]
+    measure: Callable[[Sample], Effect]
     driver: Callable[[Sample, Verdict], str]
-    by_construction: bool = False  # a law: every case counts, not a sample
-    knows_no_exception: bool = False  # one case to the contrary refutes it
+    by_construction: bool = False  # a law: every case counts, and there is nothing to estimate
+    knows_no_exception: bool = False  # one counterexample refutes it
 
 
-def kept_share(means: Values) -> Values:
-    """From means of (failures, cases) the share of cases without; 1 where there is no case."""
+def share_without_failure(means: Values) -> Values:
+    """From means of (failures, cases), the share of cases without a failure; 1 where there is no case."""
     failures, cases = means.T
     return np.asarray(1 - failures / np.where(cases == 0, 1, cases))
+
+
+def verdict(
+    interval: Interval,
+    threshold: float,
+    *,
+    replication_count: int,
+    by_construction: bool = False,
+    knows_no_exception: bool = False,
+) -> Verdict:
+    """Held if the whole interval is above the threshold, not held if none of it is, otherwise undecided.
+
+    Few replications decide nothing, except about a law, where every case counts. A claim that knows no exception is
+    refuted by one.
+    """
+    if knows_no_exception and interval.value <= threshold:
+        return "not held"
+    if replication_count < FEWEST_REPLICATIONS and not by_construction:
+        return "undecided"
+    if interval.lower > threshold:
+        return "held"
+    return "not held" if interval.upper <= threshold else "undecided"

@@ -1,10 +1,10 @@
-"""Claims on how long clients stay: C1 to C5."""
+"""Claims on how long clients take part: C1 to C5."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from commonweal.paper.claims.claim import Claim, Measured
+from commonweal.paper.claims.claim import Claim, Effect
 from commonweal.paper.claims.sample import FINITE, LENIENT, STRICT, Sample, Values
 from commonweal.paper.claims.sentences import (
     by_mu,
@@ -17,38 +17,38 @@ from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.records.study import Verdict
 
 MUCH = 0.25
-"""A lead is much if client 0 stays for less than three quarters of the others' time."""
+"""Much earlier: client 0 stays for less than three quarters of the others' time."""
 
 AT_ONCE_ROUNDS = 2.0
-"""Nobody can leave before the end of round 1; on average later than the end of round 2 is not at once."""
+"""Nobody can be eliminated before the end of round 1; after the end of round 2 on average is not at once."""
 
 
-def _longer(sample: Sample) -> Measured:
+def _longer(sample: Sample) -> Effect:
     mean = sample.durations.mean(axis=2)
-    return Measured(mean[:, LENIENT] - mean[:, STRICT])
+    return Effect(mean[:, LENIENT] - mean[:, STRICT])
 
 
-def _others_longer(sample: Sample) -> Measured:
+def _others_longer(sample: Sample) -> Effect:
     others = sample.durations[:, :, 1:].mean(axis=2)
-    return Measured(others[:, LENIENT] - others[:, STRICT])
+    return Effect(others[:, LENIENT] - others[:, STRICT])
 
 
-def _lead(sample: Sample) -> Measured:
-    return Measured(np.stack(_own_and_others(sample), axis=1), _relative_lead)
+def _lead(sample: Sample) -> Effect:
+    return Effect(np.stack(_own_and_others(sample), axis=1), _relative_lead)
 
 
-def _stays_longer(sample: Sample) -> Measured:
+def _stays_longer(sample: Sample) -> Effect:
     own, others = _own_and_others(sample)
-    return Measured(own - others)
+    return Effect(own - others)
 
 
-def _own_duration(sample: Sample) -> Measured:
+def _own_duration(sample: Sample) -> Effect:
     own, _ = _own_and_others(sample)
-    return Measured(own)
+    return Effect(own)
 
 
 def _own_and_others(sample: Sample) -> tuple[Values, Values]:
-    """Duration of client 0 and mean of the others, of each replication, mean over the finite μ."""
+    """The duration of client 0 and the mean of the others in each replication, as means over the finite μ."""
     finite = sample.durations[:, FINITE]
     return finite[:, :, 0].mean(axis=1), finite[:, :, 1:].mean(axis=(1, 2))
 
@@ -58,13 +58,13 @@ def _relative_lead(means: Values) -> Values:
 
 
 def _falls(sample: Sample) -> str:
-    """A larger μ may cost a client its place: in the same round, or after another past."""
+    """A larger μ can shorten a client's stay, in the same round or after a different history."""
     falling = (np.diff(sample.durations[:, FINITE], axis=1) < 0).any(axis=(1, 2)).sum()
     if not falling:
         return ""
     return (
         f"In {falling} of {sample.replication_count} replications some client's duration falls between two finite μ "
-        "of the grid: after other decisions training goes on otherwise, and retained sets need not be nested"
+        "of the grid: other decisions lead to other training, and retained sets need not be nested"
     )
 
 
@@ -76,7 +76,7 @@ def _growth_driver(sample: Sample, verdict: Verdict) -> str:
 
 def _others_growth_driver(sample: Sample, verdict: Verdict) -> str:
     others = sample.durations[:, FINITE, 1:].mean(axis=(0, 2))
-    course = f"The others stay for so many rounds: {by_mu(sample, others)}"
+    course = f"The others stay for this many rounds: {by_mu(sample, others)}"
     if verdict == "held":
         return joined(course)
     return joined(course, loss_makers_without_contribution(sample), saturation(sample))
@@ -88,14 +88,14 @@ def _beside_others_driver(sample: Sample, verdict: Verdict) -> str:
     finite = sample.durations[:, FINITE]
     longer = finite[:, :, 0].mean(axis=0) - finite[:, :, 1:].mean(axis=(0, 2))
     return joined(
-        f"On average {sample.clients[0]} stays longer than the others by so many rounds: {by_mu(sample, longer)}",
+        f"On average {sample.clients[0]} stays longer than the others by this many rounds: {by_mu(sample, longer)}",
         client_0_beside_others(sample),
     )
 
 
 def _own_driver(sample: Sample, verdict: Verdict) -> str:
     own = sample.durations[:, FINITE, 0].mean(axis=0)
-    course = f"On average {sample.clients[0]} stays for so many rounds: {by_mu(sample, own)}"
+    course = f"On average {sample.clients[0]} stays for this many rounds: {by_mu(sample, own)}"
     return joined(course) if verdict == "held" else joined(course, saturation(sample))
 
 

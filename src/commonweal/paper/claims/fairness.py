@@ -1,19 +1,22 @@
-"""The claim on selection fairness: C8."""
+"""Claims on selection fairness and on contributions: C8, C11."""
 
 from __future__ import annotations
 
-from commonweal.paper.claims.claim import Claim, Measured
-from commonweal.paper.claims.sample import FINITE, LENIENT, STRICT, Sample
+import numpy as np
+
+from commonweal import metrics
+from commonweal.paper.claims.claim import Claim, Effect
+from commonweal.paper.claims.sample import FINITE, LENIENT, NEVER, STRICT, Sample, Values
 from commonweal.paper.claims.sentences import by_mu, joined, loss_makers_without_contribution
 from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.records.study import Verdict
 
 
-def _fairer(sample: Sample) -> Measured:
-    return Measured(sample.final_tsfi[:, LENIENT] - sample.final_tsfi[:, STRICT])
+def _fairer(sample: Sample) -> Effect:
+    return Effect(sample.final_tsfi[:, LENIENT] - sample.final_tsfi[:, STRICT])
 
 
-def _driver(sample: Sample, verdict: Verdict) -> str:
+def _fairness_driver(sample: Sample, verdict: Verdict) -> str:
     if verdict == "held":
         return ""
     finite = sample.final_tsfi[:, FINITE]
@@ -25,6 +28,27 @@ def _driver(sample: Sample, verdict: Verdict) -> str:
     )
 
 
+def _mean_contributions(sample: Sample) -> Values:
+    """Per round, by replication and client, at μ = inf, where everybody is in every round."""
+    totals = [metrics.total_contributions(row[NEVER]) for row in sample.histories]
+    return np.array([[total[client] for client in sample.clients] for total in totals]) / sample.round_count
+
+
+def _smallest(sample: Sample) -> Effect:
+    return Effect(_mean_contributions(sample), _smallest_other_minus_own)
+
+
+def _smallest_other_minus_own(means: Values) -> Values:
+    return np.asarray(means[:, 1:].min(axis=1) - means[:, 0])
+
+
+def _contribution_driver(sample: Sample, verdict: Verdict) -> str:
+    means = _mean_contributions(sample).mean(axis=0)
+    text = ", ".join(f"{client} {mean:.4f}" for client, mean in zip(sample.clients, means.tolist(), strict=True))
+    share = f"; {sample.clients[0]} has {100 * means[0] / means.sum():.3g} % of all" if means.sum() > 0 else ""
+    return joined(f"Mean contributions of a round are: {text}{share}")
+
+
 CLAIMS = (
     Claim(
         name="C8",
@@ -33,6 +57,15 @@ CLAIMS = (
         effect="final TSFI at μ = {mu} less that at μ = 0",
         threshold=0.0,
         measure=_fairer,
-        driver=_driver,
+        driver=_fairness_driver,
+    ),
+    Claim(
+        name="C11",
+        statement="The relative contribution of the client with noisy labels is the smallest.",
+        experiments=("label-noise",),
+        effect="least mean contribution of another client in a round less that of client 0, at μ = inf, in accuracy",
+        threshold=0.0,
+        measure=_smallest,
+        driver=_contribution_driver,
     ),
 )

@@ -1,41 +1,79 @@
-"""From outcomes to findings: every claim on every experiment it speaks of, under our settled points and others."""
+"""Test claims on outcomes: every claim on every experiment it is about, under our choices and under others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from commonweal.errors import InputError
-from commonweal.paper.claims.claim import Claim
-from commonweal.paper.claims.registry import CLAIMS
-from commonweal.paper.claims.sample import LENIENT, Sample, common_grid, sample_of
+from commonweal.paper.claims import durations, fairness, payoffs, welfare
+from commonweal.paper.claims.claim import Claim, verdict
+from commonweal.paper.claims.sample import LENIENT, Sample, common_grid, sample_of, tsfi_as_printed
 from commonweal.paper.claims.sentences import mu_text
-from commonweal.paper.claims.variants import ALTERNATIVES, SETTLED, Variant
-from commonweal.paper.claims.verdict import verdict
 from commonweal.paper.experiments import EXPERIMENTS
-from commonweal.records import ContributionRule
+from commonweal.records import ContributionRule, LossRule
 from commonweal.records.study import ClaimResult
-from commonweal.study.outcomes import Outcomes
+from commonweal.study.outcomes import Outcome, OutcomesByKey
 
-OutcomesByKey = Mapping[tuple[str, ContributionRule], Outcomes]
+
+def _number(claim: Claim) -> tuple[int, str]:
+    found = re.fullmatch(r"C(\d+)([a-z]?)", claim.name)
+    assert found, claim.name
+    return int(found[1]), found[2]
+
+
+CLAIMS = tuple(sorted((*durations.CLAIMS, *welfare.CLAIMS, *fairness.CLAIMS, *payoffs.CLAIMS), key=_number))
+"""In the paper's order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One choice of what the paper leaves open."""
+
+    name: str  # "" for ours
+    claims: tuple[str, ...] = ("C",)  # prefixes of the claims that it can change
+    contribution_rule: ContributionRule = "clip"
+    loss_rule: LossRule = "contribution"
+    tsfi_of: Callable[[Outcome], tuple[float, ...]] = tsfi_as_printed
+    experiment_suffix: str = ""  # of the experiment that was run for this choice
+
+    def concerns(self, claim: str) -> bool:
+        return claim.startswith(self.claims)
+
+    def applied(self, sample: Sample) -> Sample:
+        """The sample under this choice."""
+        return replace(sample, loss_rule=self.loss_rule, tsfi_of=self.tsfi_of)
+
+
+OURS = Variant(name="")
+
+ALTERNATIVES = (
+    Variant(name="raw contributions", contribution_rule="raw"),
+    Variant(name="TSFI of the final set", claims=("C8",), tsfi_of=lambda outcome: outcome.tsfi_final_set),
+    Variant(name="departed count as zero", claims=("C8",), tsfi_of=lambda outcome: outcome.tsfi_departed_zero),
+    Variant(name="losses in equal parts", claims=("C9", "C10"), loss_rule="equal"),
+    Variant(name="losses by cost", claims=("C9", "C10"), loss_rule="cost"),
+    Variant(name="label noise in training only", claims=("C5", "C11"), experiment_suffix="-training-only"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A claim under our settled points and under another choice, on the same replications."""
+    """A claim under our choices and under another one, on the same replications."""
 
-    settled: ClaimResult
+    ours: ClaimResult
     other: ClaimResult
 
     @property
     def verdict_changes(self) -> bool:
-        return self.settled.verdict != self.other.verdict
+        return self.ours.verdict != self.other.verdict
 
 
 def findings(outcomes: OutcomesByKey, *, variant: str = "") -> tuple[ClaimResult, ...]:
-    """Every claim on every experiment that was run for it; experiments without μ = 0, inf and one between are passed.
+    """Every claim on every experiment of the paper that was run with μ = 0, inf and a value between.
 
-    `variant` names another choice of the settled points; then only the claims that it concerns are tested.
+    `variant` names another choice; then only the claims that it can change are tested.
     """
     chosen = _variant(variant)
     samples = {}
@@ -44,7 +82,7 @@ def findings(outcomes: OutcomesByKey, *, variant: str = "") -> tuple[ClaimResult
         if found is not None and (mus := common_grid(found)):
             samples[experiment] = chosen.applied(sample_of(found, mus))
     return tuple(
-        _finding(claim, experiment, chosen, samples[experiment])
+        _test(claim, experiment, chosen, samples[experiment])
         for claim in CLAIMS
         for experiment in claim.experiments
         if experiment in samples and chosen.concerns(claim.name)
@@ -52,7 +90,7 @@ def findings(outcomes: OutcomesByKey, *, variant: str = "") -> tuple[ClaimResult
 
 
 def comparisons(outcomes: OutcomesByKey) -> tuple[Comparison, ...]:
-    """Every claim under every other choice that was run, beside ours on the replications that both have."""
+    """Every claim under every other choice that was run, beside ours on the same replications."""
     return tuple(
         comparison
         for variant in ALTERNATIVES
@@ -62,13 +100,13 @@ def comparisons(outcomes: OutcomesByKey) -> tuple[Comparison, ...]:
 
 
 def alternative_findings(outcomes: OutcomesByKey) -> tuple[ClaimResult, ...]:
-    """The findings of all comparisons, ours before those it is compared with; each once."""
-    both = (finding for one in comparisons(outcomes) for finding in (one.settled, one.other))
+    """The results of all comparisons, ours before those it is compared with; each once."""
+    both = (finding for one in comparisons(outcomes) for finding in (one.ours, one.other))
     return tuple(dict.fromkeys(both))
 
 
 def _comparisons(outcomes: OutcomesByKey, experiment: str, variant: Variant) -> list[Comparison]:
-    ours = outcomes.get((experiment, SETTLED.contribution_rule))
+    ours = outcomes.get((experiment, OURS.contribution_rule))
     theirs = outcomes.get((experiment + variant.experiment_suffix, variant.contribution_rule))
     if ours is None or theirs is None:
         return []
@@ -80,17 +118,17 @@ def _comparisons(outcomes: OutcomesByKey, experiment: str, variant: Variant) -> 
     our_sample, their_sample = sample_of(ours, mus), variant.applied(sample_of(theirs, mus))
     return [
         Comparison(
-            settled=_finding(claim, experiment, SETTLED, our_sample),
-            other=_finding(claim, experiment, variant, their_sample),
+            ours=_test(claim, experiment, OURS, our_sample),
+            other=_test(claim, experiment, variant, their_sample),
         )
         for claim in CLAIMS
         if experiment in claim.experiments and variant.concerns(claim.name)
     ]
 
 
-def _finding(claim: Claim, experiment: str, variant: Variant, sample: Sample) -> ClaimResult:
-    measured = claim.measure(sample)
-    interval = measured.census() if claim.by_construction else measured.interval()
+def _test(claim: Claim, experiment: str, variant: Variant, sample: Sample) -> ClaimResult:
+    effect = claim.measure(sample)
+    interval = effect.census() if claim.by_construction else effect.interval()
     judged = verdict(
         interval,
         claim.threshold,
@@ -113,8 +151,8 @@ def _finding(claim: Claim, experiment: str, variant: Variant, sample: Sample) ->
 
 
 def _variant(name: str) -> Variant:
-    for variant in (SETTLED, *ALTERNATIVES):
+    for variant in (OURS, *ALTERNATIVES):
         if variant.name == name:
             return variant
     names = ", ".join(repr(variant.name) for variant in ALTERNATIVES)
-    raise InputError(f"variant must be '' for the settled points or one of {names}, got {name!r}; choose one of those")
+    raise InputError(f"variant must be '' for our choices or one of {names}, got {name!r}.")

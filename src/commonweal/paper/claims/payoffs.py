@@ -7,41 +7,42 @@ from collections import defaultdict
 import numpy as np
 
 from commonweal import metrics
-from commonweal.paper.claims.claim import Claim, Measured, kept_share
+from commonweal.paper.claims.claim import ALL, Claim, Effect, share_without_failure
 from commonweal.paper.claims.sample import FINITE, NEVER, Sample
 from commonweal.paper.claims.sentences import by_mu, joined, percent
-from commonweal.paper.claims.verdict import ALL
 from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.records import Decision, History, LossRule
 from commonweal.records.study import Verdict
 
 _BORNE: dict[LossRule, str] = {
     "contribution": "of which the largest contributor bears the most",
-    "equal": "which all bear in equal parts",
-    "cost": "which is borne by cost",
+    "equal": "which all bear equally",
+    "cost": "which is shared in proportion to cost",
 }
 
 ROUNDING = 1e-9
-"""Relative to the round's sum of absolute profits, and to the share where that is above 1."""
+"""Relative to the round's sum of absolute profits, and to the share where that exceeds 1."""
 
 
-def _rational(sample: Sample) -> Measured:
-    return Measured(np.array([_irrational_counts(row[FINITE]) for row in sample.histories], dtype=float), kept_share)
+def _rational(sample: Sample) -> Effect:
+    return Effect(
+        np.array([_irrational_counts(row[FINITE]) for row in sample.histories], dtype=float), share_without_failure
+    )
 
 
 def _irrational_counts(histories: tuple[History, ...]) -> tuple[int, int]:
-    """Retained client-rounds with a negative payoff, and all."""
+    """How many payoffs of retained clients are negative, and how many there are."""
     decisions = [record.decision for history in histories for record in history.rounds]
     return sum(len(d.irrational) for d in decisions), sum(len(d.retained) for d in decisions)
 
 
-def _proportional(sample: Sample) -> Measured:
-    """Rounds with a payoff that is not its client's share of the budget, and all, of each replication."""
+def _proportional(sample: Sample) -> Effect:
+    """For each replication, the rounds with a payoff that is not its client's share of the budget, and all rounds."""
     counts = []
     for row in sample.histories:
         rounds = [record.decision for history in row for record in history.rounds]
         counts.append((sum(not _follows_shares(decision) for decision in rounds), len(rounds)))
-    return Measured(np.array(counts, dtype=float), kept_share)
+    return Effect(np.array(counts, dtype=float), share_without_failure)
 
 
 def _follows_shares(decision: Decision) -> bool:
@@ -53,10 +54,10 @@ def _follows_shares(decision: Decision) -> bool:
     )
 
 
-def _correlation(sample: Sample) -> Measured:
+def _correlation(sample: Sample) -> Effect:
     """Mean over the finite μ; 0 where payoffs or contributions do not differ."""
     rows = [[metrics.payoff_contribution_correlation(h) or 0.0 for h in row[FINITE]] for row in sample.histories]
-    return Measured(np.array(rows).mean(axis=1))
+    return Effect(np.array(rows).mean(axis=1))
 
 
 def _rational_driver(sample: Sample, verdict: Verdict) -> str:
@@ -74,9 +75,9 @@ def _rational_driver(sample: Sample, verdict: Verdict) -> str:
     in_the_red = sum(d.budget < 0 for d in losing) / len(losing)
     return joined(
         f"A retained client's payoff is negative in this share of its rounds: {by_mu(sample, failing, 4)}",
-        f"Of {len(every)} failures at finite μ {len(sizes[most])} fall on {most}; on average {np.mean(every):.4f} is "
-        f"lost, at worst {max(every):.4f}",
-        f"In {percent(in_the_red)} of the rounds with a failure the budget is negative, and somebody must bear it",
+        f"Of {len(every)} failures at finite μ, {len(sizes[most])} concern {most}; the mean loss is "
+        f"{np.mean(every):.4f}, the largest {max(every):.4f}",
+        f"In {percent(in_the_red)} of the rounds with a failure the budget is negative, so somebody must bear a loss",
     )
 
 

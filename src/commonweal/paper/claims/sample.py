@@ -1,4 +1,4 @@
-"""What claims are tested on: the replications of one experiment at the paper's values of μ, paired by seed."""
+"""What claims are tested on: the replications of one experiment at several values of μ, paired by seed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from commonweal.study.outcomes import Outcome, Outcomes
 Values = NDArray[np.float64]
 
 STRICT, LENIENT, NEVER = 0, -2, -1
-"""Where in the grid are μ = 0, the largest finite μ, and μ = inf, at which nobody is ever eliminated."""
+"""Positions in the grid of μ = 0, the largest finite μ, and μ = inf, at which nobody is ever eliminated."""
 
 FINITE = slice(0, -1)
 
 
 def tsfi_as_printed(outcome: Outcome) -> tuple[float, ...]:
-    """The index that claims are tested with unless another is chosen."""
+    """The index that claims are tested with by default."""
     return outcome.tsfi
 
 
@@ -71,7 +71,7 @@ class Sample:
         return tuple(tuple(self._history(o) for o in row) for row in self.outcomes)
 
     def decisions(self, mus: slice) -> Iterator[Decision]:
-        """All decided rounds of all replications at these of the grid's μ."""
+        """The decisions of all rounds of all replications at these positions of the grid."""
         return (record.decision for row in self.histories for history in row[mus] for record in history.rounds)
 
     def _history(self, outcome: Outcome) -> History:
@@ -79,9 +79,9 @@ class Sample:
 
 
 def common_grid(*several: Outcomes) -> tuple[float, ...]:
-    """The paper's values of μ that every replication of all of them has, else the values that were asked for.
+    """The paper's values of μ that every replication has, otherwise the values that were asked for.
 
-    Empty if these are too few to compare: 0, inf and one between are needed.
+    Empty if these are too few to compare: 0, inf and a value between are needed.
     """
     asked = set.intersection(*(set(some.mus) for some in several))
     for candidates in (MUS, tuple(sorted(asked))):

@@ -1,4 +1,4 @@
-"""Figures that several drivers quote: why durations, welfare and contributions come out as they do."""
+"""Sentences that explain several claims: why durations, welfare and contributions come out as they do."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def mu_text(mu: float) -> str:
 
 
 def joined(*sentences: str) -> str:
-    """Sentences that are there, as one text."""
+    """The sentences that are not empty, as one text."""
     return " ".join(f"{sentence}." for sentence in sentences if sentence)
 
 
 def by_mu(sample: Sample, values: Iterable[float], digits: int = 2) -> str:
-    """One number for each of the first μ of the grid."""
+    """One number for each μ of the grid, up to as many as there are numbers."""
     pairs = list(zip(sample.mus, values, strict=False))
     numbers = ", ".join(f"{value:.{digits}f}" for _, value in pairs)
     return f"{numbers} at μ = {', '.join(mu_text(mu) for mu, _ in pairs)}"
@@ -30,7 +30,7 @@ def percent(share: float) -> str:
 
 
 def saturation(sample: Sample) -> str:
-    """From which round on a round costs more than it brings where nobody is eliminated."""
+    """From which round on a round costs more than it is worth, at μ = inf."""
     figures = [[record.decision.figures for record in row[NEVER].rounds] for row in sample.histories]
     profits = np.array([[list(f.profits.values()) for f in rounds] for rounds in figures])
     costs = np.array([[list((f.costs or {}).values()) for f in rounds] for rounds in figures])
@@ -41,12 +41,12 @@ def saturation(sample: Sample) -> str:
     utility, cost = (profits + costs)[:, first:].mean(), costs[:, first:].mean()
     return (
         f"Where nobody is eliminated a client's mean utility is below its mean cost from round {first + 1} on "
-        f"({utility:.4f} against {cost:.4f} a round)"
+        f"({utility:.4f} against {cost:.4f} per round)"
     )
 
 
 def loss_makers_without_contribution(sample: Sample) -> str:
-    """How many loss-makers μ cannot keep."""
+    """How many clients at a loss no finite μ can retain."""
     at_a_loss = without = 0
     for decision in sample.decisions(FINITE):
         used = [decision.used_contributions[client] for client in decision.candidates]
@@ -55,13 +55,13 @@ def loss_makers_without_contribution(sample: Sample) -> str:
     if not without:
         return ""
     return (
-        f"Of the clients at a loss {percent(without / at_a_loss)} have no positive contribution in that round, so that "
-        "letting them go costs nothing at any finite μ"
+        f"Of the clients at a loss, {percent(without / at_a_loss)} have no positive contribution in that round, so "
+        "eliminating them costs nothing at any finite μ"
     )
 
 
 def client_0_beside_others(sample: Sample) -> str:
-    """How often client 0 and the others make a loss, and what they contribute then."""
+    """How often client 0 and the others make a loss, and how much they contribute then."""
     first = sample.clients[0]
     rounds, losses, contributions = [0, 0], [0, 0], [0.0, 0.0]
     for decision in sample.decisions(FINITE):
@@ -74,6 +74,6 @@ def client_0_beside_others(sample: Sample) -> str:
     own, other = (loss / max(count, 1) for loss, count in zip(losses, rounds, strict=True))
     own_q, other_q = (q / max(loss, 1) for q, loss in zip(contributions, losses, strict=True))
     return (
-        f"On average {first} makes a loss in {percent(own)} of its rounds, another client in {percent(other)}; at a "
-        f"loss its contribution is {own_q:.4f}, another's {other_q:.4f}"
+        f"On average {first} makes a loss in {percent(own)} of its rounds, another client in {percent(other)}; in "
+        f"these rounds it contributes {own_q:.4f}, another client {other_q:.4f}"
     )

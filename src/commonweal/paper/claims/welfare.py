@@ -7,16 +7,15 @@ from itertools import combinations
 
 import numpy as np
 
-from commonweal.paper.claims.claim import Claim, Measured, kept_share
+from commonweal.paper.claims.claim import ALL, Claim, Effect, share_without_failure
 from commonweal.paper.claims.sample import FINITE, LENIENT, NEVER, STRICT, Sample, Values
 from commonweal.paper.claims.sentences import by_mu, joined, mu_text, percent, saturation
-from commonweal.paper.claims.verdict import ALL
 from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.records import History
 from commonweal.records.study import Verdict
 
 FAST = 0.8
-"""After a third of the rounds; a steady rise would have reached a third of its peak."""
+"""The share of the peak after a third of the rounds; a steady rise would have reached a third."""
 
 
 def _early_rounds(sample: Sample) -> int:
@@ -28,42 +27,42 @@ def _late(sample: Sample) -> Values:
     return np.asarray(sample.tsw[:, :, sample.round_count // 2 :].mean(axis=2))
 
 
-def _least_share_of_peak(sample: Sample) -> Measured:
+def _least_share_of_peak(sample: Sample) -> Effect:
     shape, early = sample.tsw.shape[1:], _early_rounds(sample)
 
     def statistic(means: Values) -> Values:
         return np.asarray(_shares_of_peak(means.reshape(-1, *shape), early).min(axis=1))
 
-    return Measured(sample.tsw, statistic)
+    return Effect(sample.tsw, statistic)
 
 
 def _shares_of_peak(curves: Values, early: int) -> Values:
-    """By draw and μ: the most up to that round over the most of all; 0 where welfare never is above zero."""
+    """By draw and μ: the maximum up to that round over the maximum of all; 0 where welfare is never positive."""
     peaks = curves.max(axis=2)
     return np.where(peaks > 0, curves[:, :, :early].max(axis=2) / np.where(peaks > 0, peaks, 1), 0.0)
 
 
-def _falls_later(sample: Sample) -> Measured:
-    return Measured(sample.tsw[:, NEVER, _early_rounds(sample) - 1] - sample.tsw[:, NEVER, -1])
+def _falls_later(sample: Sample) -> Effect:
+    return Effect(sample.tsw[:, NEVER, _early_rounds(sample) - 1] - sample.tsw[:, NEVER, -1])
 
 
-def _late_growth(sample: Sample) -> Measured:
+def _late_growth(sample: Sample) -> Effect:
     late = _late(sample)
-    return Measured(late[:, LENIENT] - late[:, STRICT])
+    return Effect(late[:, LENIENT] - late[:, STRICT])
 
 
-def _late_growth_never(sample: Sample) -> Measured:
+def _late_growth_never(sample: Sample) -> Effect:
     late = _late(sample)
-    return Measured(late[:, NEVER] - late[:, STRICT])
+    return Effect(late[:, NEVER] - late[:, STRICT])
 
 
-def _budget_rises(sample: Sample) -> Measured:
-    """Failures and cases of the law, of each replication."""
-    return Measured(np.array([_budget_counts(row)[:2] for row in sample.histories], dtype=float), kept_share)
+def _budget_rises(sample: Sample) -> Effect:
+    """The failures and cases of the law in each replication."""
+    return Effect(np.array([_budget_counts(row)[:2] for row in sample.histories], dtype=float), share_without_failure)
 
 
 def _budget_counts(histories: tuple[History, ...]) -> tuple[int, int, int]:
-    """Over pairs of μ and rounds that both enter with the same past: rises of the budget, cases, differing budgets."""
+    """Over pairs of μ and rounds with the same history so far: rises of the budget, cases, differing budgets."""
     rises = cases = differing = 0
     for smaller, larger in combinations(histories, 2):  # in the order of μ
         for one, other in zip(smaller.rounds, larger.rounds, strict=False):
@@ -76,14 +75,14 @@ def _budget_counts(histories: tuple[History, ...]) -> tuple[int, int, int]:
     return rises, cases, differing
 
 
-def _best_of_the_others(sample: Sample) -> Measured:
+def _best_of_the_others(sample: Sample) -> Effect:
     final = sample.tsw[:, :, -1]
     chosen = _chosen_mus(final)
-    return Measured(final[np.arange(len(final)), chosen] - final[:, STRICT])
+    return Effect(final[np.arange(len(final)), chosen] - final[:, STRICT])
 
 
 def _chosen_mus(final: Values) -> list[int]:
-    """For each replication which μ > 0 has the most welfare in the others: chosen on these, it is measured on it."""
+    """For each replication, the μ > 0 with the most welfare in all others: chosen there, measured here."""
     rows: list[list[float]] = final.tolist()
     chosen = []
     for number in range(len(rows)):
@@ -112,28 +111,28 @@ def _fall_driver(sample: Sample, verdict: Verdict) -> str:
 def _late_driver(sample: Sample, verdict: Verdict) -> str:
     course = f"Late TSW is {by_mu(sample, _late(sample).mean(axis=0), 3)}"
     return (
-        joined(course, _held_rounds(sample))
+        joined(course, _late_rounds(sample))
         if verdict == "held"
-        else joined(course, _held_rounds(sample), saturation(sample))
+        else joined(course, _late_rounds(sample), saturation(sample))
     )
 
 
-def _held_rounds(sample: Sample) -> str:
-    """How much of what is called late was held at all: beyond an early end TSW stays as it is."""
+def _late_rounds(sample: Sample) -> str:
+    """How many of the late rounds took place: after an early end TSW keeps its last value."""
     lengths = np.array([[len(history.rounds) for history in row[FINITE]] for row in sample.histories])
     first_late = sample.round_count // 2
     late = np.maximum(lengths - first_late, 0).sum() / (lengths.size * (sample.round_count - first_late))
     return (
-        f"At finite μ federations end after {lengths.mean():.1f} rounds on average, and TSW stays at its last value: "
-        f"{percent(late)} of the late rounds were held"
+        f"At finite μ federations end after {lengths.mean():.1f} rounds on average, and TSW keeps its last value: "
+        f"{percent(late)} of the late rounds took place"
     )
 
 
 def _law_driver(sample: Sample, verdict: Verdict) -> str:
     rises, cases, differing = np.sum([_budget_counts(row) for row in sample.histories], axis=0).tolist()
     return joined(
-        f"Of {cases} pairs of μ in rounds that both entered with the same past the budget differs in {differing} and "
-        f"rises in {rises}"
+        f"Of {cases} pairs of μ in rounds with the same history so far, the budget differs in {differing} and rises in "
+        f"{rises}"
     )
 
 
