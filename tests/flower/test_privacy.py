@@ -1,4 +1,4 @@
-"""What leaves a member, read off the wire; and what can be inferred from it all the same."""
+"""What leaves a member, read from the bytes that are sent; and what can still be inferred from it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_search_would_have_found_them(toy):
     assert any(spelling in reports[0].content for spelling in spellings(profit))
 
 
-def test_answers_hold_what_was_promised_and_nothing_else(toy):
+def test_answers_contain_what_was_promised_and_nothing_else(toy):
     """Fields by name and groups of arrays by name: a new one would have to be added here, and to the member's guide."""
     answers = [sent for sent in toy.grid.wire if not sent.to_node]
     assert {sent.kind for sent in answers} == set(SENT_FIELDS)
@@ -101,7 +101,7 @@ def test_unit_value_and_costs_follow_from_a_few_rounds(toy, client):
     are the same in every round, so that two unknowns are left: the unit value, and the cost of a round.
     """
     history = json.loads((toy.out / "history.json").read_text())
-    rows = [row for held in history["rounds"] for row in held["clients"] if row["client"] == client]
+    rows = [row for completed in history["rounds"] for row in completed["clients"] if row["client"] == client]
     gains = [row["accuracy"]["value"] - row["previous_accuracy"] for row in rows]
     profits = [row["profit"]["value"] for row in rows]
     (unit_value, minus_cost), *_ = np.linalg.lstsq(np.column_stack([gains, np.ones(len(rows))]), profits, rcond=None)
@@ -129,14 +129,18 @@ def test_the_member_reads_in_its_log_what_it_will_report_before_it_is_asked_agai
 def test_how_certain_a_profit_is_stays_private_and_is_not_called_certain(toy):
     """A standard error of profits would tell the unit value at once; that of sums of profits is not known either."""
     assert all(total.standard_error is None for total in toy.run_report.tsw)
-    assert all(held.budget.standard_error is None for held in toy.run_report.rounds)
-    assert all(row.profit.standard_error is None for held in toy.run_report.rounds for row in held.clients.values())
+    assert all(completed.budget.standard_error is None for completed in toy.run_report.rounds)
     assert all(
-        row.accuracy.standard_error is not None for held in toy.run_report.rounds for row in held.clients.values()
+        row.profit.standard_error is None for completed in toy.run_report.rounds for row in completed.clients.values()
+    )
+    assert all(
+        row.accuracy.standard_error is not None
+        for completed in toy.run_report.rounds
+        for row in completed.clients.values()
     )
 
 
-def test_what_holds_a_statement_has_a_name_that_nobody_can_guess(toy):
+def test_nobody_can_guess_the_name_of_a_record_with_a_statement(toy):
     """Flower gives an object to whoever names its hash. So the record with a statement holds a random number too."""
     closing = [sent.message.content["fields"] for sent in toy.grid.wire if sent.to_node and sent.kind == "query.close"]
     fields = [json.loads(record["json"]) for record in closing]

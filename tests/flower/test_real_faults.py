@@ -101,7 +101,7 @@ def test_its_baseline_is_the_last_one_measured(disturbed):
 
 
 def test_the_money_is_that_of_a_federation_in_which_it_was_away(disturbed, tmp_path):
-    """The same federation in one process, with the same absences and no accident: the same book."""
+    """The same federation in one process, with the same absences and no accident: the same ledger."""
     from tests.remote.toy import make_toy
 
     rehearsal, _ = disturbed

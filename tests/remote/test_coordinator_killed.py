@@ -1,4 +1,4 @@
-"""The coordinator is killed at every stage of a round and started again: the federation ends as if nothing had been."""
+"""A coordinator that is killed at any stage of a round and started again ends with the same ledger."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ONE_OF_EACH_KIND = [
 
 
 def entries(toy):
-    """The book's entries without what a clock or an attempt decides."""
+    """The ledger's entries, without what depends on a clock or on keys."""
     store = open_store(str(toy.out / "ledger.db"))
     try:
         found = verify_ledger(store, recompute)
@@ -45,13 +45,13 @@ def entries(toy):
 
 
 def finished(toy):
-    chronicle, _ = toy.coordinate()
+    run_report, _ = toy.coordinate()
     rounds = [
         (
-            held.record,
-            {client: (figures.accuracy, figures.previous_accuracy) for client, figures in held.clients.items()},
+            completed.record,
+            {client: (figures.accuracy, figures.previous_accuracy) for client, figures in completed.clients.items()},
         )
-        for held in chronicle.rounds
+        for completed in run_report.rounds
     ]
     return rounds, entries(toy)
 
@@ -60,13 +60,13 @@ def finished(toy):
 def undisturbed(tmp_path_factory):
     toy = make_toy(tmp_path_factory.mktemp("undisturbed") / "f", **RULES)
     give_notice_in_round(toy, ROUND)
-    rounds, book = finished(toy)
+    rounds, ledger = finished(toy)
     assert rounds[1][0].withdrawn == (LEAVER,)
-    return rounds, book
+    return rounds, ledger
 
 
 def give_notice_in_round(toy, number):
-    """The member writes its notice when it hears of the round."""
+    """The member writes its notice when the round reaches it."""
 
     def before_answer(client, kind):
         if client == LEAVER and toy.home(LEAVER).joinpath("statements", "round-0001.json").exists():
@@ -145,18 +145,18 @@ def test_killed_and_started_again(tmp_path, undisturbed, stage):
     run_and_die(toy, stage)
     again = open_toy(tmp_path / "f")
     give_notice_in_round(again, ROUND)
-    rounds, book = finished(again)
-    assert (rounds, book) == undisturbed
+    rounds, ledger = finished(again)
+    assert (rounds, ledger) == undisturbed
     for name in NAMES:
         statements = sorted(path.name for path in (again.home(name) / "statements").glob("*.json"))
-        part = [f"round-{held.round_number:04d}.json" for held, figures in rounds if name in figures]
-        assert statements == part, "everybody has its statement of every round it was in"
+        part = [f"round-{record.round_number:04d}.json" for record, figures in rounds if name in figures]
+        assert statements == part, "everybody has a statement for every round it was in"
         assert "DOUBTFUL" not in (again.home(name) / "log.txt").read_text()
 
 
 @pytest.mark.soak
 def test_killed_again_and_again(tmp_path, undisturbed):
-    """Every question of the whole federation is once the last of a coordinator."""
+    """The coordinator is killed at later and later questions until the federation is complete."""
     toy = make_toy(tmp_path / "f", **RULES)
     deaths = 0
     while deaths < 200:
@@ -177,8 +177,8 @@ def test_killed_again_and_again(tmp_path, undisturbed):
         deaths += 1
     assert deaths > 20
     give_notice_in_round(toy, ROUND)
-    rounds, book = finished(toy)
-    assert (rounds, book) == undisturbed
+    rounds, ledger = finished(toy)
+    assert (rounds, ledger) == undisturbed
 
 
 def die_after(toy, count):
@@ -194,7 +194,7 @@ def die_after(toy, count):
     toy.transport.before_answer = before_answer
 
 
-def test_two_coordinators_do_not_hold_one_federation(tmp_path):
+def test_two_coordinators_cannot_run_one_federation(tmp_path):
     from commonweal.atomic_write import held_alone
     from commonweal.errors import CommonwealError
 
@@ -215,7 +215,7 @@ def test_a_federation_is_resumed_by_its_own_terms(tmp_path):
         toy.coordinate()
 
 
-def test_a_book_with_rounds_that_the_checkpoint_does_not_know_is_refused_before_anybody_trains(tmp_path):
+def test_a_ledger_with_rounds_unknown_to_the_checkpoint_is_refused_before_anybody_trains(tmp_path):
     from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1)
@@ -234,7 +234,7 @@ def test_a_book_with_rounds_that_the_checkpoint_does_not_know_is_refused_before_
         ({"client_lines": {"north": "profit_bounds = [-1e30, 1e30]"}}, "narrow profit_bounds"),
     ],
 )
-def test_terms_that_no_book_could_settle_are_refused_before_anybody_trains(tmp_path, options, message):
+def test_terms_that_no_ledger_could_settle_are_refused_before_anybody_trains(tmp_path, options, message):
     from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1, **options)
@@ -253,7 +253,7 @@ def test_terms_that_no_book_could_settle_are_refused_before_anybody_trains(tmp_p
         ({"w": np.array([np.nan])}, "finite numbers"),
     ],
 )
-def test_a_model_that_cannot_travel_is_refused_before_anybody_trains(tmp_path, initial, message):
+def test_a_model_that_cannot_be_sent_is_refused_before_anybody_trains(tmp_path, initial, message):
     from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1)

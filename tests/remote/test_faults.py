@@ -114,7 +114,7 @@ LIES = {
     "no training samples": (with_fields("query.open", training_count=0), "training_count"),
     "no validation samples": (with_fields("query.open", validation_count=0), "validation_count"),
     "a count beyond all measure": (with_fields("query.open", sample_count=10**400), "sample_count"),
-    "more samples than a book can hold": (with_fields("query.open", sample_count=2**53), "sample_count"),
+    "more samples than a ledger can record": (with_fields("query.open", sample_count=2**53), "sample_count"),
     "more validation samples than memory": (
         with_fields("query.open", validation_count=10**9),
         "validation_count must be a whole number from 1 to 50000",

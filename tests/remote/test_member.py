@@ -1,4 +1,4 @@
-"""A member restarts, dies, loses files, is asked what it must not answer: its own account stays right."""
+"""A member restarts, dies, loses files, or gets questions that it must not answer: its own account stays correct."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ KINDS = ("query.open", "train.iteration", "evaluate.coalitions", "query.report")
 
 
 @pytest.fixture(scope="module")
-def books(tmp_path_factory):
-    """The book of the federation in which the member was there, and of the one in which it missed round 2."""
+def ledgers(tmp_path_factory):
+    """The ledger if the member took part in every round, and if it missed round 2."""
     found = {}
     for name, is_there in (("there", True), ("away", False)):
         toy = make_toy(tmp_path_factory.mktemp(name) / "f", **RULES)
@@ -92,17 +92,17 @@ def die_at_write(toy, kind, write):
         for write in (1, 2, 3)
     ],
 )
-def test_a_member_killed_in_the_middle_misses_the_round_and_returns(tmp_path, books, kind, write):
+def test_a_member_killed_in_the_middle_misses_the_round_and_returns(tmp_path, ledgers, kind, write):
     """If there are fewer writes, nobody is killed: the answer is lost all the same, with the same effect."""
     toy = make_toy(tmp_path / "f", **RULES)
     deaths = die_at_write(toy, kind, write)
     run_report, _ = toy.coordinate()
     assert deaths or write > 1
-    assert [held.record.absent for held in run_report.rounds] == [(), (UNLUCKY,), ()]
-    assert settled(toy.out) == books["away"]
+    assert [completed.record.absent for completed in run_report.rounds] == [(), (UNLUCKY,), ()]
+    assert settled(toy.out) == ledgers["away"]
 
 
-def test_models_that_a_member_lost_are_sent_again(tmp_path, books):
+def test_models_that_a_member_lost_are_sent_again(tmp_path, ledgers):
     toy = make_toy(tmp_path / "f", **RULES)
     lost = []
 
@@ -118,11 +118,10 @@ def test_models_that_a_member_lost_are_sent_again(tmp_path, books):
     toy.transport.before_answer = before_answer
     toy.coordinate()
     assert len(lost) > 6
-    book = settled(toy.out)
-    assert book == books["there"]
+    assert settled(toy.out) == ledgers["there"]
 
 
-def test_a_new_process_for_every_message_is_enough(tmp_path, books):
+def test_a_new_process_for_every_message_is_enough(tmp_path, ledgers):
     """Nothing that an answer needs is in memory."""
     toy = make_toy(tmp_path / "f", **RULES)
 
@@ -152,7 +151,7 @@ def test_a_new_process_for_every_message_is_enough(tmp_path, books):
     for name in NAMES:
         toy.member(name).answer = in_another_process(toy.member(name).answer)
     toy.coordinate()
-    assert settled(toy.out) == books["there"]
+    assert settled(toy.out) == ledgers["there"]
 
 
 def test_a_first_round_missed_is_measured_from_the_first_model_seen(tmp_path):
@@ -173,7 +172,7 @@ def test_withdrawal_with_notice(tmp_path):
 
     toy.transport.before_answer = before_answer
     run_report, said = toy.coordinate()
-    assert [held.record.withdrawn for held in run_report.rounds] == [(), (UNLUCKY,), ()]
+    assert [completed.record.withdrawn for completed in run_report.rounds] == [(), (UNLUCKY,), ()]
     assert UNLUCKY in run_report.rounds[1].clients, "it takes part in the round of its notice"
     assert UNLUCKY not in run_report.rounds[2].clients
     assert not run_report.rounds[2].record.absent, "who withdrew is not absent"
@@ -191,8 +190,8 @@ def test_withdrawal_with_notice(tmp_path):
 def test_the_eliminated_get_no_further_model(tmp_path):
     toy = make_toy(tmp_path / "f", mechanism="mu = 0.01", learning="iteration_limit = 2")
     run_report, _ = toy.coordinate()
-    gone = run_report.rounds[0].record.decision.eliminated
-    assert gone == ("south",)
+    eliminated = run_report.rounds[0].record.decision.eliminated
+    assert eliminated == ("south",)
     last = [sent for sent in toy.transport.sent if sent.client == "south"][-1]
     assert {s.message.fields["round"] for s in toy.transport.sent if s.client == "south" and s.to_member} == {1}
     assert last.kind == "query.close"
@@ -228,50 +227,50 @@ def test_a_question_about_a_settled_round_changes_nothing(agent):
         ({"book": "0" * 64}, "belongs to one federation, got a question about ledger 0000000000000000…"),
     ],
 )
-def test_a_question_for_somebody_else_is_not_answered(agent, fields, message):
+def test_a_question_for_another_member_is_not_answered(agent, fields, message):
     agent, toy = agent
     with pytest.raises(QuestionError, match=message):
         agent.answer("query.open", asked(toy, "query.open", **fields))
 
 
-def test_a_notice_that_was_heard_cannot_be_taken_back(tmp_path):
+def test_a_notice_that_a_round_received_cannot_be_taken_back(tmp_path):
     toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:3])
-    home = MemberStore(toy.home(UNLUCKY))
-    assert home.give_notice(True)
-    assert not home.give_notice(True)
-    assert home.give_notice(False)
-    assert not home.give_notice(False)
-    home.give_notice(True)
+    store = MemberStore(toy.home(UNLUCKY))
+    assert store.give_notice(True)
+    assert not store.give_notice(True)
+    assert store.give_notice(False)
+    assert not store.give_notice(False)
+    store.give_notice(True)
     toy.coordinate()
     with pytest.raises(CommonwealError, match="a round has received it"):
-        home.give_notice(False)
+        store.give_notice(False)
 
 
-def test_a_home_is_its_owners_alone(tmp_path):
+def test_only_the_owner_can_read_a_members_folder(tmp_path):
     toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:2])
     toy.coordinate()
     assert toy.home("north").stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"format": "commonweal.home/0"}', "no JSON"])
-def test_a_state_that_cannot_be_read_is_said_in_one_sentence(tmp_path, content):
+def test_an_unreadable_state_is_refused_in_one_sentence(tmp_path, content):
     (tmp_path / "state.json").write_text(content)
     with pytest.raises(CommonwealError, match="Restore the folder from a backup"):
         MemberStore(tmp_path).load()
 
 
 def test_arrays_may_have_any_name_and_no_axis_but_must_be_numbers(tmp_path):
-    home = MemberStore(tmp_path)
-    with home.locked():
+    store = MemberStore(tmp_path)
+    with store.locked():
         arrays = {"file": np.zeros(2), "allow_pickle": np.array(0.5), "a/b": np.zeros((0, 3))}
-        kept = home.get(home.put(arrays))
+        kept = store.get(store.put(arrays))
         assert {name: (array.shape, array.tolist()) for name, array in kept.items()} == {
             name: (array.shape, array.tolist()) for name, array in arrays.items()
         }
         with pytest.raises(CommonwealError, match="plain NumPy arrays of numbers, got an array of object for 'x'"):
-            home.put({"x": np.array([{}], dtype=object)})
+            store.put({"x": np.array([{}], dtype=object)})
         with pytest.raises(CommonwealError, match="named by its hash"):
-            home.lacks(["../../secrets"])
+            store.lacks(["../../secrets"])
 
 
 def test_models_may_hold_a_single_number(tmp_path):
@@ -284,10 +283,10 @@ def test_models_may_hold_a_single_number(tmp_path):
     for name in NAMES[:2]:
         toy.member(name).task = Task(load=load, train=train_both, evaluate=evaluate)
     run_report, _ = toy.coordinate({**INITIAL, "t": np.array(1.0)})
-    assert [held.record.absent for held in run_report.rounds] == [(), ()]
+    assert [completed.record.absent for completed in run_report.rounds] == [(), ()]
 
 
-def test_counts_may_be_numpys():
+def test_counts_may_be_numpy_integers():
     assert type(NewData(training=(), validation=(), sample_count=np.int64(4)).sample_count) is int
     assert type(Trained(model={}, step_count=np.int32(3)).step_count) is int
     for wrong in (1.5, -1, "3", None):
@@ -334,7 +333,7 @@ def test_a_statement_by_another_operator_is_doubted(agent):
         ({"load": lambda number, member: UNEVEN}, "one row per sample, got lengths [3, 4] in round 1"),
     ],
 )
-def test_functions_that_break_the_rules_are_refused_at_home(tmp_path, brought, message):
+def test_functions_that_break_the_rules_are_refused_by_the_member(tmp_path, brought, message):
     toy = make_toy(tmp_path / "f", names=NAMES[:2], rounds=1)
     toy.member("north").task = Task(**{"load": load, "train": train, "evaluate": evaluate, **brought})
     run_report, _ = toy.coordinate()
@@ -343,7 +342,7 @@ def test_functions_that_break_the_rules_are_refused_at_home(tmp_path, brought, m
 
 
 @pytest.mark.parametrize("given", [[0.0, 1.0, 1.0], [0.0, 0.5, 1.0]])
-def test_hits_travel_in_a_byte_each(given):
+def test_scores_of_0_and_1_are_sent_in_one_byte_each(given):
     scores = np.array(given)
     assert packed(scores).dtype == (np.uint8 if set(given) <= {0.0, 1.0} else np.float64)
     assert (packed(scores) == scores).all()

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from commonweal.errors import InputError
 from commonweal.remote.torch_module import load_model, model_of
 
 
@@ -43,7 +44,7 @@ def test_a_model_is_a_copy():
 def test_another_modules_model_is_refused(change):
     model = model_of(make())
     change(model)
-    with pytest.raises(ValueError, match="the module's own arrays"):
+    with pytest.raises(InputError, match=r"must have the module's arrays \[.*\], got \["):
         load_model(make(), model)
 
 

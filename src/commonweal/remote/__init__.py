@@ -1,0 +1,1 @@
+"""Federations between machines, whatever framework carries the messages: coordinator, members, messages."""

@@ -1,4 +1,4 @@
-"""Plain PyTorch modules as models that travel."""
+"""Plain PyTorch modules as models that can be sent."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from commonweal.errors import InputError
 from commonweal.remote.messages.models import Model
 
 
 def model_of(module: torch.nn.Module) -> dict[str, NDArray[Any]]:
-    """A copy of the module's floating-point state; whole-number buffers, such as counters of batches, stay at home."""
+    """A copy of the module's floating-point state, without integer buffers such as counters of batches."""
     return {
         name: tensor.detach().cpu().numpy().copy()
         for name, tensor in module.state_dict().items()
@@ -21,8 +22,8 @@ def model_of(module: torch.nn.Module) -> dict[str, NDArray[Any]]:
 
 
 def load_model(module: torch.nn.Module, model: Model) -> None:
-    """Put a model into the module."""
+    """Copy a model into the module."""
     state = {name: torch.from_numpy(np.array(array)) for name, array in model.items()}
     missing = [name for name in model_of(module) if name not in state]
     if missing or module.load_state_dict(state, strict=False).unexpected_keys:
-        raise ValueError(f"the model must have the module's own arrays, got {sorted(state)}")
+        raise InputError(f"The model must have the module's arrays {sorted(model_of(module))}, got {sorted(state)}.")

@@ -1,1 +1,1 @@
-"""The operator's side: the federation's terms, and the clients behind the conductor's Protocol."""
+"""The operator's side: the federation's terms, the remote clients, and the rounds."""

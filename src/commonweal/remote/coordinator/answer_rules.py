@@ -1,4 +1,4 @@
-"""What an answer must be to count. Each rule gives the reason why it does not, for the record."""
+"""The rules that an answer must follow to count. A broken rule becomes the reason in the record."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from commonweal.remote.messages.message import Message
 from commonweal.remote.messages.models import Model, fault_of
 
 LARGEST_COUNT = 10**12
-LEAST_SCORE = 1e-12  # less counts as 0: a contribution made of less could be smaller than a decision can take
-MOST_VALIDATION_SAMPLES = 50_000  # their bootstrap shall not fill the coordinator's memory
+LEAST_SCORE = 1e-12  # less counts as 0: contributions from smaller scores could be too small for a decision
+MOST_VALIDATION_SAMPLES = 50_000  # the bootstrap must fit into the coordinator's memory
 
 
 class BrokenRuleError(Exception):
@@ -38,12 +38,12 @@ def number_in(answer: Message, name: str) -> float:
 def text_in(answer: Message, name: str) -> str:
     value = answer.fields.get(name)
     if not isinstance(value, str) or len(value) > 1000:
-        raise BrokenRuleError(f"its {name} must be a text, got {_shown(value)}")
+        raise BrokenRuleError(f"its {name} must be a text of up to 1000 characters, got {_shown(value)}")
     return value
 
 
 def profit_in(answer: Message, bounds: tuple[float, float]) -> float:
-    """M10: a profit outside the bounds that were declared at joining counts as absent."""
+    """M10: a client whose profit is outside the bounds declared at joining counts as absent."""
     profit = number_in(answer, "profit")
     low, high = bounds
     if not low <= profit <= high:
@@ -56,10 +56,10 @@ def profit_in(answer: Message, bounds: tuple[float, float]) -> float:
 def model_in(answer: Message, like: Model) -> Model:
     model = answer.groups.get("local")
     if model is None:
-        raise BrokenRuleError("its answer must hold a local model, got none")
+        raise BrokenRuleError("its answer must contain a local model, got none")
     fault = fault_of(model, like)
     if fault is not None:
-        raise BrokenRuleError(f"its local model must be like the one it received, and finite: {fault}")
+        raise BrokenRuleError(f"its local model must have the arrays it received, with finite numbers: {fault}")
     return model
 
 
@@ -69,7 +69,7 @@ def scores_in(answer: Message, rows: int, columns: int) -> NDArray[np.float64]:
         got = "none" if given is None else f"{given.dtype} {given.shape}"
         raise BrokenRuleError(f"its scores must be {columns} for each of {rows} models, got {got}")
     scores = given.astype(np.float64)
-    if not ((scores >= 0) & (scores <= 1)).all():  # false of nan
+    if not ((scores >= 0) & (scores <= 1)).all():  # nan compares as False
         worst = scores[~((scores >= 0) & (scores <= 1))][0]
         raise BrokenRuleError(f"its scores must lie between 0 and 1, got {float(worst)!r}")
     scores[scores < LEAST_SCORE] = 0.0
@@ -79,12 +79,12 @@ def scores_in(answer: Message, rows: int, columns: int) -> NDArray[np.float64]:
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number beyond doubles
+    except OverflowError:  # a whole number larger than any float
         return False
 
 
 def _shown(value: Any) -> str:
     try:
         return repr(value)[:60]
-    except ValueError:  # Python shows no whole number of more than 4,300 digits
+    except ValueError:  # Python refuses to show whole numbers of more than 4,300 digits
         return "a number of thousands of digits"

@@ -57,18 +57,18 @@ class RemoteClients:
         self,
         transport: Transport,
         federation: Federation,
-        book: str,
+        ledger: str,
         initial: Model,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._transport = transport
         self._say = say
         self._federation = federation
-        self._book = book
+        self._ledger = ledger  # its identity, which reports and notices are signed for
         self._shared: Model = dict(initial)  # the federation's model
         self._shared_hash = fingerprint(self._shared)
         self._baselines: dict[str, float] = {}  # ε of each client's last settled round, or of its first model
-        self._settled: dict[str, tuple[int, str]] = {}  # the last round that each took part in, and its attempt
+        self._settled: dict[str, tuple[int, str]] = {}  # each client's last settled round, and its attempt
         self._settled_model: dict[str, str] = {}
         self._round = 0
         self._attempt = ""
@@ -79,7 +79,7 @@ class RemoteClients:
         self._sample_counts: dict[str, int] = {}
         self._asked: list[Coalition] = []  # since the last iteration
         self._whole: dict[tuple[str, str], float] = {}  # accuracies of whole models, by client and hash
-        self._held: dict[str, set[str]] = {}  # models that each client was sent, or made
+        self._sent: dict[str, set[str]] = {}  # models that each client has: it was sent them, or made them
         self._missing: dict[str, NoAnswer] = {}  # the first reason of each client that misses this round
 
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
@@ -126,9 +126,9 @@ class RemoteClients:
             self._baselines[client] = self._whole[client, self._shared_hash]
             self._settled[client] = (record.round_number, self._attempt)
             self._settled_model[client] = self._shared_hash
-            self._held[client] = {self._shared_hash}
+            self._sent[client] = {self._shared_hash}
         for client in record.absent:
-            self._held[client] = set()
+            self._sent[client] = set()
         return tuple(
             Event(kind=missing.kind, client=client, text=self._text_of(client, missing))
             for client, missing in self._missing.items()
@@ -199,12 +199,12 @@ class RemoteClients:
     def _training(self, client: str, answer: Message) -> Training:
         model = model_in(answer, self._shared)
         self._local[client] = model
-        self._held[client].add(fingerprint(model))
+        self._sent[client].add(fingerprint(model))
         return Training()
 
     def _reported(self, client: str, answer: Message) -> Report:
         report = ClientReport(
-            ledger=self._book,
+            ledger=self._ledger,
             round_number=self._round,
             client=client,
             profit=profit_in(answer, self._federation.terms_of(client).profit_bounds),
@@ -235,7 +235,7 @@ class RemoteClients:
     def _evaluate_by_weights(
         self, coalitions: Sequence[Coalition], clients: Sequence[str]
     ) -> Mapping[str, Mapping[Coalition, Scores]]:
-        """Members make the coalition models themselves, of local models that are sent once."""
+        """Members make the coalition models themselves, from local models that are sent once."""
         hashes = {client: fingerprint(model) for client, model in self._local.items()}
         parts = list(hashes.values())
         at_hand = {hashes[client]: model for client, model in self._local.items()}
@@ -250,7 +250,7 @@ class RemoteClients:
     def _ask(
         self,
         kind: str,
-        questions: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],  # fields, and models it must hold
+        questions: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],  # fields, and models it must have
         read: Callable[[str, Message], Result],
         models: Mapping[str, Model] | None = None,
         groups: Mapping[str, Model] | None = None,
@@ -259,9 +259,9 @@ class RemoteClients:
         at_hand = {self._shared_hash: self._shared, **(models or {})}
 
         def message(client: str, fields: Mapping[str, Any], needed: Iterable[str]) -> Message:
-            held = self._held.setdefault(client, set())
-            missing = [digest for digest in dict.fromkeys(needed) if digest not in held]
-            held.update(missing)
+            sent = self._sent.setdefault(client, set())
+            missing = [digest for digest in dict.fromkeys(needed) if digest not in sent]
+            sent.update(missing)
             return Message(
                 fields={**self._common(client), **fields, "models": list(dict.fromkeys(needed))},
                 groups={**(groups or {}), **{MODEL + digest: at_hand[digest] for digest in missing}},
@@ -273,7 +273,7 @@ class RemoteClients:
         lacking = [client for client, answer in given.items() if LACKS in answer.fields]
         if lacking:
             for client in lacking:
-                self._held[client] = set()
+                self._sent[client] = set()
                 del given[client]
             again = self._put(
                 kind, {client: message(client, *questions[client]) for client in lacking}, seconds=seconds
@@ -324,14 +324,14 @@ class RemoteClients:
     def _common(self, client: str) -> dict[str, Any]:
         return {
             "client": client,
-            "book": self._book,
+            "book": self._ledger,
             "round": self._round,
             "attempt": self._attempt,
             "seed": self._federation.seed,
         }
 
     def _settlement_of(self, client: str) -> dict[str, Any]:
-        """The last round that this client was part of and that was settled: what it keeps of it counts from then on."""
+        """The client's last settled round: from then on, what it remembers of that round counts."""
         number, attempt = self._settled.get(client, (0, ""))
         return {
             "has_baseline": client in self._baselines,
@@ -341,7 +341,7 @@ class RemoteClients:
         }
 
     def _notice(self, client: str) -> WithdrawalNotice:
-        return WithdrawalNotice(ledger=self._book, client=client, round_number=self._round)
+        return WithdrawalNotice(ledger=self._ledger, client=client, round_number=self._round)
 
     def _aggregate(self, coalition: Coalition) -> Model:
         clients = [client for client in self._federation.client_names if client in coalition]

@@ -2,9 +2,9 @@
 
 A coalition's model is the average of its members' local models. Sent whole, each costs the traffic of one model. Sent
 as weights, all of them together cost one copy of each local model, however many coalitions are evaluated; but then a
-member has its fellows' local models in hand. It has them in any case once the coalitions it was asked to evaluate
-determine them: with the declared counts, which the book shows to all members, the averages are linear equations for
-the local models. So weights are sent exactly from then on: they reveal nothing that the method had not.
+member holds the local models of the others. It could compute these anyway once the coalitions that it was asked to
+evaluate determine them: with the declared counts, which the ledger shows to all members, the averages are linear
+equations in the local models. So weights are sent exactly from then on: they reveal nothing that the averages had not.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from commonweal.federation.client_set import Coalition
 def are_local_models_known(coalitions: Sequence[Coalition]) -> bool:
     """Whether the models of these coalitions determine the local model of everybody in them.
 
-    They do if the rows of who is in which coalition have full rank: weights scale columns and rows, no more. N + 1
-    coalitions of the marginal contribution do; the one model of everybody, all that an iteration needs, does not.
+    They do if the matrix of who is in which coalition has full rank; weights only scale its columns and rows. The N + 1
+    coalitions of the marginal contribution do. The model of everybody, all that an iteration needs, does not.
     """
     clients = sorted(frozenset().union(*coalitions))
     if len(coalitions) < len(clients) or len(clients) < 2:

@@ -1,4 +1,4 @@
-"""The operator's file: what a federation is held by, and with whom.
+"""The operator's file: the terms of a federation, and its clients.
 
 Every key is described in docs/reference/flower.md.
 """
@@ -28,7 +28,7 @@ from commonweal.scenario.toml_table import TomlTable, present
 DECLARED = (
     "sample_count", "training_count", "validation_count", "accuracy", "previous_accuracy", "profit",
 )  # fmt: skip
-"""What the coordinator has only a client's signed word for. Contributions follow from the accuracies they sent."""
+"""Figures that clients declare and the coordinator cannot check. Contributions follow from the accuracies they sent."""
 
 _LEARNING_KEYS: Keys = MappingProxyType({key: LEARNING_KEYS[key] for key in ("iteration_limit", "stop_below")})
 _SECONDS = number("a number of seconds from 1 to 1e6", "600", lambda seconds: 1 <= seconds <= 1e6)
@@ -63,9 +63,9 @@ class ClientTerms:
     """One client as the operator knows it."""
 
     name: str
-    key: str  # of its SuperNode: who signs with it is this client
-    profit_bounds: tuple[float, float] = (-1.0, 1.0)  # a report outside them counts as absent (M10)
-    most_samples: int | None = None  # that it may declare as new in a round; None: any number
+    key: str  # its SuperNode's public key: whoever signs with the private one is this client
+    profit_bounds: tuple[float, float] = (-1.0, 1.0)  # a client that reports a profit outside them is absent (M10)
+    most_samples: int | None = None  # that it may declare as new per round; None: any number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class StoppingSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Federation:
-    """A plan for the conductor, with the keys of those who take part."""
+    """The terms of a federation, with the keys of its clients."""
 
     name: str
     description: str
@@ -87,7 +87,7 @@ class Federation:
     clients: tuple[ClientTerms, ...]
     mechanism: MechanismSpec
     learning: StoppingSpec
-    answer_seconds: float = 600.0  # who has not answered a question by then is absent from the round
+    answer_seconds: float = 600.0  # a client that has not answered a question by then is absent from the round
     join_seconds: float = 300.0  # how long the first round waits for SuperNodes to connect
 
     @property
@@ -102,7 +102,7 @@ class Federation:
         return next(terms for terms in self.clients if terms.name == client)
 
     def document(self) -> dict[str, Any]:
-        """All of it but how long to wait, in the types of JSON."""
+        """Everything except how long to wait, in the types of JSON."""
         document = asdict(self)
         del document["answer_seconds"], document["join_seconds"]
         rules = document["mechanism"]["rules"]
@@ -110,7 +110,7 @@ class Federation:
         return document
 
     def digest(self) -> str:
-        """What a checkpoint belongs to."""
+        """Identifies the terms that a checkpoint belongs to."""
         return hashlib.sha256(json.dumps(self.document(), sort_keys=True).encode()).hexdigest()
 
     def description_for_readers(self) -> Description:
@@ -120,7 +120,7 @@ class Federation:
                 client.name: {
                     "SuperNode key": f"{client.key[:24]}…",
                     "profit bounds": f"{client.profit_bounds[0]:g} to {client.profit_bounds[1]:g}",
-                    "unit value and costs": "its own affair",
+                    "unit value and costs": "private",
                 }
                 for client in self.clients
             },
@@ -130,7 +130,7 @@ class Federation:
 
 
 def read_federation(path: Path) -> Federation:
-    """The federation in a file; keys are files named relative to it."""
+    """Read a federation's file; paths of keys are relative to it."""
     document, faults = read_tables(path, "a federation's file", "Write one with `commonweal flower new`.")
     root = TomlTable(given=present(document), path=(), faults=faults)
     top = root.read(SCENARIO_KEYS, needed=("name", "rounds"), tables=("mechanism", "learning", "waiting", "clients"))
@@ -182,7 +182,7 @@ def _clients(root: TomlTable, folder: Path) -> list[dict[str, Any]]:
 
 
 def _read_key(values: dict[str, Any], folder: Path, position: int, faults: Faults) -> None:
-    """Put the key in place of its file."""
+    """Replace the name of the key's file with the key."""
     if "key_file" not in values:
         return
     file = folder / values.pop("key_file")
@@ -193,7 +193,7 @@ def _read_key(values: dict[str, Any], folder: Path, position: int, faults: Fault
 
 
 def _check_distinct_keys(clients: list[dict[str, Any]], faults: Faults) -> None:
-    """One key is one client: money follows keys."""
+    """Money follows keys, so no two clients may have the same one."""
     seen: dict[str, int] = {}
     for position, client in enumerate(clients):
         first = seen.setdefault(client["key"], position) if "key" in client else position

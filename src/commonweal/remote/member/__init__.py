@@ -1,1 +1,1 @@
-"""A member's side: its private file, its home, its answers."""
+"""A member's side: its private file, its folder, its task, and its answers."""

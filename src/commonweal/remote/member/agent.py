@@ -198,7 +198,7 @@ class MemberAgent:
         self._commit(state, fields)
         self._store.save(state)
         line = keep_statement(
-            self._store, self._member, fields["statement"], book=fields["book"], round_number=fields["round"]
+            self._store, self._member, fields["statement"], ledger=fields["book"], round_number=fields["round"]
         )
         self._store.log(f"round {fields['round']}: {fields['outcome']}; {line}")
         return Message(fields={"kept": True})

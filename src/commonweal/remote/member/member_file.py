@@ -1,4 +1,4 @@
-"""A member's own file: what only it knows. It stays on the member's machine.
+"""A member's own file, with what only the member knows. It stays on the member's machine.
 
 Every key is described in docs/reference/flower.md.
 """
@@ -29,21 +29,21 @@ MEMBER_KEYS: Keys = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member as it knows itself. Worth and costs are in units of utility, and are never sent."""
+    """A member as it knows itself. Unit value and costs are in units of utility and are never sent."""
 
     name: str
     key_file: Path  # the SuperNode's private key
-    home: Path  # its state, its log, its statements
+    home: Path  # folder with its state, log and statements
     operator_key_file: Path | None = None  # None: the key that signed the first statement is trusted from then on
     unit_value: float = 1.0
     cost_per_sample: float = 0.0
     cost_per_step: float = 0.0
     cost_per_round: float = 0.0
-    settings: Mapping[str, Any] = field(default_factory=dict)  # the table [task]: the user's own
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the user's own table [task]
 
 
 def read_member(path: Path) -> Member:
-    """The member in a file; other files in it are named relative to it."""
+    """Read a member's file; paths in it are relative to it."""
     document, faults = read_tables(path, "a member's file", "Write one with `commonweal flower member`.")
     table = TomlTable(given=present(document), path=(), faults=faults)
     values = table.read(MEMBER_KEYS, needed=("name", "key_file", "home"), tables=("task",))

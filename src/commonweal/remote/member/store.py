@@ -201,7 +201,7 @@ def _kind(value: object) -> str:
     return f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
-def keep_statement(store: MemberStore, member: Member, content: str, *, book: str, round_number: int) -> str:
+def keep_statement(store: MemberStore, member: Member, content: str, *, ledger: str, round_number: int) -> str:
     """Write a statement to the member's disk and check it; returns in one line what it says or what is wrong."""
     file = store.path / STATEMENTS / f"round-{round_number:04d}.json"
     write_atomically(file, content.encode(), what="a statement")
@@ -214,7 +214,7 @@ def keep_statement(store: MemberStore, member: Member, content: str, *, book: st
         # The first one is trusted; from then on it must be the same operator.
         write_atomically(known, public_pem(signed.signer), what="the operator's public key")
     found = faults_of(statement, signed, read_public_key(known))
-    if statement.client != member.name or statement.ledger != book:
+    if statement.client != member.name or statement.ledger != ledger:
         found.append(f"it is for {statement.client!r} in ledger {statement.ledger[:16]}…, not for this member")
     if found:
         return f"DOUBTFUL STATEMENT in {file.name}: {'; '.join(found)}"

@@ -1,1 +1,1 @@
-"""What travels between coordinator and members: questions, answers, models, signatures."""
+"""What is sent between coordinator and members: questions, answers, models, signatures."""

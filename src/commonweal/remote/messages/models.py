@@ -1,4 +1,4 @@
-"""Models as they travel: named arrays of floats, known by a hash of what is in them."""
+"""Models as they are sent: named arrays of floats, known by a hash of their content."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.errors import FederationError
+from commonweal.errors import InputError
 
 Model = dict[str, NDArray[Any]]
 
 GROWTH_LIMIT = 1000.0
-"""No training makes a weight so many times larger; one that overflows would spoil the common model for good."""
+"""No training makes a weight this many times larger. One that overflows would ruin the shared model for good."""
 
 
 def fingerprint(model: Model) -> str:
-    """SHA-256 over names, kinds, shapes and contents."""
+    """SHA-256 over names, types, shapes and contents."""
     content = hashlib.sha256()
     for name in sorted(model):
         array = np.asarray(model[name])
@@ -41,12 +41,12 @@ def fault_of(model: Model, like: Model) -> str | None:
             return f"{name!r} is not finite"
         limit = GROWTH_LIMIT * max(1.0, largest(wanted))
         if largest(array) > limit:
-            return f"{name!r} holds {largest(array):.3g}, more than {GROWTH_LIMIT:g} times what it received"
+            return f"{name!r} has {largest(array):.3g}, more than {GROWTH_LIMIT:g} times what it received"
     return None
 
 
 def largest(array: NDArray[Any]) -> float:
-    """The size of the largest entry; infinite just if one of them is no finite number."""
+    """The absolute value of the largest entry; infinite if and only if one of them is not finite."""
     if not array.size:
         return 0.0
     size = float(np.abs(array).max())
@@ -54,21 +54,21 @@ def largest(array: NDArray[Any]) -> float:
 
 
 def checked_model(model: object, whose: str) -> Model:
-    """A model that can travel, or an `FederationError`; `whose` begins the sentence: "initial_model"."""
-    way_out = "return a dict of finite NumPy arrays of floats, such as model_of(module)"
+    """A model that can be sent, or an `InputError`; `whose` names the function that made it: "initial_model"."""
+    way_out = "Return a dict of finite NumPy arrays of floats, such as model_of(module)."
     if not isinstance(model, dict) or not model or not all(isinstance(name, str) for name in model):
-        raise FederationError(f"{whose} must give named arrays, got {type(model).__name__}; {way_out}")
+        raise InputError(f"{whose} must return named arrays, got {_described(model)}. {way_out}")
     for name, array in model.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind != "f" or not array.dtype.isnative:
             kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-            raise FederationError(f"{whose} must give arrays of floats, got {kind} for {name!r}; {way_out}")
+            raise InputError(f"{whose} must return arrays of floats, got {kind} for {name!r}. {way_out}")
         if not largest(array) < math.inf:
-            raise FederationError(f"{whose} must give finite numbers, got others in {name!r}; {way_out}")
+            raise InputError(f"{whose} must return finite numbers, got infinity or nan in {name!r}. {way_out}")
     return model
 
 
 def average(models: Sequence[Model], weights: Sequence[float]) -> Model:
-    """Σ w_i m_i / Σ w_i, computed by the very code that averages in the simulator: equal inputs, equal bits."""
+    """Σ w_i m_i / Σ w_i, computed by the code that averages in the simulator: equal inputs, equal bits."""
     import torch
 
     from commonweal.learning.models import average as average_tensors
@@ -81,9 +81,13 @@ def average(models: Sequence[Model], weights: Sequence[float]) -> Model:
             for name in models[0]
         }
     finally:
-        torch.set_num_threads(threads)  # the user's own training may have more
+        torch.set_num_threads(threads)  # the user's own training may use more
 
 
 def _listed(model: Model) -> str:
-    names = [ascii(name)[:40] for name in sorted(model)]  # a stranger's names shall not command a terminal
+    names = [ascii(name)[:40] for name in sorted(model)]  # strip terminal control characters
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") or "none"
+
+
+def _described(model: object) -> str:
+    return "an empty dict" if model == {} else type(model).__name__
