@@ -1,14 +1,14 @@
-"""What does a round cost in traffic, against plain FedAvg on Flower, and how does it grow with the clients?
+"""How much traffic does a round cost compared with plain FedAvg on Flower, and how does it grow with the clients?
 
 One round of two iterations with a model of 10,000 floats, through Flower's own messages and serialisation in this
-process, so that every byte that would be sent is counted: a copy of a model that goes to N clients counts N times, as
+process, so that every byte that would be sent is counted. A model that is sent to N clients counts N times, because
 each of them downloads it. Plain FedAvg is Flower's own strategy, with as many iterations, over the same grid.
 
-Both send each local model up once an iteration. FedAvg sends the shared model down twice, to train and to evaluate;
-here it is sent once, and called by its hash when it is needed again. On top comes what a contribution needs: every
-client scores coalition models, made from the local models of all others, so N − 1 models more to each client and
-round, for the marginal contribution and for any number of sampled coalitions alike; N (N − 1) in all. After the round
-one message more brings each client its statement.
+Both send each local model to the server once per iteration. FedAvg sends the shared model to each client twice, for
+training and for evaluation; commonweal sends it once, and then names it by its hash. Contributions come on top: every
+client scores coalition models, made from the local models of all others. That takes N − 1 more models per client and
+round, N (N − 1) in total, for the marginal contribution and for any number of sampled coalitions alike. After the
+round, one more message brings each client its statement.
 
     python -m benchmarks.bench_traffic
 """
@@ -46,7 +46,7 @@ INITIAL = {"vector": np.zeros(SIZE, np.float32)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """Of one round, all clients together."""
+    """The traffic of one round, of all clients together."""
 
     messages: int
     down: int  # bytes
@@ -60,7 +60,7 @@ class Traffic:
         each = client_count * MODEL_BYTES
         return (
             f"{client_count:4d}  {name:32s} {self.messages / client_count:8.1f} {self.down / each:10.2f} "
-            f"{self.up / each:8.2f} {self.total / 1e6:10.2f}"
+            f"{self.up / each:8.2f} {self.total / 1e6:11.2f}"
         )
 
 
@@ -83,7 +83,7 @@ def train(model: dict[str, Any], training: Any, context: Any) -> Trained:
 
 
 def evaluate(model: dict[str, Any], validation: Any, context: Any) -> Any:
-    """Some samples are right, and no two models agree on which."""
+    """Some samples are right, different ones for different models."""
     threshold = np.arange(SAMPLES) / SAMPLES
     return (np.abs(model["vector"][:SAMPLES]) > threshold).astype(float)
 
@@ -97,15 +97,15 @@ def of_commonweal(client_count: int, mechanism: str) -> Traffic:
             f"[learning]\niteration_limit = {ITERATIONS}\nstop_below = 0.0\n"
         ]
         for number in range(client_count):
-            home = Path(folder) / f"c{number}"
-            home.mkdir()
-            NodeKey.new().write(home / "node-key")
-            (home / "member.toml").write_text(f'name = "c{number}"\nkey_file = "node-key"\nhome = "home"\n')
+            own = Path(folder) / f"c{number}"
+            own.mkdir()
+            NodeKey.new().write(own / "node-key")
+            (own / "member.toml").write_text(f'name = "c{number}"\nkey_file = "node-key"\nhome = "home"\n')
             lines.append(f'[[clients]]\nname = "c{number}"\nkey_file = "c{number}/node-key.pub"\n')
             nodes[number + 10] = Node(
                 name=f"c{number}",
-                public_key=(home / "node-key.pub").read_bytes(),
-                node_config={"member": str(home / "member.toml")},
+                public_key=(own / "node-key.pub").read_bytes(),
+                node_config={"member": str(own / "member.toml")},
                 app=app,
             )
         file = Path(folder) / "federation.toml"
@@ -148,8 +148,8 @@ def of_fedavg(client_count: int) -> Traffic:
 
 def main() -> int:
     title = f"one round of {ITERATIONS} iterations"
-    print(f"a client's messages and models of {MODEL_BYTES / 1000:g} kB, and megabytes in all")
-    print(f"{'N':>4s}  {title:32s} {'messages':>8s} {'down':>10s} {'up':>8s} {'MB in all':>10s}")
+    print(f"messages and models of {MODEL_BYTES / 1000:g} kB per client, and megabytes in total")
+    print(f"{'N':>4s}  {title:32s} {'messages':>8s} {'down':>10s} {'up':>8s} {'MB in total':>11s}")
     promises: list[Promise] = []
     for count in CLIENT_COUNTS:
         fedavg = of_fedavg(count)

@@ -1,12 +1,12 @@
 """The same federation on Flower's simulation engine, as a careful user of Flower would write it.
 
-Clients train and score with PyTorch's modules and autograd; each iteration is a round of Flower's FedAvg, with the
-evaluation of the average by all clients; at the end of a data-sharing round one message takes all coalition models
-still needed to each client. In Flower's favour: one actor a core with one torch thread, data kept in each actor from
-message to message and from one replication to the next, a model as one array, no decision at the end of a round.
+Clients train and score with PyTorch's modules and autograd. Each iteration is a round of Flower's FedAvg, in which all
+clients evaluate the average. At the end of a data-sharing round, one message takes all remaining coalition models to
+each client. In Flower's favour: one actor per core with one torch thread, data kept in each actor between messages and
+replications, a model as one array, and no decision at the end of a round.
 """
 
-# Flower is not among the packages that the tests need.
+# Flower's simulation engine is not among the packages that the tests need.
 # mypy: disable-error-code="import-not-found"
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def learner_of(model: ModelName, seed: int) -> PlainLearner:
 
 @cache
 def samples_of(model: ModelName, seed: int, client: str, round_number: int) -> tuple[Pair, Pair]:
-    """All that the client holds in the round: for training, and for validation."""
+    """The client's data in the round, for training and for validation."""
     received = [dataset_of(model, seed).samples_for(client, earlier) for earlier in range(1, round_number + 1)]
     training = (
         torch.cat([to_tensor(d.training_images, torch.float32) for d in received]),
@@ -139,11 +139,11 @@ client_app.train()(train)
 client_app.evaluate()(evaluate)
 
 
-# ---- the server: one replication after another, as the parent process asks for them ----
+# ---- the server: one replication after another, when the parent process asks for it ----
 
 
 class Server:
-    """Holds one replication over Flower's grid."""
+    """Runs one replication over Flower's grid."""
 
     def __init__(self, grid: Grid, model: ModelName, seed: int) -> None:
         self.grid = grid
@@ -202,7 +202,7 @@ class Server:
         return average([self.models[client] for client in clients], [self.weights[client] for client in clients])
 
     def keep_models(self, replies: list[RecordDict], weighted_by: str) -> MetricRecord:
-        """Flower's place for the metrics of a training round is where single replies can be seen."""
+        """Flower shows single replies only where it aggregates the metrics of a training round."""
         for reply in replies:
             client = self.note(reply)
             self.models[client] = torch.from_numpy(reply.array_records["arrays"].to_numpy_ndarrays()[0])
@@ -222,7 +222,7 @@ class Server:
 
 
 def run_engine(connection: Connection, core_count: int) -> None:
-    """The life of the process that holds the engine."""
+    """What the process with the engine does."""
     logging.getLogger("flwr").setLevel(logging.CRITICAL)
     directory = tempfile.mkdtemp(prefix="ray-")
     torch.set_num_threads(1)
@@ -257,7 +257,7 @@ def run_engine(connection: Connection, core_count: int) -> None:
 
 
 class FlowerEngine:
-    """Flower's engine in a process of its own, started once; Ray ends with it. Use it in a `with` statement."""
+    """Flower's engine in a separate process that is started once and ends Ray. Use it in a `with` statement."""
 
     def __init__(self, core_count: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -277,7 +277,7 @@ class FlowerEngine:
         self._process.join(60)
 
     def replicate(self, model: ModelName, seed: int) -> tuple[Outcome, float, float]:
-        """What a replication found, its seconds, and the seconds that its clients were at work, all together."""
+        """The result of a replication, its seconds, and the seconds of work of all its clients together."""
         self._connection.send((model, seed))
         answer: tuple[Outcome, float, float] = self._connection.recv()
         return answer
