@@ -17,8 +17,8 @@ from commonweal.simulation.plain_loop import run_plainly
 
 HEAD = """
 name = "small"
-description = "three rounds"
-rounds = 3
+description = "two rounds"
+rounds = 2
 seed = {seed}
 [learning]
 algorithm = "{algorithm}"

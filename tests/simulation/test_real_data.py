@@ -20,9 +20,12 @@ CHANCE = 0.1
 pytestmark = pytest.mark.skipif(not DATA, reason="COMMONWEAL_DATA names no folder with the original data")
 
 
+ONE_OF_EACH_KIND = ["heterogeneous", "large-mnist", "small-cifar10"]
+THE_REST = ["large-cifar10", "small-mnist", "label-noise", "equal-mnist"]
+
+
 @pytest.mark.parametrize(
-    "name",
-    ["heterogeneous", "large-mnist", "large-cifar10", "small-mnist", "small-cifar10", "label-noise", "equal-mnist"],
+    "name", [*ONE_OF_EACH_KIND, *(pytest.param(name, marks=pytest.mark.soak) for name in THE_REST)]
 )
 def test_after_the_first_round_no_scenario_sits_at_chance(name):
     """By more than four standard errors of what guessing would score on as many validation samples."""
