@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commonweal.decision.decide import decide_figures
-from commonweal.errors import CommonwealError, LedgerError, StorageError
+from commonweal.errors import LedgerError, StorageError
 from commonweal.federation.rule_versions import recompute
 from commonweal.ledger.entries import Draft, Posting, client_account, seal
 from commonweal.ledger.export.beancount import BEANCOUNT_ACCOUNTS
@@ -535,7 +535,7 @@ class BreakingReading:
         raise self._error
 
 
-@pytest.mark.parametrize("error", [CommonwealError("the server has gone"), KeyboardInterrupt(), OSError(28, "No room")])
+@pytest.mark.parametrize("error", [StorageError("The server has gone."), KeyboardInterrupt(), OSError(28, "No room")])
 def test_a_copy_that_fails_leaves_nothing(small, tmp_path, error):
     before = sorted(tmp_path.iterdir())
     with pytest.raises((StorageError, KeyboardInterrupt)):

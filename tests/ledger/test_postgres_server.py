@@ -131,6 +131,7 @@ def test_stopped_it_leaves_no_process_and_no_directory():
     assert not server.directory.exists()
 
 
+@pytest.mark.soak
 @needs_server
 def test_a_server_that_does_not_listen_is_killed():
     with PostgresServer(patience_seconds=0.2) as server:
@@ -139,6 +140,7 @@ def test_a_server_that_does_not_listen_is_killed():
     assert not server.directory.exists()
 
 
+@pytest.mark.soak
 @needs_server
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs Linux's setpriv")
 def test_killed_tests_take_the_server_along():
@@ -157,6 +159,7 @@ def test_killed_tests_take_the_server_along():
         time.sleep(0.05)
 
 
+@pytest.mark.soak
 @needs_server
 def test_a_failed_start_says_why_and_leaves_nothing(monkeypatch):
     monkeypatch.setitem(postgres_server.SETTINGS, "shared_buffers", "none at all")

@@ -27,9 +27,15 @@ from tests.ledger.sample_ledger import (
 KINDS = {"opening", "admission", "round", "realisation", "reversal", "withdrawal", "key-rotation"}
 
 
-everywhere = pytest.mark.parametrize(
+SOAK = pytest.mark.soak
+everywhere = pytest.mark.parametrize(  # by default each database and each kind of settlement once
     ("new_location", "settlement"),
-    [("sqlite", "transfers"), ("sqlite", "accruals"), ("postgresql", "accruals")],
+    [
+        ("sqlite", "accruals"),
+        ("postgresql", "transfers"),
+        pytest.param("sqlite", "transfers", marks=SOAK),
+        pytest.param("postgresql", "accruals", marks=SOAK),
+    ],
     indirect=True,
     scope="module",
 )
