@@ -1,7 +1,7 @@
 """One seed, many independent random streams, each with a name.
 
-A stream is keyed by what it is for: (seed, purpose, client, round, iteration). So whoever else is in the federation,
-and in which order things are computed, changes nothing in a client's own draws.
+A stream is keyed by its purpose: (seed, purpose, client, round, iteration). So a client's draws depend neither on the
+other clients nor on the order of computation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def stream(seed: int, purpose: str, *key: str | int) -> np.random.Generator:
 
 
 def stream_number(seed: int, purpose: str, *key: str | int) -> int:
-    """The key as a whole number of 128 bits, for generators of other libraries."""
-    # JSON keeps 1 and "1", and ("a", "b") and ("ab",), apart.
+    """The key as an integer of 128 bits, for generators of other libraries."""
+    # JSON distinguishes 1 from "1", and ("a", "b") from ("ab",).
     text = json.dumps([seed, purpose, *key], ensure_ascii=True)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")

@@ -1,9 +1,9 @@
-"""The fast learner: forward and backward pass written out, for one core.
+"""The fast learner: forward and backward pass written by hand, for one core.
 
-Against autograd on modules it saves: gradients of large layers (the step is added to the weights by the very product
-that would have made the gradient), slow memory layouts (images are height, width, channel throughout), three quarters
-of the rectifiers (they come after pooling, which changes nothing), and the passes of batch normalisation when scoring
-(folded into the kernels). `plain` is the same mathematics in PyTorch's own words, and its oracle.
+Compared with autograd on modules it avoids: gradients of large layers (the product that would give the gradient adds
+the step to the weights), slow memory layouts (images are height, width, channel throughout), three quarters of the
+rectifiers (they follow pooling, which gives the same result), and batch normalisation as a separate pass when scoring
+(it is folded into the kernels). `plain` is the same computation with PyTorch's modules, and the reference in tests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from commonweal.learning.models import NORM_EPSILON, Layout, Tensors
 from commonweal.scenario.spec import ScoreName
 
 _aten = torch.ops.aten
-_CHUNK = 128  # samples scored at once, so that their activations stay in the cache
+_CHUNK = 128  # samples scored together, so that their activations stay in the cache
 _WINDOW_ENTRIES = 1 << 20
 
 
@@ -34,7 +34,7 @@ class _Normed(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """What a layer leaves for its backward pass."""
+    """What the backward pass needs of a layer."""
 
     x: Tensor
     weight: Tensor
@@ -83,7 +83,7 @@ class FastLearner:
         return logits.double().softmax(1).gather(1, labels[:, None])[:, 0]
 
     def _forward(self, model: Tensors, images: Tensor, *, averaging: float) -> tuple[list[_Layer], Tensor]:
-        """The five normalised layers. BN statistics become the mean over the batches of the epoch up to this one."""
+        """The five normalised layers. BN statistics become the mean over the epoch's batches up to this one."""
 
         def normed(i: int, raw: Tensor) -> _Normed:
             out, mean, inverse_deviation = torch.native_batch_norm(
@@ -109,7 +109,7 @@ class FastLearner:
         return layers, x
 
     def _backward_steps(self, model: Tensors, layers: list[_Layer], gradient: Tensor, learning_rate: float) -> None:
-        """Steps of the layers below the last, last to first; each weight moves once it has passed the gradient on."""
+        """Steps of all layers but the last, from last to first; a weight changes after it has passed the gradient on."""
         convolution_count = len(model.kernels)
         for i, layer in reversed(list(enumerate(layers))):
             if i == convolution_count - 1:
@@ -138,7 +138,7 @@ class FastLearner:
                 gradient = passed_on
 
     def _logits(self, model: Tensors, images: Tensor) -> Tensor:
-        """As `_forward`, with the stored statistics: batch normalisation is factor · x + shift."""
+        """As `_forward`, but with the stored statistics, where batch normalisation is factor · x + shift."""
         factors = [
             scale * (variance + NORM_EPSILON).rsqrt()
             for scale, variance in zip(model.scales, model.variances, strict=True)
@@ -155,7 +155,7 @@ class FastLearner:
 
 
 def _head_step(model: Tensors, features: Tensor, labels: Tensor, learning_rate: float) -> tuple[Tensor, float]:
-    """Step of the last layer; returns the gradient at its input, and the sum of the losses."""
+    """Step of the last layer; returns the gradient at its input and the sum of the losses."""
     log_probabilities = torch.addmm(model.head_bias, features, model.head.t()).log_softmax(1)
     loss = -float(log_probabilities.gather(1, labels[:, None]).sum())
     gradient = (log_probabilities.exp() - functional.one_hot(labels, len(model.head_bias))) / len(labels)
@@ -166,7 +166,7 @@ def _head_step(model: Tensors, features: Tensor, labels: Tensor, learning_rate: 
 
 
 def _kernel_step(gradient: Tensor, x: Tensor, kernel: Tensor, learning_rate: float) -> None:
-    """Step of a kernel. While the windows that it slides over fit into the cache, one matrix product does it."""
+    """Step of a kernel: one matrix product as long as the windows that it slides over fit into the cache."""
     out_count, in_count, size, _ = kernel.shape
     batch_size, _, height, width = x.shape
     pixels = gradient.permute(0, 2, 3, 1).reshape(-1, out_count)
@@ -176,7 +176,7 @@ def _kernel_step(gradient: Tensor, x: Tensor, kernel: Tensor, learning_rate: flo
         return
     padded = functional.pad(x.permute(0, 2, 3, 1), [0, 0, *[size // 2] * 4])
     by_image, by_row, by_column, _ = padded.stride()
-    if in_count == 1:  # windows a column: of one channel, rows of the image are the longest runs to copy
+    if in_count == 1:  # one window per column: with one channel, rows of the image are the longest runs to copy
         shape, strides = (size, size, batch_size, height, width), (by_row, by_column, by_image, by_row, by_column)
         windows = padded.as_strided(shape, strides).reshape(size * size, -1)
         by_pixel.sub_((windows @ pixels).t(), alpha=learning_rate)

@@ -1,4 +1,4 @@
-"""What a learner does: train and score model vectors. `plain.PlainLearner` and `fast.FastLearner` do the same."""
+"""What a learner does: train and score model vectors. `PlainLearner` and `FastLearner` give the same results."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from commonweal.scenario.spec import ScoreName
 
 Correction = Callable[[Tensor], Tensor]
-"""From the trainable entries of the model at hand to what an algorithm adds to their gradient."""
+"""From the trainable entries of the current model to what an algorithm adds to their gradient."""
 
 
 class Learner(Protocol):
-    """Images are (sample, height, width, channel) in the model's precision, labels whole numbers."""
+    """Images are (sample, height, width, channel) in the model's precision, labels are integers."""
 
     def train(
         self,
@@ -28,7 +28,7 @@ class Learner(Protocol):
         """One step of gradient descent on the mean cross entropy of each batch of indices.
 
         Returns the new model and the mean loss of the samples. BN statistics are the averages over the batches of the
-        last epoch: with the customary momentum of 0.1 they would still be near their start after a few batches.
+        last epoch: with the usual momentum of 0.1 they would still be near their initial values after a few batches.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""A client's part of one iteration: local training, or what a free rider does instead."""
+"""A client's part of an iteration: local training, or what a free rider does instead."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The networks, as descriptions: six layers, and where each of their tensors lies in one flat vector.
+"""The networks: their six layers, and where each tensor is in one flat vector.
 
-A model is a vector of floats. Averaging models, sending them, saving them and telling BN layers from the rest are then
-single operations on vectors and slices; only the two learners (`plain`, `fast`) know what the entries mean.
+A model is a vector of floats. To average, send or save models, or to separate BN layers from the rest, is then a single
+operation on vectors and slices; only the two learners (`plain`, `fast`) know what the entries mean.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Architecture:
     """Three convolutions and three fully connected layers; batch normalisation after all but the last."""
 
     channels: tuple[int, int, int]
-    kernel_sizes: tuple[int, int, int]  # odd; the image keeps its size
+    kernel_sizes: tuple[int, int, int]  # odd, so that the image keeps its size
     pools: tuple[bool, bool, bool]  # whether 2 x 2 max pooling follows
     hidden: tuple[int, int]
 
 
 ARCHITECTURES: dict[ModelName, Architecture] = {
-    # Sized for CPUs; docs/decisions/012 shows what the widths were chosen from.
+    # Sized for CPUs; docs/decisions/012 explains the widths.
     "compact": Architecture(channels=(16, 32, 64), kernel_sizes=(5, 3, 3), pools=(True, True, True), hidden=(128, 64)),
     # The reference model of the FedBN code, without the biases that batch normalisation cancels.
     "fedbn-digits": Architecture(
@@ -60,7 +60,7 @@ class Part:
 
 
 class Tensors(NamedTuple):
-    """The tensors of one model, as views of its vector; a list has one entry a layer."""
+    """The tensors of one model, as views of its vector; lists have one entry per layer."""
 
     kernels: list[Tensor]  # (out, in, height, width), in the memory layout (out, height, width, in)
     linears: list[Tensor]
@@ -73,7 +73,7 @@ class Tensors(NamedTuple):
 
 
 class Layout:
-    """Where the tensors of an architecture lie in the vector: weights, then BN scales and shifts, then BN statistics.
+    """Where the tensors of an architecture are in the vector: weights, then BN scales and shifts, then BN statistics.
 
     Weights of convolutions are (out, height, width, in), of fully connected layers (out, in); the first of these takes
     the image as (height, width, channel).
@@ -128,7 +128,7 @@ class Layout:
         )
 
     def initial(self, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
-        """An untrained model: weights uniform within ±1/√(inputs), as PyTorch's layers start; BN layers do nothing."""
+        """An untrained model: weights uniform within ±1/√(inputs), as in PyTorch's layers; BN layers have no effect."""
         vector = torch.zeros(self.size, dtype=torch.float64)
         for part in (*self.convolutions, *self.linears, self.head, self.head_bias):
             input_count = math.prod((self.head if part is self.head_bias else part).shape[1:])
@@ -140,7 +140,7 @@ class Layout:
 
 
 def initial_model(layout: Layout, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The untrained model of a federation with this seed."""
+    """The untrained model with which a federation with this seed starts."""
     return layout.initial(torch.Generator().manual_seed(stream_number(seed, "initial model") % 2**63), dtype)
 
 

@@ -1,4 +1,4 @@
-"""The plain learner: PyTorch's modules, autograd and optimiser, as anybody would write it. The oracle of `fast`."""
+"""The plain learner: PyTorch's modules, autograd and optimiser. Tests compare `fast` with it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class PlainLearner:
         return logits.double().softmax(1).gather(1, labels[:, None])[:, 0]
 
     def to_network(self, vector: Tensor) -> Network:
-        """The one module of this learner, with the entries of the vector."""
+        """This learner's module, filled with the entries of the vector."""
         network = self._network.to(vector.dtype)
         self.load(network, vector)
         return network
@@ -112,7 +112,7 @@ class PlainLearner:
         return vector
 
     def _pairs(self, network: Network, vector: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Each tensor of the module beside its place in the vector, in the module's order of dimensions."""
+        """Each tensor of the module with its place in the vector, in the module's order of dimensions."""
         model = self.layout.tensors(vector)
         modules = (network.convolutions, network.linears, network.head)
         tensors: list[Tensor] = [tensor for module in modules for tensor in module.parameters()]
@@ -131,5 +131,5 @@ class PlainLearner:
 
 
 def _channels_first(images: Tensor) -> Tensor:
-    # clone, because .contiguous() leaves grey images in a layout that PyTorch takes for channels-last
+    # clone, because .contiguous() leaves grey images in a layout that PyTorch treats as channels-last
     return images.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)

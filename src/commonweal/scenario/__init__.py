@@ -1,1 +1,1 @@
-"""A scenario: the complete, frozen description of a federation, read from TOML."""
+"""Scenarios: complete, frozen descriptions of federations, read from TOML files."""

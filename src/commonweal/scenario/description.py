@@ -1,4 +1,4 @@
-"""A scenario in words, for people."""
+"""A scenario in words, for reports."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from commonweal.valuation.registry import MEASURES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a reader is told of a federation beside its rounds."""
+    """What a report says about a federation, apart from its rounds."""
 
     settings: Mapping[str, str]
     client_facts: Mapping[str, Mapping[str, str]]
-    document: Mapping[str, object]  # all that was set, for programs
-    declared: tuple[str, ...]  # figures that are the clients' own word
+    document: Mapping[str, object]  # the whole scenario, for programs
+    declared: tuple[str, ...]  # figures that clients state themselves
 
 
 def describe(scenario: Scenario) -> Description:
@@ -40,7 +40,7 @@ def describe(scenario: Scenario) -> Description:
 
 
 def settings(scenario: Scenario) -> dict[str, str]:
-    """What was run."""
+    """The settings of a scenario, by a name for people."""
     learning = scenario.learning
     of_learning = {
         "algorithm": learning.algorithm,
@@ -55,7 +55,7 @@ def settings(scenario: Scenario) -> dict[str, str]:
 
 
 def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[str, str]:
-    """What any federation is run by, and what is known of its learning."""
+    """The settings that every federation has, and those of its learning."""
     mechanism = plan.mechanism
     described = {
         "leniency mu": f"{mechanism.rules.mu:g}",
@@ -63,12 +63,12 @@ def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[
         "contribution rule": mechanism.rules.contribution_rule,
         "loss rule": mechanism.rules.loss_rule,
         **of_learning,
-        "iterations a round": f"at most {plan.learning.iteration_limit}",
+        "iterations per round": f"at most {plan.learning.iteration_limit}",
         "rounds": str(plan.round_count),
         "seed": str(plan.seed),
     }
     if mechanism.evaluation_limit is not None:
-        described["coalition models a round"] = f"at most {mechanism.evaluation_limit}"
+        described["coalition models per round"] = f"at most {mechanism.evaluation_limit}"
     if mechanism.rules.liability_cap is not None:
         described["liability cap"] = f"{mechanism.rules.liability_cap:g}"
     if mechanism.grace_rounds:
@@ -79,7 +79,7 @@ def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[
 def _facts(client: ClientSpec) -> dict[str, str]:
     facts = {
         "source": client.source,
-        "samples a round": f"{client.samples_per_round:g} on average",
+        "samples per round": f"{client.samples_per_round:g} on average",
         "unit value": f"{client.unit_value:g}",
         "cost per sample": f"{client.cost_per_sample:g}",
     }

@@ -1,4 +1,4 @@
-"""A scenario as a plain document, shaped like its TOML file: for JSON, for comparing, and back."""
+"""A scenario as a plain document with the keys of its TOML file, for JSON and for comparisons; and back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALWAYS_LISTED = {"proximal_weight": None}
 
 
 def to_document(scenario: Scenario) -> dict[str, object]:
-    """Everything, defaults included, in a stable order; what does not apply is None, an infinite μ is "inf"."""
+    """All values, including defaults, in a stable order; what does not apply is None, an infinite μ is "inf"."""
     return {
         "name": scenario.name,
         "description": scenario.description,
@@ -32,12 +32,12 @@ def to_document(scenario: Scenario) -> dict[str, object]:
 
 
 def from_document(document: Mapping[str, object], origin: str = "the document") -> Scenario:
-    """The scenario of a document, under the rules of a TOML file; `origin` is for messages."""
+    """The scenario of a document, checked like a TOML file; `origin` names it in messages."""
     return assemble(document, Faults(origin))
 
 
 def digest(scenario: Scenario) -> str:
-    """SHA-256 of what the scenario says, in hexadecimal; how its file is written does not matter."""
+    """SHA-256 of the scenario's content, in hexadecimal; how its file is written does not matter."""
     canonical = json.dumps(
         to_document(scenario), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )

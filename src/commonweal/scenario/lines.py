@@ -1,6 +1,6 @@
-"""On which line of a TOML text each key stands. `tomllib` does not tell, and a refusal should.
+"""The line of each key in a TOML text, for error messages: `tomllib` does not tell.
 
-The text must be one that `tomllib` accepts: so this only walks along, and judges nothing.
+The text must be one that `tomllib` accepts, so nothing is validated here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _KEY = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*'""")
 _DOT = re.compile(r"[ \t]*\.[ \t]*")
 _EQUALS = re.compile(r"[ \t]*=[ \t]*")
-# Up to two quotes may stand before the closing three.
+# Up to two quotes may precede the closing three.
 _STRING = re.compile(
     r'''"""(?:[^\\]|\\.)*?"""(?:"{0,2})|"(?:[^"\\]|\\.)*"|'''
     r"""'''.*?'''(?:'{0,2})|'[^']*'""",
     re.DOTALL,
 )
-_PLAIN = re.compile(r"[^\n,#\]}]+")  # numbers, truth values and dates; a date may hold a space
+_PLAIN = re.compile(r"[^\n,#\]}]+")  # numbers, booleans and dates; a date may contain a space
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Place:
     holds_tables: bool = False  # of [[...]] headers
 
     def line_of(self, path: KeyPath) -> int | None:
-        """The line of the path, or of as much of it as is there; None if nothing of it is."""
+        """The line of the path, or of its longest part that exists; None if no part does."""
         place = self
         for step in path:
             if step not in place.children:
@@ -45,12 +45,12 @@ class Place:
 
 
 def key_places(text: str) -> Place:
-    """The places of all keys of a valid TOML text, from the root."""
+    """The places of all keys in a valid TOML text, starting at the root."""
     return _Walk(text).document()
 
 
 class _Walk:
-    """One walk through the text from left to right."""
+    """One pass through the text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -81,7 +81,7 @@ class _Walk:
         known = last in place.children
         place = place.children.setdefault(last, Place(line))
         if not of_array:
-            place.line = line  # [a] may come after [a.b], which implied it
+            place.line = line  # [a] may follow [a.b], which implied it
             return place
         if not known:
             place.holds_tables = True
@@ -106,7 +106,7 @@ class _Walk:
         written = self._match(_KEY)
         if written[0] not in "\"'":
             return written
-        return str(tomllib.loads(f"key = {written}")["key"])  # knows all escapes
+        return str(tomllib.loads(f"key = {written}")["key"])  # resolves escapes
 
     def _value(self, place: Place) -> None:
         if self._take("["):
@@ -127,7 +127,7 @@ class _Walk:
         return bisect_right(self._newlines, self._position - 1) + 1
 
     def _skip_blank(self) -> bool:
-        """Whether anything comes after spaces, line ends and comments."""
+        """Skip spaces, line breaks and comments; returns whether anything follows."""
         self._match(_BLANK)
         return self._position < len(self._text)
 
@@ -144,5 +144,5 @@ class _Walk:
 
 
 def _newest(place: Place) -> Place:
-    """Of an array of tables the last one, which headers below it speak of; else the place itself."""
+    """The last table of an array of tables, to which later headers refer; otherwise the place itself."""
     return place.children[len(place.children) - 1] if place.holds_tables else place

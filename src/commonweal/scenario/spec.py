@@ -1,4 +1,4 @@
-"""The nouns of a scenario. All frozen; `scenario.toml_file` reads and validates them.
+"""The records of a scenario, all frozen. `scenario.toml_file` reads and validates them.
 
 Amounts are in units of utility; a step is one mini-batch of local training.
 """
@@ -21,12 +21,12 @@ class LabelNoise:
     """Each label is replaced, with this probability, by one drawn uniformly from the other classes."""
 
     probability: float
-    training_only: bool = False  # validation labels stay true: a variant
+    training_only: bool = False  # validation labels stay true
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicates:
-    """This fraction of the samples a client declares each round are copies of samples it had; copies cost nothing."""
+    """This fraction of the samples that a client declares each round are copies of its own; copies cost nothing."""
 
     fraction: float
 
@@ -55,12 +55,12 @@ Defect = LabelNoise | Duplicates | Untrained | Noised | Scaled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSpec:
-    """One client: what it holds, what a gain is worth to it, what it spends."""
+    """One client: its data, what a gain in accuracy is worth to it, and its costs."""
 
     name: str
     source: str  # of its samples, e.g. "mnist"
     samples_per_round: float  # λ of the Poisson arrivals
-    unit_value: float = 1.0  # worth of a gain in accuracy of 1
+    unit_value: float = 1.0  # what a gain in accuracy of 1 is worth
     cost_per_sample: float = 0.0
     cost_per_step: float = 0.0
     cost_per_round: float = 0.0
@@ -72,7 +72,7 @@ class DataSpec:
     """How samples reach the clients."""
 
     validation_share: float = 0.3
-    label_skew: float | None = None  # Dirichlet concentration over labels, of clients on one source; None: no skew
+    label_skew: float | None = None  # concentration of the Dirichlet distribution over labels; None: no skew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +83,12 @@ class LearningSpec:
     algorithm: str = "fedavg"  # a name of `scenario.algorithms`
     learning_rate: float = 0.1
     batch_size: int = 32
-    local_epochs: int = 1  # an iteration
-    iteration_limit: int = 5  # a round
-    stop_below: float = 0.01  # a round ends when no client's accuracy changed by this much in an iteration
+    local_epochs: int = 1  # per iteration
+    iteration_limit: int = 5  # per round
+    stop_below: float = 0.01  # a round ends when no client's accuracy changed by as much in an iteration
     # The algorithm's own, e.g. FedProx's proximal_weight; defaults are filled in.
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    score: ScoreName = "hit"  # of one validation sample: right or wrong, or the probability given to the true class
+    score: ScoreName = "hit"  # of a validation sample: right or wrong, or the probability of the true class
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", complete_parameters(self.algorithm, self.parameters))
@@ -101,7 +101,7 @@ class MechanismSpec:
     rules: Rules
     grace_rounds: int = 0
     measure: str = "marginal"  # a name in valuation/registry.py
-    evaluation_limit: int | None = None  # coalition models a round, of the sampled measures alone
+    evaluation_limit: int | None = None  # coalition models per round; only for sampled measures
 
 
 class Stopping(Protocol):
@@ -114,7 +114,7 @@ class Stopping(Protocol):
 
 
 class FederationPlan(Protocol):
-    """What a conductor must know of a federation; how its clients learn, and from what, is theirs to know."""
+    """What must be known of a federation to run its rounds. How its clients learn, and from what, is not part of it."""
 
     @property
     def name(self) -> str: ...
@@ -134,7 +134,7 @@ class FederationPlan(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A complete description of a federation; with its seed, of one replication."""
+    """A complete description of a federation and, with its seed, of one replication."""
 
     name: str
     description: str
