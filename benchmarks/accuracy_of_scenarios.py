@@ -2,8 +2,8 @@
 
     python benchmarks/accuracy_of_scenarios.py [--seeds 5] [--rate 0.1] [--widths 16-32-64] [NAME[:ALGORITHM] ...]
 
-Needs the original data (COMMONWEAL_DATA). What the defaults of `compact` and of the learning rate were chosen from;
-not a part of `make bench`, which measures speed.
+Needs the original data (COMMONWEAL_DATA). The defaults of `compact` and of the learning rate were
+chosen with it; it is not part of `make bench`, which measures speed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Replication:
 
     first: list[float]
     last: list[float]
-    iteration_count: float  # a round, on average
+    iteration_count: float  # per round, on average
     seconds: float
 
 
@@ -87,8 +87,8 @@ def _print(name: str, options: argparse.Namespace, found: list[Replication]) -> 
         f"after round 1 {np.mean([r.first for r in found]):.3f}, after the last {means.mean():.4f} "
         f"± {means.std(ddof=1) / math.sqrt(len(found)) if len(found) > 1 else math.nan:.4f}; by client "
         f"{' '.join(f'{a:.3f}' for a in last.mean(axis=0))}; "
-        f"{np.mean([r.iteration_count for r in found]):.1f} iterations a round, "
-        f"{np.mean([r.seconds for r in found]):.0f} s a replication",
+        f"{np.mean([r.iteration_count for r in found]):.1f} iterations per round, "
+        f"{np.mean([r.seconds for r in found]):.0f} s per replication",
         flush=True,
     )
 

@@ -1,13 +1,13 @@
-"""How many replications a minute: the fast path, the plain loop, and Flower's simulation engine?
+"""How many replications per minute: the fast path, the plain loop, and Flower's simulation engine?
 
-The same federation, seeds and schedule in all three, with all cores given to each: the first two as one process a core
-that run separate replications at the same time, Flower with all cores on one replication. Repetitions take turns, so
-that a busy machine is busy for all; figures are medians of ratios of neighbours. "Core for core" compares processor
-time of a process that runs alone: the "cores" of many machines are threads of one core, and share its arithmetic units.
-Start-up is left out: imports, Ray, and a first replication (of one round without Flower).
+All three run the same federation, seeds and schedule on all cores: the first two as one process per core, each with its
+own replication, Flower with all cores on one replication. Repetitions alternate, so that other load affects all alike;
+the results are medians of ratios of neighbours. "Core for core" compares processor time of a single process, because the
+"cores" of many machines are threads that share one core's arithmetic units. Start-up is left out: imports, Ray, and a
+first replication (of one round without Flower).
 
-Flower's engine passes messages on ten times a second: with small models and few samples much of its time is waiting.
-So the time its clients are at work is printed beside.
+Flower's engine passes messages on ten times per second, so with small models and few samples it waits much of the time.
+Therefore the working time of its clients is printed too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Repetition:
     """One replication on each core."""
 
     outcome: Outcome  # of seed 1
-    seconds_each: float  # until all were done, a replication
+    seconds_each: float  # until all were done, per replication
     processor_seconds: float  # of a replication
 
 
@@ -107,7 +107,7 @@ def compare(processes: list[ProcessPoolExecutor], model: ModelName, *, with_flow
     fast_seconds = statistics.median(each.seconds_each for each in fast)
     plain_seconds = statistics.median(each.seconds_each for each in plain)
     print(f"\n{model}: {CORE_COUNT} cores, {REPETITION_COUNT} repetitions")
-    print(f"{'':12s} {'replications a minute':>22s} {'fast path is':>16s}")
+    print(f"{'':12s} {'replications per minute':>22s} {'fast path is':>16s}")
     print(f"{'fast path':12s} {60 / fast_seconds:22.2f}")
     print(f"{'plain loop':12s} {60 / plain_seconds:22.2f} {plain_seconds / fast_seconds:10.2f} times", end="")
     print(f"; core for core, in processor time, {core_for_core:.2f} times alone, {all_busy:.2f} with all cores busy")
@@ -130,7 +130,7 @@ def compare(processes: list[ProcessPoolExecutor], model: ModelName, *, with_flow
         differences["Flower"] = max(mean_difference(fast[0].outcome, outcome) for outcome, _, _ in flower)
         promises.append(
             Promise(
-                text=f"fast path over Flower, replications a minute, {model}",
+                text=f"fast path over Flower, replications per minute, {model}",
                 found=ratio,
                 at_least=FLOWER_FACTOR,
                 known_miss="its clients compute most of the time, so the ratio is near (plain / fast) / (time at work)",

@@ -33,7 +33,7 @@ def main() -> int:
     times = [(seconds_of("shapley"), seconds_of("quantity")) for _ in range(REPETITION_COUNT)]
     exact, without = (statistics.median(column) for column in zip(*times, strict=True))
     ratio = statistics.median(a / b for a, b in times)
-    print(f"a round of five iterations: {1e3 * exact:.0f} ms with exact Shapley values, {1e3 * without:.0f} ms without")
+    print(f"A round of five iterations: {1e3 * exact:.0f} ms with exact Shapley values, {1e3 * without:.0f} ms without")
     return conclude(
         [Promise(text="round with exact Shapley values over one without, compact", found=ratio, less_than=FACTOR)]
     )

@@ -24,7 +24,7 @@ SAMPLES_PER_ROUND: dict[ModelName, float] = {"compact": 100, "fedbn-digits": 45}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundOutcome:
-    """What a round found out: to see that two ways to run a federation did the same work."""
+    """The result of a round, to check that two ways to run a federation do the same work."""
 
     accuracies: dict[str, float]
     contributions: dict[str, float]

@@ -109,7 +109,7 @@ class FastLearner:
         return layers, x
 
     def _backward_steps(self, model: Tensors, layers: list[_Layer], gradient: Tensor, learning_rate: float) -> None:
-        """Steps of all layers but the last, from last to first; a weight changes after it has passed the gradient on."""
+        """Steps of all layers but the last, last to first; a weight changes after it has passed the gradient on."""
         convolution_count = len(model.kernels)
         for i, layer in reversed(list(enumerate(layers))):
             if i == convolution_count - 1:
