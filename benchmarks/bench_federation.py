@@ -2,9 +2,9 @@
 
 All three run the same federation, seeds and schedule on all cores: the first two as one process per core, each with its
 own replication, Flower with all cores on one replication. Repetitions alternate, so that other load affects all alike;
-the results are medians of ratios of neighbours. "Core for core" compares processor time of a single process, because the
-"cores" of many machines are threads that share one core's arithmetic units. Start-up is left out: imports, Ray, and a
-first replication (of one round without Flower).
+the results are medians of ratios of neighbours. "Core for core" compares processor time of a single process, because
+the "cores" of many machines are threads that share one core's arithmetic units. Start-up is left out: imports, Ray, and
+a first replication (of one round without Flower).
 
 Flower's engine passes messages on ten times per second, so with small models and few samples it waits much of the time.
 Therefore the working time of its clients is printed too.

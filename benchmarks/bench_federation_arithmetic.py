@@ -1,9 +1,9 @@
 """How much of a core's arithmetic does local training use, and what do other widths of the compact model cost?
 
 The rate is floating point operations per second, relative to a 1024 × 1024 matrix product in single precision on the
-same thread. The two alternate, and the result is the median ratio of neighbours, in processor time. Only convolutions and
-fully connected layers count as operations: two per multiply-add forward, twice as many backward, without the gradient of
-the images. Everything else (normalisation, pooling, loss, steps) counts only as time.
+same thread. The two alternate, and the result is the median ratio of neighbours, in processor time. Only convolutions
+and fully connected layers count as operations: two per multiply-add forward, twice as many backward, without the
+gradient of the images. Everything else (normalisation, pooling, loss, steps) counts only as time.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def widths() -> None:
     compact = ARCHITECTURES["compact"]
     candidates = [Work(replace(compact, channels=c, hidden=h), 10) for c, h in WIDTHS]
     baseline = Work(compact, 10)
-    print("\nwidths of the compact model; time per sample relative to the widths in use, median of ratios of neighbours")
+    print("\nwidths of the compact model; time per sample relative to the current widths, median of ratios")
     print(f"{'channels':>14s} {'hidden':>10s} {'entries':>9s} {'training':>9s} {'scoring':>9s} {'operations':>11s}")
     for work in (baseline, *candidates):
         work.train()
