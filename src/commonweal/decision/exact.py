@@ -18,6 +18,10 @@ BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
 _MANTISSA_BITS = 53
+_HALF_BITS = 26
+_LOWEST_EXPONENT, _EXPONENT_COUNT = -1074, 2100  # of all doubles, as frexp gives them
+_FEW_VALUES = 32  # added one by one
+_CHUNK = 2**16  # values at a time: few enough for the processor's cache
 
 
 def common_integers(values: Sequence[float]) -> tuple[list[int], Fraction]:
@@ -33,13 +37,21 @@ def common_integers(values: Sequence[float]) -> tuple[list[int], Fraction]:
 
 
 def exact_sum(values: FloatArray) -> Fraction:
-    """Σ values without rounding; a million of them in some tens of milliseconds."""
-    mantissas, exponents = np.frexp(values)
-    whole = np.ldexp(mantissas, _MANTISSA_BITS).astype(np.int64)
-    total = Fraction(0)
-    for exponent in np.unique(exponents):
-        same = whole[exponents == exponent]
-        # Halves of 32 bits, so that int64 can add 2^31 of them.
-        high, low = int((same >> 32).sum()), int((same & 0xFFFFFFFF).sum())
-        total += ((high << 32) + low) * Fraction(2) ** (int(exponent) - _MANTISSA_BITS)
-    return total
+    """Σ values without rounding; a million of them in some ten milliseconds."""
+    if len(values) <= _FEW_VALUES:
+        integers, unit = common_integers(values.tolist())
+        return sum(integers) * unit
+    # Mantissas in halves of at most 27 bits, added up by exponent: no sum of a chunk exceeds 53 bits.
+    highs, lows = np.zeros(_EXPONENT_COUNT, np.int64), np.zeros(_EXPONENT_COUNT, np.int64)
+    for start in range(0, len(values), _CHUNK):
+        mantissas, exponents = np.frexp(values[start : start + _CHUNK])
+        shifted = np.ldexp(mantissas, _MANTISSA_BITS - _HALF_BITS)
+        high = np.floor(shifted)
+        low = (shifted - high) * 2.0**_HALF_BITS
+        places = exponents - _LOWEST_EXPONENT
+        highs += np.bincount(places, high, _EXPONENT_COUNT).astype(np.int64)
+        lows += np.bincount(places, low, _EXPONENT_COUNT).astype(np.int64)
+    total = 0
+    for place in np.flatnonzero(highs).tolist():
+        total += ((int(highs[place]) << _HALF_BITS) + int(lows[place])) << place
+    return total * Fraction(2) ** (_LOWEST_EXPONENT - _MANTISSA_BITS)

@@ -49,10 +49,10 @@ class Instance:
             return self.losses / self.contributions
 
     @cached_property
-    def by_ratio(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Order of falling ratio, and in it the ratios and the sums of all contributions that come after."""
+    def by_ratio(self) -> tuple[IntArray, FloatArray]:
+        """Order of falling ratio, and in it the sums of all contributions that come after."""
         order = np.argsort(-self.ratios, kind="stable")
-        return order, self.ratios[order], sums_after(self.contributions[order])
+        return order, sums_after(self.contributions[order])
 
     def part(self, candidates: IntArray, goes: BoolArray) -> Instance:
         """The choice among the given candidates, with all others settled as in `goes`."""

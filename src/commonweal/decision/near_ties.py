@@ -9,7 +9,7 @@ from operator import not_
 
 import numpy as np
 
-from commonweal.decision.exact import BoolArray, IntArray
+from commonweal.decision.exact import BoolArray, IntArray, common_integers, exact_sum
 from commonweal.decision.instance import Instance
 
 _FEW_ROWS = 64  # simply compared one by one
@@ -26,13 +26,20 @@ def best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: Int
     chosen[core] = rows[0]
     if len(rows) == 1:
         return chosen
-    losses, loss_unit, contributions, kept, total = instance.integers
-    price = Fraction(mu) * total / loss_unit  # μT in the integers' units
-    core_losses = [losses[i] for i in core.tolist()]
-    core_contributions = [contributions[i] for i in core.tolist()]
-    settled_to_stay = ~goes
-    settled_to_stay[core] = False
-    kept += sum(compress(contributions, settled_to_stay.tolist()))
+    # Only the core becomes integers of Python; a million settled contributions are added up as arrays.
+    core_losses, loss_unit = common_integers(instance.losses[core].tolist())
+    core_contributions, unit_of_core = common_integers(instance.contributions[core].tolist())
+    settled = np.ones(instance.size, np.bool_)
+    settled[core] = False
+    stays = exact_sum(instance.kept) + exact_sum(instance.contributions[settled & ~goes])
+    total = stays + sum(core_contributions) * unit_of_core + exact_sum(instance.contributions[settled & goes])
+    total += exact_sum(instance.gone)
+    # One unit for all contributions, in which what stays is whole too.
+    finer = (stays / unit_of_core).denominator
+    unit = unit_of_core / finer
+    core_contributions = [k * finer for k in core_contributions]
+    kept = int(stays / unit)
+    price = Fraction(mu) * total / unit / loss_unit  # μT in the integers' units
 
     best, best_lost, best_x = 0, 0, 0
     for row, going in _distinct(rows, core_losses, core_contributions):

@@ -14,6 +14,7 @@ subtracted, and a candidate with |l − λq| above the best known shortfall must
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,26 +58,26 @@ class Relaxation:
 def relax(instance: Instance, mu: float) -> Relaxation:
     """Solve the relaxation at a finite μ > 0."""
     mu_total = mu * instance.total
+    ratios = instance.ratios
     if instance.size <= SORT_LIMIT:
-        order, ratios, stays_after = instance.by_ratio
+        order, stays_after = instance.by_ratio
         greedy = np.zeros(instance.size, np.bool_)
         stays_besides = instance.kept_sum
     else:
-        greedy, near = _around_the_price(instance, mu_total)
-        order = near[np.argsort(-instance.ratios[near], kind="stable")]
-        ratios = instance.ratios[order]
+        greedy, order, far_below = _around_the_price(instance, mu_total)
         stays_after = sums_after(instance.contributions[order])
-        far_below = ~greedy
-        far_below[near] = False
         stays_besides = instance.kept_sum + float((instance.contributions * far_below).sum())
+    # The first j candidates go in full while X after the j-th still exceeds its own X*. The key rises with j in floats
+    # too, because each operation in it is rounded correctly, so a few of a million are all that is looked at.
     with np.errstate(divide="ignore", over="ignore"):
-        # The first j candidates go in full while X after the j-th still exceeds its own X*.
-        last_full = int(np.searchsorted(np.sqrt(mu_total / ratios) - stays_after, stays_besides))
+        last_full = bisect_left(
+            range(len(order)), stays_besides, key=lambda j: np.sqrt(mu_total / ratios[order[j]]) - stays_after[j]
+        )
     if instance.kept_sum == 0:
         last_full = min(last_full, instance.size - 1)  # somebody with a contribution must stay
     greedy[order[:last_full]] = True
     x_greedy = instance.kept_sum + float((instance.contributions * ~greedy).sum())
-    break_ratio = float(ratios[last_full]) if last_full < len(ratios) else 0.0
+    break_ratio = float(ratios[order[last_full]]) if last_full < len(order) else 0.0
     # Either the break candidate would go in part, at its own ratio, or the greedy set is at rest as it is.
     price = max(break_ratio, mu_total / x_greedy / x_greedy)
     wrong_side = instance.losses - price * instance.contributions
@@ -91,22 +92,27 @@ def relax(instance: Instance, mu: float) -> Relaxation:
     )
 
 
-def _around_the_price(instance: Instance, mu_total: float) -> tuple[BoolArray, IntArray]:
-    """Who surely goes because of a ratio above the price, and the candidates near the price.
+def _around_the_price(instance: Instance, mu_total: float) -> tuple[BoolArray, IntArray, BoolArray]:
+    """Who surely goes because of a ratio above the price; those near it, by falling ratio; and those below.
 
     A sorted sample brackets the price; sums over the whole array halve the bracket. Time is linear.
     """
     ratios, contributions = instance.ratios, instance.contributions
-    sample = np.sort(ratios[:: max(1, len(ratios) // _SAMPLE_COUNT)])
+    sample = np.unique(ratios[:: max(1, len(ratios) // _SAMPLE_COUNT)])
     x_all = instance.kept_sum + float(contributions.sum())
+    goes = np.empty_like(contributions)  # one buffer for all sums
     low, high = -1, len(sample)  # the price is at least sample[low] and at most sample[high]
     while high - low > 1:
         middle = (low + high) // 2
-        x = x_all - float((contributions * (ratios > sample[middle])).sum())
+        x = x_all - float(np.multiply(contributions, ratios > sample[middle], out=goes).sum())
         if x > 0 and sample[middle] * x * x >= mu_total:
             high = middle
         else:
             low = middle
-    near = ratios >= (sample[low] if low >= 0 else -np.inf)
-    above = ratios > (sample[high] if high < len(sample) else np.inf)
-    return above, np.flatnonzero(near & ~above)
+    lowest = sample[low] if low >= 0 else -np.inf
+    highest = sample[high] if high < len(sample) else np.inf
+    above, below = ratios > highest, ratios < lowest
+    # Equal ratios may be a million; they need no sorting, and those that fill the bracket lie at its ends.
+    between = np.flatnonzero((ratios > lowest) & (ratios < highest))
+    between = between[np.argsort(-ratios[between], kind="stable")]
+    return above, np.concatenate((np.flatnonzero(ratios == highest), between, np.flatnonzero(ratios == lowest))), below
