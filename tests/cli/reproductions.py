@@ -1,6 +1,6 @@
-"""Reproductions that tests run as a user does: on noise in MNIST's official format.
+"""Reproductions that tests run as a user does, on noise in MNIST's official format.
 
-Clients soon leave, so a replication takes a second or two.
+Clients are soon eliminated, so a replication takes a second or two.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SAMPLE_COUNT = 600
 REPLICATION_COUNT = 3
 ASKED = ["small-mnist", "label-noise", "--replications", str(REPLICATION_COUNT), "--mu", "0,0.002", "--no-report"]
 TOTAL = 2 * REPLICATION_COUNT
-DONE = re.compile(rf"^(\d+)/{TOTAL}: replication (\d+) of ([\w-]+), \d+ rounds in \d+ s", re.MULTILINE)
-PATIENCE_SECONDS = 300  # of a machine that is busy with other things
+DONE = re.compile(rf"^(\d+)/{TOTAL}: replication (\d+) of ([\w-]+), \d+ rounds? in \d+ s", re.MULTILINE)
+PATIENCE_SECONDS = 300  # on a busy machine
 
 
 def make_store(folder, seed=0):
@@ -38,7 +38,7 @@ def common_store(tmp_path_factory):
 
 
 def undisturbed(tmp_path_factory):
-    """The result set of a run with one worker and all threads a user has; not to be changed."""
+    """The result set of an uninterrupted run with one worker and a user's threads. Do not change it."""
     store = common_store(tmp_path_factory)
 
     def run(folder):
@@ -59,7 +59,7 @@ def done_in(folder):
 
 
 def wait_for_results(process, count):
-    """Read the command's lines until so many replications are done; which."""
+    """Read the command's lines until this many replications are done; returns them."""
     found = set()
     while len(found) < count:
         line = process.stderr.readline()

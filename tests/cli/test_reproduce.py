@@ -187,8 +187,8 @@ def test_a_file_with_settings_is_one_experiment_per_combination_and_continues(re
     words = ["mine.toml", "--set", "learning.learning_rate=0.05,0.1", "--mu", "0", "--no-report", "--workers", 1]
     done = reproduce(*words, "--replications", 1)
     assert done.returncode == 0, done.stderr
-    assert "1/2: replication 1 of mine[learning_rate=0.05], 1 rounds in" in done.stderr
-    assert "2/2: replication 1 of mine[learning_rate=0.1], 1 rounds in" in done.stderr
+    assert "1/2: replication 1 of mine[learning_rate=0.05], 1 round in" in done.stderr
+    assert "2/2: replication 1 of mine[learning_rate=0.1], 1 round in" in done.stderr
     more = reproduce(*words, "--replications", 2)
     assert "2 of 4 replications are already there" in more.stderr
     names = rows(tmp_path / "out").column("experiment").unique().to_pylist()

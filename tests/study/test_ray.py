@@ -1,4 +1,4 @@
-"""Replications on a Ray cluster of two nodes, started by the test: what comes out, what goes wrong, who clears up."""
+"""Replications on a Ray cluster of two nodes, started by the tests: results, failures, and cleaning up."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def free_port():
 
 
 def end(processes):
-    """Only these, the politest way first."""
+    """End only these processes, asking politely first."""
     for how in (signal.SIGTERM, signal.SIGKILL):
         running = [process for process in processes if is_running(process)]
         for process in running:
@@ -60,7 +60,7 @@ def end(processes):
 
 
 class Node:
-    """One of the cluster's, with one core; it stays in a process of ours, so that we know whom to end."""
+    """A node with one core; it is a child process, so that we know what to end."""
 
     def __init__(self, *words):
         environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
@@ -81,7 +81,7 @@ class Node:
         raise AssertionError("".join(said))
 
     def workers(self):
-        """Its processes that compute a replication right now."""
+        """Its processes that are computing a replication."""
         return {one for one in descendants(self._process.pid) if command_of(one).startswith("ray::_attempt")}
 
     def end(self):
@@ -104,7 +104,7 @@ def command_of(process):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Of two nodes."""
+    """A cluster of two nodes."""
 
     address: str
     first: Node
@@ -143,7 +143,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What a run on this machine alone gives."""
+    """The results of a run without Ray."""
     return undisturbed(tmp_path_factory)
 
 
@@ -174,7 +174,7 @@ def started(cluster, store, tmp_path):
 
 
 def python(code, *arguments):
-    """What a script prints and says."""
+    """Run a script; returns its output and errors."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS
     )
@@ -187,25 +187,25 @@ def test_auto_without_a_cluster_is_refused():
 
     if any("gcs_server" in command_of(process.name) for process in Path("/proc").glob("[0-9]*")):
         pytest.skip("a Ray cluster is up on this machine")
-    sentence = r"a Ray cluster must be up at 'auto', got .*; start one with `ray start --head`"
+    sentence = r"No Ray cluster is running at 'auto' \(.*\): start one with `ray start --head`"
     with pytest.raises(InputError, match=sentence), ray_workers.ray_cluster("auto", worker_count=None):
         raise AssertionError("connected")
 
 
 @pytest.mark.parametrize("address", ["nonsense", "ray://127.0.0.1:10001", ":", ":6379", "host:port", ""])
-def test_what_is_no_address_is_refused(address):
+def test_a_malformed_address_is_refused(address):
     from commonweal.study import ray_workers
 
-    sentence = rf"a Ray address must be host:port or auto, got '{address}'; run the command on a machine of the cluster"
+    sentence = rf"A Ray address must be host:port or auto, got '{address}': run the command on a machine of the cluster"
     with pytest.raises(InputError, match=sentence), ray_workers.ray_cluster(address, worker_count=None):
         raise AssertionError("connected")
 
 
 @pytest.mark.parametrize("address", ["no-such-host.invalid:6379", "127.0.0.1:99999999", "127.0.0.1:1"])
-def test_where_nobody_is_is_refused(address):
+def test_an_address_where_nothing_listens_is_refused(address):
     from commonweal.study import ray_workers
 
-    sentence = rf"a Ray cluster must be up at '{address}', got .*; start one with `ray start --head`"
+    sentence = rf"No Ray cluster is running at '{address}' \(.*\): start one with `ray start --head`"
     with pytest.raises(InputError, match=sentence), ray_workers.ray_cluster(address, worker_count=None):
         raise AssertionError("connected")
 
@@ -218,7 +218,7 @@ def test_a_port_where_no_ray_answers_is_refused(monkeypatch):
         silent.bind(("", 0))
         silent.listen()
         address = f"localhost:{silent.getsockname()[1]}"
-        sentence = rf"a Ray cluster must be up at '{address}', got no answer within 3 seconds; start one with"
+        sentence = rf"No Ray cluster is running at '{address}' \(no answer within 3 seconds\): start one with"
         with pytest.raises(InputError, match=sentence), ray_workers.ray_cluster(address, worker_count=None):
             raise AssertionError("connected")
 
@@ -232,7 +232,7 @@ def test_two_nodes_give_the_rows_of_one_machine(cluster, started, whole, tmp_pat
         time.sleep(0.05)
     error = process.stderr.read()
     assert process.returncode == 0, error
-    assert len(error.splitlines()) == TOTAL, f"one line a replication, none of Ray's own:\n{error}"
+    assert len(error.splitlines()) == TOTAL, f"one line per replication, none of Ray's own:\n{error}"
     assert on_first, "nothing was computed on the first node"
     assert on_second, "nothing was computed on the second node"
     assert rows(tmp_path / "out").equals(rows(whole))
@@ -247,11 +247,11 @@ def test_ended_in_the_middle_and_continued_it_gives_the_same(how, cluster, start
     _, error = process.communicate(timeout=PATIENCE_SECONDS)
     if how == signal.SIGINT:
         assert process.returncode == 130
-        assert "replications are safe in out; run the same command to continue" in error
+        assert "replications are saved in out; run the same command to continue" in error
         assert "Traceback" not in error
     assert told <= done_in(tmp_path / "out")
     assert len(done_in(tmp_path / "out")) < TOTAL, "ended too late"
-    wait_until(lambda: not cluster.first.workers() | cluster.second.workers(), "workers go on for nobody")
+    wait_until(lambda: not cluster.first.workers() | cluster.second.workers(), "workers continue although nobody waits")
     process = started("--workers", "1")
     most = 0
     while process.poll() is None:
@@ -299,17 +299,15 @@ print(*told, sep="\\n")
 """
 
 
-def test_what_goes_wrong_on_a_worker_arrives_in_one_sentence(cluster):
+def test_failures_of_a_worker_arrive_as_one_sentence(cluster):
     printed, error = python(FAILURES, cluster.address)
     refused, crashed, missing, bug = printed.splitlines()
     assert refused.startswith("FederationError None Training diverged: client")
     assert refused.endswith("Lower learning_rate (now 1e+30).")
-    assert crashed.startswith(
-        "InputError None a replication must come back from the Ray cluster, got WorkerCrashedError"
-    )
-    assert "for replication 7 of label-noise after 3 retries" in crashed
-    assert missing.startswith("InputError None every machine of a Ray cluster needs the same commonweal, got ")
-    assert "No module named 'only_here' on one of them; install the same version everywhere" in missing
+    assert crashed.startswith("InputError None The Ray cluster lost replication 7 of label-noise (WorkerCrashedError)")
+    assert "after 3 retries: check the cluster's machines" in crashed
+    assert missing.startswith("InputError None A machine of the Ray cluster cannot import commonweal (")
+    assert "No module named 'only_here'): install the same version on every machine" in missing
     assert "ZeroDivisionError" in bug, "our own mistakes are not hidden"
     assert error == ""
 
@@ -320,7 +318,7 @@ def test_other_versions_are_refused(started, tmp_path):
     process = started(PYTHONPATH=str(tmp_path / "other"))
     _, error = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 2
-    assert "all machines of a Ray cluster need the same versions of Python and Ray, got Version mismatch" in error
+    assert "This machine has another version of Python or Ray than the cluster (Version mismatch" in error
     assert "Ray: 2.1.0" in error
     assert "Traceback" not in error
     assert not (tmp_path / "out").exists()

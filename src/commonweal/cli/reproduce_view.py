@@ -50,7 +50,7 @@ class ReproductionView:
         if not self._console.is_terminal:
             self._console.print(
                 f"{self.done_count}/{self.total_count}: replication {stored.replication} of "
-                f"{stored.origin.experiment}, {stored.computed_round_count} rounds in {stored.seconds:.0f} s"
+                f"{stored.origin.experiment}, {_rounds(stored.computed_round_count)} in {stored.seconds:.0f} s"
                 + (f", {left}" if left else ""),
                 soft_wrap=True,
             )
@@ -68,6 +68,10 @@ class ReproductionView:
         if minutes < 60:
             return f"about {minutes} min left" if minutes else ""
         return f"about {minutes // 60} h {minutes % 60:02d} min left"
+
+
+def _rounds(count: int) -> str:
+    return "1 round" if count == 1 else f"{count} rounds"
 
 
 def verdict_line(results: Sequence[ClaimResult], directory: Path) -> str:
