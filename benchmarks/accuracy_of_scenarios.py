@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from commonweal.data.federated_dataset import FederatedDataset
-from commonweal.federation.conductor import conduct
+from commonweal.federation.session import run_rounds
 from commonweal.learning import models
 from commonweal.scenario.shipped import load
 from commonweal.scenario.spec import Scenario
@@ -69,7 +69,7 @@ def _replicate(task: tuple[Scenario, str | None]) -> Replication:
     dataset = FederatedDataset.for_scenario(scenario, Path(os.environ["COMMONWEAL_DATA"]))
     started = time.perf_counter()
     with InProcessClients(scenario, dataset, worker_count=1) as clients:
-        held = list(conduct(clients, scenario))
+        held = list(run_rounds(clients, scenario))
     return Replication(
         first=list(held[0].iteration_accuracies[-1].values()),
         last=list(held[-1].iteration_accuracies[-1].values()),

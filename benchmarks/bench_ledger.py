@@ -33,7 +33,8 @@ from benchmarks.promises import Promise, conclude
 from tests.ledger.postgres_server import PostgresServer, missing_reason
 
 from commonweal.decision.decide import decide_figures
-from commonweal.federation.rule_versions import CURRENT, recompute
+from commonweal.decision.mechanisms.paper import Paper
+from commonweal.federation.recompute import recompute
 from commonweal.ledger.canonical import canonical, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of
 from commonweal.ledger.key_directory import KeyDirectory
@@ -84,7 +85,7 @@ def decided(round_count: int) -> list[RoundRecord]:
 
 
 def signed(record: RoundRecord, ledger: str) -> RoundToSettle:
-    unsigned = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=dict.fromkeys(KEYS, 100))
+    unsigned = RoundToSettle(record=record, rules_version=Paper.version, sample_counts=dict.fromkeys(KEYS, 100))
     return replace(
         unsigned, signatures={client: unsigned.report(ledger, client).signed(key) for client, key in KEYS.items()}
     )

@@ -15,9 +15,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.decision.decide import make_problem, select
+from commonweal.decision.decide import select
 from commonweal.decision.envelope import trace
 from commonweal.decision.problem import choose
+from commonweal.decision.raw import make_problem
 from commonweal.decision.reference import best_eliminated
 
 Floats = NDArray[np.float64]

@@ -22,17 +22,17 @@ from typing import TypeVar
 
 import torch
 from benchmarks.promises import Promise, conclude
+from commonweal.simulation.plain_loop import run_plainly
 
 from commonweal.data.catalogue import BUILT_IN
 from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.data.sources import find_directory, load_source
 from commonweal.errors import InputError
-from commonweal.federation.conductor import conduct
+from commonweal.federation.session import run_rounds
 from commonweal.paper.experiments import MUS
 from commonweal.scenario.shipped import load
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
-from commonweal.simulation.plain_loop import run_plainly
 from commonweal.study.replication import Replication, ReplicationTask, replicate
 
 Result = TypeVar("Result")
@@ -88,7 +88,7 @@ def fast_for_each(scenario: Scenario, dataset: FederatedDataset) -> Histories:
     found = {}
     for mu in MUS:
         with InProcessClients(at(scenario, mu), dataset, worker_count=1) as clients:
-            found[mu] = [held.record.decision.retained for held in conduct(clients, at(scenario, mu))]
+            found[mu] = [held.record.decision.retained for held in run_rounds(clients, at(scenario, mu))]
     return found
 
 

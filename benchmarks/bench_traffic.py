@@ -27,7 +27,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg
 
-from commonweal.federation.conductor import conduct
+from commonweal.federation.session import run_rounds
 from commonweal.flower import NewData, Trained, client_app
 from commonweal.flower.in_process import InProcessGrid, Node
 from commonweal.flower.transport import FlowerTransport
@@ -113,7 +113,7 @@ def of_commonweal(client_count: int, mechanism: str) -> Traffic:
         federation = read_federation(file)
         grid = InProcessGrid(nodes)
         transport = FlowerTransport(grid, federation.keys)
-        (result,) = conduct(RemoteClients(transport, federation, "0" * 64, INITIAL), federation)
+        (result,) = run_rounds(RemoteClients(transport, federation, "0" * 64, INITIAL), federation)
         assert not result.record.absent
         return measured(grid)
 

@@ -9,13 +9,13 @@ import statistics
 from dataclasses import dataclass
 
 import torch
+from tests.simulation.plain_loop import run_plainly
 
 from commonweal.data.federated_dataset import FederatedDataset
-from commonweal.federation.conductor import conduct
+from commonweal.federation.session import run_rounds
 from commonweal.records import Rules
 from commonweal.scenario.spec import ClientSpec, LearningSpec, MechanismSpec, ModelName, Scenario
 from commonweal.simulation.client_set import InProcessClients
-from commonweal.simulation.plain_loop import run_plainly
 
 CLIENT_COUNT = 5
 ROUND_COUNTS: dict[ModelName, int] = {"compact": 3, "fedbn-digits": 1}
@@ -62,7 +62,7 @@ def run_fast(scenario: Scenario, dataset: FederatedDataset) -> Outcome:
                 accuracies=dict(held.iteration_accuracies[-1]),
                 contributions=dict(held.record.decision.figures.contributions),
             )
-            for held in conduct(clients, scenario)
+            for held in run_rounds(clients, scenario)
         ]
 
 

@@ -165,8 +165,8 @@ def test_a_loss_maker_without_contribution_stays_only_at_infinity():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"limit": -1}, "limit must be a whole number >= 0"),
-        ({"limit": 2.5}, "limit must be a whole number >= 0"),
+        ({"limit": -1}, "limit must be a whole number of at least 0"),
+        ({"limit": 2.5}, "limit must be a whole number of at least 0"),
     ],
 )
 def test_bad_limits_are_refused(arguments, sentence):

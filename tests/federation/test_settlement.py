@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from commonweal.cli.main import app
 from commonweal.decision.decide import decide_figures
+from commonweal.decision.mechanisms.paper import Paper
 from commonweal.errors import CommonwealError
-from commonweal.federation.rule_versions import CURRENT, recompute
+from commonweal.federation.recompute import recompute
 from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
@@ -60,7 +61,7 @@ def decided(number, *clients, rules=LENIENT, profits=PROFITS):
 
 def signatures(record, book, counts=None):
     """As the clients send them."""
-    settled = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=counts or {})
+    settled = RoundToSettle(record=record, rules_version=Paper.version, sample_counts=counts or {})
     clients = record.decision.figures.clients
     return {client: settled.report(book, client).signed(KEYS[client]) for client in clients if client in KEYS}
 

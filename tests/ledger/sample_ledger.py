@@ -16,7 +16,8 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.types import TypeEngine
 
 from commonweal.decision.decide import decide_figures
-from commonweal.federation.rule_versions import CURRENT, recompute
+from commonweal.decision.mechanisms.paper import Paper
+from commonweal.federation.recompute import recompute
 from commonweal.ledger.canonical import canonical, hash_of, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of, signed_message
 from commonweal.ledger.key_directory import KeyDirectory
@@ -73,7 +74,7 @@ def signed_round(
     )
     record = RoundRecord(round_number=number, decision=decide_figures(given, rules), absent=absent)
     counts = {client: 100 + place for place, client in enumerate(figures)}
-    unsigned = RoundToSettle(record=record, rules_version=CURRENT, sample_counts=counts)
+    unsigned = RoundToSettle(record=record, rules_version=Paper.version, sample_counts=counts)
     signatures = {
         client: unsigned.report(ledger, client).signed(CLIENT_KEYS[client])
         for client in figures

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commonweal.decision.decide import decide_figures, decision_with
-from commonweal.federation.rule_versions import CURRENT
+from commonweal.decision.mechanisms.paper import Paper
 from commonweal.ledger.canonical import hash_of, parse
 from commonweal.ledger.entries import Posting, signed_message
 from commonweal.ledger.keys import SigningKey
@@ -720,7 +720,7 @@ def test_an_honest_decision_of_figures_no_ledger_can_hold(sample, forge):
     figures = Figures(profits={"ann": 1e12, "bob": -1e12}, contributions={"ann": 1.0, "bob": 1.0})
     decision = decide_figures(figures, LENIENT)
     record = RoundRecord(round_number=ROUND, decision=decision)
-    settled = RoundToSettle(record=record, rules_version=CURRENT)
+    settled = RoundToSettle(record=record, rules_version=Paper.version)
     signatures = {
         name: settled.report(sample.ledger.identity, name).signed(CLIENT_KEYS[name]) for name in figures.clients
     }

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from commonweal.decision.decide import decide_figures
 from commonweal.errors import LedgerError, StorageError
-from commonweal.federation.rule_versions import recompute
+from commonweal.federation.recompute import recompute
 from commonweal.ledger.entries import Draft, Posting, client_account, seal
 from commonweal.ledger.export.beancount import BEANCOUNT_ACCOUNTS
 from commonweal.ledger.export.exports import beancount_content, copy_ledger, csv_content, hledger_content

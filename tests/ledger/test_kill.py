@@ -37,8 +37,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.engine.default import DefaultDialect
 
 from commonweal.decision.decide import decide_figures
+from commonweal.decision.mechanisms.paper import Paper
 from commonweal.errors import LedgerError
-from commonweal.federation.rule_versions import CURRENT, recompute
+from commonweal.federation.recompute import recompute
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
@@ -350,7 +351,7 @@ def rounds_for(identity: str, round_count: int) -> list[RoundToSettle]:
         absent = tuple(client for client in CLIENTS if client not in present)
         record = RoundRecord(round_number=number, decision=decision, absent=absent)
         counts = {client: random.randrange(100) for client in present}
-        rounds.append(signed(RoundToSettle(record=record, rules_version=CURRENT, sample_counts=counts), identity))
+        rounds.append(signed(RoundToSettle(record=record, rules_version=Paper.version, sample_counts=counts), identity))
     return rounds
 
 

@@ -35,8 +35,9 @@ from hypothesis.stateful import (
 )
 
 from commonweal.decision.decide import decide_figures
+from commonweal.decision.mechanisms.paper import Paper
 from commonweal.errors import CommonwealError, InputError
-from commonweal.federation.rule_versions import CURRENT, recompute
+from commonweal.federation.recompute import recompute
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import Signer, SigningKey
@@ -250,7 +251,7 @@ def clock() -> datetime:
 def signed_round(number: int, decision: Decision, ledger: str, *, absent: tuple[str, ...] = (), **more: Any) -> Any:
     """With the signatures of those who have keys."""
     record = RoundRecord(round_number=number, decision=decision, absent=absent)
-    unsigned = RoundToSettle(record=record, rules_version=CURRENT, **more)
+    unsigned = RoundToSettle(record=record, rules_version=Paper.version, **more)
     signing = [client for client in decision.figures.clients if client in CLIENT_KEYS]
     signatures = {client: unsigned.report(ledger, client).signed(CLIENT_KEYS[client]) for client in signing}
     return replace(unsigned, signatures=signatures)
@@ -520,7 +521,7 @@ def new_ledger(new_location, tmp_path):
 
 def settle_in_both(ledger: Ledger, account: PlainAccount, number: int, decision: Decision) -> None:
     record = RoundRecord(round_number=number, decision=decision)
-    settled = RoundToSettle(record=record, rules_version=CURRENT)
+    settled = RoundToSettle(record=record, rules_version=Paper.version)
     entry = account.settle(settled, signed=True)
     assert ledger.settle(settled) == Receipt(entry=entry, fresh=True)
 
@@ -551,7 +552,8 @@ def test_amounts_of_a_million_billions(new_ledger, settlement):
     )
     too_much = replace(too_much, payoffs={"ann": 1.01, "dan": 0.0})
     with pytest.raises(InputError, match=r"at most 10\^15 minor units"):
-        ledger.settle(RoundToSettle(record=RoundRecord(round_number=30, decision=too_much), rules_version=CURRENT))
+        record = RoundRecord(round_number=30, decision=too_much)
+        ledger.settle(RoundToSettle(record=record, rules_version=Paper.version))
     check_ledger(store, account, [])
 
 

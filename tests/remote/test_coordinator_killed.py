@@ -9,7 +9,7 @@ import signal
 import numpy as np
 import pytest
 
-from commonweal.federation.rule_versions import recompute
+from commonweal.federation.recompute import recompute
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.coordinator import coordinate as coordinator

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from commonweal.records import Rules
+from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario import keys
 from commonweal.scenario.algorithms import ALGORITHMS
-from commonweal.scenario.assembly import DEFAULT_SEED, NEEDED_OF_CLIENT, NEEDED_OF_MECHANISM, NEEDED_OF_SCENARIO
+from commonweal.scenario.assembly import DEFAULT_SEED, NEEDED_OF_CLIENT, NEEDED_OF_SCENARIO
 from commonweal.scenario.shipped import shipped_names
 from commonweal.scenario.spec import ClientSpec, DataSpec, LearningSpec, MechanismSpec
 from commonweal.scenario.toml_file import parse_scenario
@@ -55,7 +56,8 @@ TABLES = {
     "`[mechanism]`": (
         keys.MECHANISM_KEYS,
         {
-            **defaults_of(Rules, MechanismSpec, needed=NEEDED_OF_MECHANISM),
+            **defaults_of(Rules, MechanismSpec, needed=("mu",)),
+            "kind": DEFAULT_MECHANISM,
             "contribution": {field.name: field.default for field in fields(MechanismSpec)}["measure"],
         },
     ),

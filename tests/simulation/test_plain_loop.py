@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from commonweal.data.federated_dataset import FederatedDataset
-from commonweal.federation.conductor import conduct
+from commonweal.federation.session import run_rounds
 from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.client_set import InProcessClients
-from commonweal.simulation.plain_loop import run_plainly
+from tests.simulation.plain_loop import run_plainly
 
 HEAD = """
 name = "small"
@@ -88,7 +88,7 @@ def test_fast_path_equals_the_plain_loop(name):
     dataset = FederatedDataset.for_scenario(scenario, None)
     expected = run_plainly(scenario, dataset, dtype=torch.float64)
     with InProcessClients(scenario, dataset, dtype=torch.float64) as client_set:
-        held = list(conduct(client_set, scenario))
+        held = list(run_rounds(client_set, scenario))
     assert len(held) == len(expected) > 1
     for found, plain in zip(held, expected, strict=True):
         decision = found.record.decision

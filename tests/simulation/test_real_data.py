@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from commonweal.data.federated_dataset import FederatedDataset
-from commonweal.federation.conductor import conduct
+from commonweal.federation.session import run_rounds
 from commonweal.scenario.override import override
 from commonweal.scenario.shipped import load
 from commonweal.simulation.client_set import InProcessClients
@@ -31,7 +31,7 @@ def test_after_the_first_round_no_scenario_sits_at_chance(name):
     """By more than four standard errors of what guessing would score on as many validation samples."""
     scenario = override(load(name), mu="inf", rounds=1)
     with InProcessClients(scenario, FederatedDataset.for_scenario(scenario, Path(DATA))) as clients:
-        (held,) = conduct(clients, scenario)
+        (held,) = run_rounds(clients, scenario)
     sample_count = sum(measured.validation_count for measured in held.measured.values())
     mean = np.mean([measured.accuracy.value for measured in held.measured.values()])
     assert mean > CHANCE + 4 * np.sqrt(CHANCE * (1 - CHANCE) / sample_count), (mean, sample_count)

@@ -10,7 +10,7 @@ import pytest
 
 from commonweal import metrics
 from commonweal.data.federated_dataset import FederatedDataset
-from commonweal.federation.conductor import conduct
+from commonweal.federation.session import run_rounds
 from commonweal.records import ContributionRule, History, LossRule
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.study.outcomes import Outcomes, gather
@@ -28,7 +28,7 @@ def run_alone(seed: int, mu: float, rule: ContributionRule, loss_rule: LossRule)
     rules = replace(scenario.mechanism.rules, mu=mu, contribution_rule=rule, loss_rule=loss_rule)
     scenario = replace(scenario, seed=seed, mechanism=replace(scenario.mechanism, rules=rules))
     with InProcessClients(scenario, FederatedDataset.for_scenario(scenario, None)) as clients:
-        rounds = tuple(held.record for held in conduct(clients, scenario))
+        rounds = tuple(held.record for held in run_rounds(clients, scenario))
     return History(clients=scenario.client_names, rounds=rounds)
 
 

@@ -11,8 +11,8 @@ from itertools import pairwise
 import pytest
 
 from commonweal.data.federated_dataset import FederatedDataset
-from commonweal.federation.conductor import conduct
 from commonweal.federation.round_result import RoundResult
+from commonweal.federation.session import run_rounds
 from commonweal.records import ContributionRule, MuRange
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
@@ -33,7 +33,7 @@ def run_alone(scenario: Scenario, mu: float, rule: ContributionRule = "clip") ->
     rules = replace(scenario.mechanism.rules, mu=mu, contribution_rule=rule)
     alone = replace(scenario, mechanism=replace(scenario.mechanism, rules=rules))
     with InProcessClients(alone, FederatedDataset.for_scenario(alone, None), worker_count=2) as clients:
-        return list(conduct(clients, alone))
+        return list(run_rounds(clients, alone))
 
 
 def branch_at(branches: list[SweptHistory], mu: float, rule: ContributionRule = "clip") -> SweptHistory:

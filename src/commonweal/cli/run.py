@@ -1,13 +1,13 @@
-"""`commonweal run`: a scenario in, a federation's history and its report out."""
+"""`commonweal run`: run a scenario and write its history and run report."""
 
 from __future__ import annotations
 
 import re
 import signal
 import sys
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -19,6 +19,9 @@ from commonweal.errors import InputError
 from commonweal.scenario.override import override
 from commonweal.scenario.shipped import FIRST, load
 
+if TYPE_CHECKING:
+    from commonweal.federation.settlement import FederationLedger
+
 INTERRUPTED = 130  # the shell's exit code for Ctrl-C
 
 
@@ -27,85 +30,72 @@ def run_command(
         str, typer.Argument(help="A scenario file, or the name of a shipped one (commonweal init --list).")
     ] = FIRST,
     mu: Annotated[
-        str | None, typer.Option(metavar="MU", help="Leniency instead of the scenario's.", show_default=False)
+        str | None, typer.Option(metavar="MU", help="Leniency, instead of the scenario's.", show_default=False)
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="S", help="Seed instead of the scenario's.", show_default=False)
+        int | None, typer.Option(metavar="S", help="Seed, instead of the scenario's.", show_default=False)
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(metavar="T", help="Rounds instead of the scenario's.", show_default=False)
+        int | None, typer.Option(metavar="T", help="Number of rounds, instead of the scenario's.", show_default=False)
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where the results go, out/NAME if left out.", show_default=False),
+        typer.Option(metavar="DIR", help="Results folder (default: out/NAME).", show_default=False),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the run in DIR after the last round it held.")
+        bool, typer.Option("--resume", help="Continue the run in DIR after its last completed round.")
     ] = False,
     overwrite: Annotated[
         bool,
-        typer.Option(
-            "--overwrite", help="Start anew where DIR holds a run; what it left there goes, its ledger.db too."
-        ),
+        typer.Option("--overwrite", help="Replace the run in DIR, including its ledger.db."),
     ] = False,
     data: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", envvar="COMMONWEAL_DATA", help="Where the original data sets are.", show_default=False
+            metavar="DIR", envvar="COMMONWEAL_DATA", help="Folder of the original data sets.", show_default=False
         ),
     ] = None,
     ledger: Annotated[
         str | None,
         typer.Option(
             metavar="LEDGER",
-            help="The book to settle in, a SQLite file or a database URL; ledger.db in the results if left out.",
+            help="Ledger to settle in: a SQLite file or a database URL (default: ledger.db in the results folder).",
             show_default=False,
         ),
     ] = None,
+    no_ledger: Annotated[bool, typer.Option("--no-ledger", help="Do not keep a ledger.")] = False,
     keys: Keys = None,
     workers: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Threads, one a core if left out; the result is the same.", show_default=False),
+        typer.Option(
+            metavar="N", help="Parallel threads (default: one per core); results do not change.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Run a federation, and report who stayed, who was paid, and why.
+    """Run a federation and report who stayed, who was paid, and why.
 
     Example: commonweal run quickstart --mu inf --out out/lenient
     """
     described = override(load(scenario), mu=mu, seed=seed, rounds=rounds)
     if workers is not None and workers < 1:
-        raise InputError(f"--workers must be a whole number >= 1, got {workers}; leave it out for one a core")
+        raise InputError(f"--workers must be at least 1, got {workers}. Leave it out for one per core.")
     if resume and overwrite:
-        raise InputError("--resume continues a run and --overwrite starts anew, got both; drop one of them")
+        raise InputError("--resume and --overwrite exclude each other. Drop one of them.")
+    if ledger is not None and no_ledger:
+        raise InputError("--ledger and --no-ledger exclude each other. Drop one of them.")
     directory = Path("out") / _folder_name(described.name) if out is None else out
-    # Heavy packages, torch among them, are loaded only once the request makes sense.
+    # Heavy packages such as torch are only loaded once the request makes sense.
     with needed_for("a run"):
         from commonweal.cli.run_view import RunView, show_summary
         from commonweal.data.sources import find_directory
-        from commonweal.federation.round_result import RoundResult
-        from commonweal.federation.settlement import FederationLedger, default_ledger
+        from commonweal.federation.settlement import default_ledger
         from commonweal.ledger.sql.location import shown
-        from commonweal.report.write import write_all
-        from commonweal.simulation.client_keys import SimulatedSigners
-        from commonweal.simulation.run import run_directory, run_scenario
+        from commonweal.simulation.run import ledger_of_run, run_directory, run_scenario
 
     view = RunView(described)
-    own_ledger = default_ledger(directory)
-    signers = SimulatedSigners(described)
     operator_keys = key_directory(keys)
-    treasury = FederationLedger(
-        str(own_ledger) if ledger is None else ledger,
-        operator_keys,
-        name=described.name,
-        members=signers.public_keys,
-        sign=signers.sign,
-    )
-
-    def on_round(held: RoundResult) -> None:
-        counts = {client: measured.sample_count for client, measured in held.measured.items()}
-        treasury.settle(held.record, counts)
-        view.on_round(held)
-
+    own_ledger = default_ledger(directory)
+    settled_in = None if no_ledger else ledger_of_run(described, ledger, directory, operator_keys)
     interrupts: list[int] = []
 
     def on_interrupt(number: int, frame: object) -> None:
@@ -113,36 +103,42 @@ def run_command(
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, on_interrupt)
-    with run_directory(directory, resume=resume, overwrite=overwrite), closing(treasury):
-        operator_keys.current()
-        if ledger is not None:
-            treasury.check()
+    with run_directory(directory, resume=resume, overwrite=overwrite), _closing(settled_in):
+        if settled_in is not None:
+            operator_keys.current()
+        if settled_in is not None and ledger is not None:
+            settled_in.check()
         try:
             with view.shown():
-                chronicle = run_scenario(
+                run_report = run_scenario(
                     described,
                     data_directory=find_directory(data),
                     directory=directory,
                     resume=resume,
+                    ledger=settled_in,
                     worker_count=workers,
                     watch=view.watch,
-                    on_round=on_round,
+                    on_round=view.on_round,
                     replaced=[own_ledger] if ledger is None else [],
                 )
-            written = write_all(chronicle, directory)
         except BaseException:
             if not interrupts:  # an interrupt may surface as an error of whatever it interrupted
                 raise
-            held = view.completed_count
+            safe = view.completed_count
             print(
-                f"\ninterrupted: {held} of {described.round_count} rounds are safe in {directory}"
-                + ("; add --resume to continue" if held else ""),
+                f"\ninterrupted: {safe} of {described.round_count} rounds are safe in {directory}"
+                + ("; add --resume to continue" if safe else ""),
                 file=sys.stderr,
             )
             raise typer.Exit(INTERRUPTED) from None
     console = text_view.make_console()
-    show_summary(chronicle, written, console)
-    console.print(Text(f"ledger: {own_ledger if ledger is None else shown(ledger)}"), soft_wrap=True)
+    show_summary(run_report, directory, console)
+    if settled_in is not None:
+        console.print(Text(f"ledger: {own_ledger if ledger is None else shown(ledger)}"), soft_wrap=True)
+
+
+def _closing(ledger: FederationLedger | None) -> AbstractContextManager[object]:
+    return nullcontext() if ledger is None else closing(ledger)
 
 
 def _folder_name(scenario_name: str) -> str:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from commonweal.federation.conductor import Progress as RoundProgress
+from commonweal.federation.measuring import Progress as RoundProgress
 from commonweal.federation.round_result import RoundResult
 from commonweal.records import Estimate, RunReport
 from commonweal.scenario.spec import Scenario
@@ -114,7 +114,7 @@ def _state(run_report: RunReport, client: str) -> str:
     return "[green]stayed[/]" if after is None else f"[red]eliminated after round {after}[/]"
 
 
-def show_summary(run_report: RunReport, written: list[Path], console: Console) -> None:
+def show_summary(run_report: RunReport, directory: Path, console: Console) -> None:
     """The outcome on standard output; where the report is comes last."""
     console.print(Text(run_report.sentence, style="bold"), soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
@@ -141,9 +141,8 @@ def show_summary(run_report: RunReport, written: list[Path], console: Console) -
         console.print(Text.assemble(("warning: ", "bold yellow"), warning), soft_wrap=True)
     if len(run_report.warnings) > _WARNINGS_SHOWN:
         console.print(f"[dim]... and {len(run_report.warnings) - _WARNINGS_SHOWN} more warnings in the run report[/]")
-    for path in written:
-        if path.name in ("history.json", "report.html"):
-            console.print(Text(f"{path.stem}: {path}"), soft_wrap=True)
+    for path in (directory / "history.json", directory / "report.html"):
+        console.print(Text(f"{path.stem}: {path}"), soft_wrap=True)
 
 
 def _plain(estimate: Estimate) -> str:

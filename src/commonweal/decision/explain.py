@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonweal.decision.decide import make_problem
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.objective import objective
 from commonweal.decision.problem import choose
+from commonweal.decision.raw import make_problem
 from commonweal.decision.validation import check_figures
 from commonweal.errors import InputError
 from commonweal.records import Decision, MuRange

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from commonweal.decision.exact import BoolArray, FloatArray, IntArray, common_integers
-from commonweal.decision.problem import Choice, Line
+from commonweal.decision.problem import Choice, ClipProblem, Line, Problem
 from commonweal.errors import InputError
+from commonweal.records import ContributionRule
 
 RAW_CANDIDATE_LIMIT = 20
 _ROUNDING = 2.0**-44  # of the sum of sizes: far above the error of adding a few dozen doubles
@@ -131,3 +132,16 @@ class RawProblem:
     def for_large_mu(self) -> BoolArray:
         ratios, errors = self._ratios()
         return self._best(-ratios, errors, lambda saved, ratio: (-ratio, saved))
+
+
+def make_problem(
+    profits: FloatArray,
+    used: FloatArray,
+    rule: ContributionRule,
+    *,
+    stays: int | None = None,
+    goes: int | None = None,
+) -> Problem:
+    """The choice under a contribution rule, optionally with one client's fate given."""
+    kind = ClipProblem if rule == "clip" else RawProblem
+    return kind(profits, used, stays=stays, goes=goes)

@@ -6,7 +6,7 @@ never pass through here: the set keeps them, and the conductor names them by the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -43,7 +43,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ProfitReport:
     """A client's figures of the round, computed at home. Utility and cost are its own affair and may be missing."""
 
     profit: float
@@ -76,7 +76,7 @@ class ClientSet(Protocol):
         """Make the aggregate of these clients' local models the federation's model."""
         ...
 
-    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Report]:
+    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
         """Ask for profits, measured with the adopted model."""
         ...
 
@@ -85,6 +85,10 @@ class ClientSet(Protocol):
 
         Returns why anybody was absent, where that is known.
         """
+        ...
+
+    def tell(self, record: RoundRecord, statement_of: Callable[[str], bytes]) -> None:
+        """Tell the clients that took part that the round is settled; `statement_of` gives a client's statement."""
         ...
 
     def save(self) -> State:

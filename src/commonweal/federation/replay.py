@@ -1,7 +1,6 @@
 """Rounds whose figures were measured elsewhere, decided one after another.
 
-The conductor of a federation without its learning: it keeps who is active, ignores what eliminated clients send, and
-notes who is absent.
+Tracks who is active, ignores the figures of eliminated clients, and records who is absent.
 """
 
 from __future__ import annotations
@@ -9,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from commonweal.decision.decide import decide_figures
+from commonweal.decision.mechanism import RoundDecider
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import InputError
 from commonweal.records import Figures, History, RoundRecord, Rules
 
@@ -42,6 +42,7 @@ def replay(
     records: list[RoundRecord] = []
     ignored: dict[int, tuple[str, ...]] = {}
     ended_after: int | None = None
+    decider = RoundDecider(make_mechanism(rules))
     for position, (round_number, figures) in enumerate(rounds):
         if len(active) < min(2, len(clients)):
             ended_after = records[-1].round_number
@@ -51,7 +52,7 @@ def replay(
             ignored[round_number] = late
             figures = _without(figures, frozenset(late))
         if figures.profits:
-            decision = decide_figures(figures, rules, grace=position < grace_rounds)
+            decision = decider.decide(figures, grace=position < grace_rounds)
             absent = (
                 tuple(client for client in active if client not in figures.profits)
                 if len(figures.profits) < len(active)

@@ -1,4 +1,4 @@
-"""What the conductor knows of a round once it is held: the decision, and what was measured on the way."""
+"""What is known of a round: first what was measured, then the whole result with its decision."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.records import Estimate, Event, RoundRecord
+from commonweal.records import Estimate, Event, Figures, RoundRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """One client in a held round, apart from the figures of the decision."""
+class ClientMeasurement:
+    """What was measured of one client in a round, apart from the figures of the decision."""
 
     sample_count: int
     training_count: int
@@ -21,22 +21,64 @@ class Measured:
     step_count: int | None  # None: kept private
     accuracy: Estimate
     previous_accuracy: float
-    utility: Estimate | None  # None: kept private, as the cost
+    utility: Estimate | None  # None: kept private, like the cost
     cost: float | None
     profit_error: float | None  # standard errors of the decision's figures; None: not known
     contribution_error: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundResult:
-    """One round. `draws` are the decision's figures in each bootstrap draw, a row a client of the decision."""
+class MeasuredRound:
+    """A round before its decision. The draws are the figures in each bootstrap draw, one row per client."""
 
-    record: RoundRecord
-    measured: Mapping[str, Measured]
+    round_number: int
+    figures: Figures
+    absent: tuple[str, ...]  # active, but did not answer
+    measured: Mapping[str, ClientMeasurement]
     iteration_accuracies: tuple[Mapping[str, float], ...]  # of the incoming model, then after each iteration
     coalition_values: tuple[tuple[tuple[str, ...], Estimate], ...]
     events: tuple[Event, ...]
-    signatures: Mapping[str, str]  # under the clients' reports, where they sign for themselves
+    signatures: Mapping[str, str]  # of the client reports, where clients sign for themselves
+    withdrawals: Mapping[str, str]  # signed notices of clients that want to leave after this round
+    profit_draws: NDArray[np.float64]
+    contribution_draws: NDArray[np.float64]
+
+    @property
+    def sample_counts(self) -> dict[str, int]:
+        """New samples that each client declared."""
+        return {client: measured.sample_count for client, measured in self.measured.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundResult:
+    """A completed round. The draws are the decision's figures in each bootstrap draw, one row per client."""
+
+    record: RoundRecord
+    measured: Mapping[str, ClientMeasurement]
+    iteration_accuracies: tuple[Mapping[str, float], ...]
+    coalition_values: tuple[tuple[tuple[str, ...], Estimate], ...]
+    events: tuple[Event, ...]
+    signatures: Mapping[str, str]
     withdrawals: Mapping[str, str]  # signed notices of those who leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, measured: MeasuredRound, record: RoundRecord, absences: tuple[Event, ...] = ()) -> RoundResult:
+        """The measured round with its decision; `absences` are the events that say why clients were absent."""
+        return cls(
+            record=record,
+            measured=measured.measured,
+            iteration_accuracies=measured.iteration_accuracies,
+            coalition_values=measured.coalition_values,
+            events=(*measured.events, *absences),
+            signatures=measured.signatures,
+            withdrawals={client: measured.withdrawals[client] for client in record.withdrawn},
+            profit_draws=measured.profit_draws,
+            contribution_draws=measured.contribution_draws,
+        )
+
+    @property
+    def sample_counts(self) -> dict[str, int]:
+        """New samples that each client declared."""
+        return {client: measured.sample_count for client, measured in self.measured.items()}

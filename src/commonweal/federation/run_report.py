@@ -1,4 +1,4 @@
-"""From held rounds to the chronicle: fates explained, μ paths, metrics, and a standard error beside every figure."""
+"""From completed rounds to the run report: explanations, μ paths, metrics, and a standard error beside every figure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal import metrics
-from commonweal.decision.decide import mu_path_of_figures
-from commonweal.decision.explain import explain
+from commonweal.decision.mechanism import Mechanism, RoundDecider, State, view_of
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import used_contributions
 from commonweal.decision.promises import warnings_of
-from commonweal.decision.transfers import divide
 from commonweal.federation.round_result import RoundResult
 from commonweal.records import (
     ClientRound,
@@ -34,15 +33,19 @@ from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 PATH_LIMIT = 1000  # breakpoints of a round's μ path; beyond, no ranges are shown
 
 
-def make_run_report(plan: FederationPlan, description: Description, held: Sequence[RoundResult]) -> RunReport:
-    """All that a reader is shown of the rounds held so far."""
-    history = History(clients=plan.client_names, rounds=tuple(held_round.record for held_round in held))
-    divisions = [_Divisions(held_round) for held_round in held]
+def make_run_report(plan: FederationPlan, description: Description, results: Sequence[RoundResult]) -> RunReport:
+    """Everything that a reader is shown of the completed rounds."""
+    history = History(clients=plan.client_names, rounds=tuple(result.record for result in results))
+    decider = RoundDecider(make_mechanism(plan.mechanism.rules))
+    divisions = []
+    for result in results:
+        divisions.append(_Divisions(result, decider.mechanism, decider.state))
+        decider.advance(result.record.decision, sample_counts=result.sample_counts)
     of_history = (metrics.tsw, metrics.tsfi, metrics.tsfi_final_set)
     drawn = (_drawn_history(history, divisions, draw) for draw in range(DRAW_COUNT))  # one at a time: they are large
     in_draws = [[metric(one) for metric in of_history] for one in drawn]
     errors = np.std(in_draws, axis=0, ddof=1)
-    if any(_keeps_profits_private(held_round) for held_round in held):
+    if any(_keeps_profits_private(result) for result in results):
         errors[0] = np.nan  # welfare is a sum of profits, and nobody here knows how certain these are
     tsw, tsfi, tsfi_final_set = (
         tuple(Estimate(value=v, standard_error=_known(e)) for v, e in zip(metric(history), row, strict=True))
@@ -62,7 +65,9 @@ def make_run_report(plan: FederationPlan, description: Description, held: Sequen
         client_facts=description.client_facts,
         declared=description.declared,
         round_count=plan.round_count,
-        rounds=tuple(_round(held_round, division) for held_round, division in zip(held, divisions, strict=True)),
+        rounds=tuple(
+            _round(result, division, decider.mechanism) for result, division in zip(results, divisions, strict=True)
+        ),
         tsw=tsw,
         tsfi=tsfi,
         tsfi_final_set=tsfi_final_set,
@@ -81,25 +86,25 @@ def make_run_report(plan: FederationPlan, description: Description, held: Sequen
 
 def outcome_sentence(history: History, round_count: int, eliminated_after: dict[str, int | None]) -> str:
     """What became of the federation, in one sentence."""
-    held_count = len(history.rounds)
+    round_total = len(history.rounds)
     withdrawn = withdrawn_after(history)
     stayed = [client for client in history.clients if eliminated_after[client] is None and client not in withdrawn]
-    let_go = _departures(history, lambda record: record.decision.eliminated)
-    gone = _departures(history, lambda record: record.withdrawn)
-    told = [f"let go: {let_go}"] * bool(let_go) + [f"withdrawn: {gone}"] * bool(gone)
-    who = f" ({'; '.join(told)})" if told else ""
-    welfare = metrics.tsw(history)[-1] if held_count else 0.0
+    eliminated = _leaving(history, lambda record: record.decision.eliminated)
+    gone = _leaving(history, lambda record: record.withdrawn)
+    left = [f"eliminated: {eliminated}"] * bool(eliminated) + [f"withdrawn: {gone}"] * bool(gone)
+    who = f" ({'; '.join(left)})" if left else ""
+    welfare = metrics.tsw(history)[-1] if round_total else 0.0
     moved = math.fsum(
         amount for record in history.rounds for amount in record.decision.transfers.values() if amount > 0
     )
     ended = (
-        f"ended early after {_counted(held_count, 'round')} with fewer than two clients"
-        if held_count < round_count and len(stayed) < 2
-        else f"held {_counted(held_count, 'round')}"
+        f"ended early after {_counted(round_total, 'round')}, with fewer than two clients left"
+        if round_total < round_count and len(stayed) < 2
+        else f"ran for {_counted(round_total, 'round')}"
     )
     return (
-        f"The federation {ended}, {len(stayed)} of {len(history.clients)} clients stayed to the end{who}; "
-        f"its welfare came to {welfare:+.4g} and {moved:.4g} changed hands."
+        f"The federation {ended}. {len(stayed)} of {len(history.clients)} clients stayed to the end{who}. "
+        f"Total social welfare was {welfare:+.4g}, and transfers of {moved:.4g} were made."
     )
 
 
@@ -108,7 +113,7 @@ def withdrawn_after(history: History) -> dict[str, int]:
     return {client: record.round_number for record in history.rounds for client in record.withdrawn}
 
 
-def _departures(history: History, who: Callable[[RoundRecord], tuple[str, ...]]) -> str:
+def _leaving(history: History, who: Callable[[RoundRecord], tuple[str, ...]]) -> str:
     parts = [
         f"{_listed(list(who(record)))} after round {record.round_number}" for record in history.rounds if who(record)
     ]
@@ -118,21 +123,15 @@ def _departures(history: History, who: Callable[[RoundRecord], tuple[str, ...]])
 class _Divisions:
     """How a round's budget is divided, in fact and in each bootstrap draw, among those retained in fact."""
 
-    def __init__(self, held: RoundResult) -> None:
-        decision = held.record.decision
-        rules, clients = decision.rules, decision.figures.clients
-        kept = np.array([client in decision.payoffs for client in clients])
-        costs = decision.figures.costs
-        kept_costs = None if costs is None else np.array([costs[client] for client in decision.retained])
+    def __init__(self, result: RoundResult, mechanism: Mechanism, state: State) -> None:
+        decision = result.record.decision
+        view = view_of(decision.figures, decision.rules, grace=decision.grace, sample_counts=result.sample_counts)
+        retained = np.array([client in decision.payoffs for client in decision.figures.clients])
         self.decision = decision
-        self.used = used_contributions(held.contribution_draws, rules.contribution_rule)
+        self.used = used_contributions(result.contribution_draws, decision.rules.contribution_rule)
         divisions = [
-            divide(
-                held.profit_draws[kept, draw],
-                self.used[kept, draw],
-                loss_rule=rules.loss_rule,
-                costs=kept_costs,
-                liability_cap=rules.liability_cap,
+            mechanism.divide(
+                replace(view, profits=result.profit_draws[:, draw], contributions=self.used[:, draw]), state, retained
             )
             for draw in range(DRAW_COUNT)
         ]
@@ -173,28 +172,29 @@ def _totals(clients: Sequence[str], divisions: Sequence[_Divisions], kind: str) 
     return totals
 
 
-def _round(held: RoundResult, divisions: _Divisions) -> RoundReport:
-    decision = held.record.decision
-    path = None if decision.grace else mu_path_of_figures(decision.figures, decision.rules, limit=PATH_LIMIT)
-    if path is not None and not path.complete:
-        path = None
+def _round(result: RoundResult, divisions: _Divisions, mechanism: Mechanism) -> RoundReport:
+    decision = result.record.decision
+    path = None if decision.grace else mechanism.mu_path(decision.figures, limit=PATH_LIMIT)
     return RoundReport(
-        record=held.record,
-        clients={client: _client(held, divisions, client, path) for client in decision.figures.clients},
+        record=result.record,
+        clients={
+            client: _client(result, divisions, client, mechanism.explain(decision, client, path), path)
+            for client in decision.figures.clients
+        },
         budget=Estimate(
             value=decision.budget,
-            standard_error=None if _keeps_profits_private(held) else standard_error(divisions.budgets),
+            standard_error=None if _keeps_profits_private(result) else standard_error(divisions.budgets),
         ),
-        iteration_accuracies=held.iteration_accuracies,
-        coalition_values=held.coalition_values,
-        events=held.events,
-        decision_map=None if path is None else _map(held.record, path),
+        iteration_accuracies=result.iteration_accuracies,
+        coalition_values=result.coalition_values,
+        events=result.events,
+        decision_map=None if path is None else _map(result.record, path),
     )
 
 
-def _client(held: RoundResult, divisions: _Divisions, client: str, path: MuPath | None) -> ClientRound:
-    decision: Decision = held.record.decision
-    measured = held.measured[client]
+def _client(result: RoundResult, divisions: _Divisions, client: str, sentence: str, path: MuPath | None) -> ClientRound:
+    decision: Decision = result.record.decision
+    measured = result.measured[client]
     return ClientRound(
         sample_count=measured.sample_count,
         training_count=measured.training_count,
@@ -209,7 +209,7 @@ def _client(held: RoundResult, divisions: _Divisions, client: str, path: MuPath 
         share=divisions.estimate("shares", client),
         payoff=divisions.estimate("payoffs", client),
         transfer=divisions.estimate("transfers", client),
-        sentence=explain(decision, client, path).sentence,
+        sentence=sentence,
         stays_for_mu=None if path is None else path.stays(client),
     )
 
@@ -224,9 +224,9 @@ def _map(record: RoundRecord, path: MuPath) -> DecisionMap:
     )
 
 
-def _keeps_profits_private(held: RoundResult) -> bool:
+def _keeps_profits_private(result: RoundResult) -> bool:
     """Whether some client told its profit, and not how certain it is."""
-    return any(measured.profit_error is None for measured in held.measured.values())
+    return any(measured.profit_error is None for measured in result.measured.values())
 
 
 def _known(error: float) -> float | None:

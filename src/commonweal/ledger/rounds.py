@@ -23,11 +23,12 @@ class RoundToSettle:
     rules_version: str  # of the rules that decided it
     sample_counts: Mapping[str, int] = field(default_factory=dict)  # reported as new
     signatures: Mapping[str, str] = field(default_factory=dict)  # of the clients' reports
+    with_costs: bool = False  # the mechanism decides by costs, so they are stated and signed
 
     def report(self, ledger: str, client: str) -> ClientReport:
         """What the client must have signed."""
         figures, rules = self.record.decision.figures, self.record.decision.rules
-        by_cost = figures.costs is not None and rules.loss_rule == "cost"
+        by_cost = figures.costs is not None and (self.with_costs or rules.loss_rule == "cost")
         return ClientReport(
             ledger=ledger,
             round_number=self.record.round_number,
@@ -59,7 +60,7 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
     body = {
         "round": record.round_number,
         "rules_version": settled.rules_version,
-        "rules": _rules_document(decision.rules),
+        "rules": decision.rules.to_document(),
         "grace": decision.grace,
         "absent": list(record.absent),
         "inputs": inputs,
@@ -93,18 +94,22 @@ def decision_document(decision: Decision) -> Document:
     }
 
 
+def sample_counts_of(body: Mapping[str, Any]) -> dict[str, int]:
+    """New samples that the clients of a settled round declared, as far as they did."""
+    return {row["client"]: row["sample_count"] for row in body["inputs"] if row["sample_count"] is not None}
+
+
 def figures_of(body: Mapping[str, Any]) -> tuple[Figures, Rules, bool]:
     """The inputs of a settled round's decision: figures, rules, and whether it was a round of grace."""
     inputs = body["inputs"]
     by_cost = bool(inputs) and all(row["cost"] is not None for row in inputs)
-    rules = dict(body["rules"])
     return (
         Figures(
             profits={row["client"]: float(row["profit"]) for row in inputs},
             contributions={row["client"]: float(row["contribution"]) for row in inputs},
             costs={row["client"]: float(row["cost"]) for row in inputs} if by_cost else None,
         ),
-        Rules(**rules | {"mu": float(rules["mu"])}),
+        Rules.from_document(body["rules"]),
         bool(body["grace"]),
     )
 
@@ -119,15 +124,6 @@ def report_of(body: Mapping[str, Any], row: Mapping[str, Any], ledger: str) -> C
         sample_count=row["sample_count"],
         cost=None if row["cost"] is None else float(row["cost"]),
     )
-
-
-def _rules_document(rules: Rules) -> Document:
-    return {
-        "mu": number(float(rules.mu)),
-        "contribution_rule": rules.contribution_rule,
-        "loss_rule": rules.loss_rule,
-        "liability_cap": None if rules.liability_cap is None else float(rules.liability_cap),
-    }
 
 
 def check_shares(decision: Decision, round_number: int, terms: Terms) -> None:

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 ContributionRule = Literal["clip", "raw"]
 LossRule = Literal["contribution", "equal", "cost"]
+DEFAULT_MECHANISM = "paper"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +28,35 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How a round is decided, apart from its figures."""
+    """How a round is decided, apart from its figures: the mechanism and its settings."""
 
     mu: float  # leniency: 0 = least lenient, infinity = nobody is ever eliminated
     contribution_rule: ContributionRule = "clip"
     loss_rule: LossRule = "contribution"
-    liability_cap: float | None = None  # the most a client can be made to pay in a round, in units of utility
+    liability_cap: float | None = None  # the most that a client can be made to pay per round, in units of utility
+    mechanism: str = DEFAULT_MECHANISM  # a name in the registry of mechanisms
+    parameters: tuple[tuple[str, float], ...] = ()  # what only this mechanism has, by name
+
+    def parameter(self, name: str) -> float:
+        return dict(self.parameters)[name]
+
+    def to_document(self) -> dict[str, Any]:
+        """The rules in the types of JSON; an infinite mu is "inf". The default mechanism is not named."""
+        document: dict[str, Any] = {
+            "mu": float(self.mu) if math.isfinite(self.mu) else "inf",
+            "contribution_rule": self.contribution_rule,
+            "loss_rule": self.loss_rule,
+            "liability_cap": None if self.liability_cap is None else float(self.liability_cap),
+        }
+        if self.mechanism != DEFAULT_MECHANISM:
+            document |= {"mechanism": self.mechanism, "parameters": dict(self.parameters)}
+        return document
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Rules:
+        """The rules that `to_document` wrote."""
+        parameters = tuple(document.get("parameters", {}).items())
+        return cls(**{**document, "mu": float(document["mu"]), "parameters": parameters})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +164,8 @@ class RoundRecord:
     withdrawn: tuple[str, ...] = ()  # took part, and leave after it of their own accord
 
     @property
-    def departed(self) -> tuple[str, ...]:
-        """Who is not active in the next round."""
+    def left(self) -> tuple[str, ...]:
+        """Who is no longer active in the next round: eliminated or withdrawn."""
         return (*self.decision.eliminated, *self.withdrawn)
 
 

@@ -52,7 +52,7 @@ def to_document(run_report: RunReport) -> dict[str, Any]:
         "sentence": run_report.sentence,
         "settings": dict(run_report.settings),
         "scenario": _plain(run_report.scenario),
-        "rules": _rules(run_report.rules),
+        "rules": run_report.rules.to_document(),
         "clients": list(run_report.clients),
         "declared": list(run_report.declared),
         "client_facts": {client: dict(facts) for client, facts in run_report.client_facts.items()},
@@ -76,21 +76,12 @@ def to_document(run_report: RunReport) -> dict[str, Any]:
     }
 
 
-def _rules(rules: Rules) -> dict[str, Any]:
-    return {
-        "mu": _number(rules.mu),
-        "contribution_rule": rules.contribution_rule,
-        "loss_rule": rules.loss_rule,
-        "liability_cap": None if rules.liability_cap is None else _number(rules.liability_cap),
-    }
-
-
 def _round(result: RoundReport) -> dict[str, Any]:
     decision, drawn = result.record.decision, result.decision_map
     below = decision.irrational
     return {
         "round": result.number,
-        "rules": _rules(decision.rules),
+        "rules": decision.rules.to_document(),
         "grace": decision.grace,
         "retained": list(decision.retained),
         "eliminated": list(decision.eliminated),
@@ -240,6 +231,9 @@ class _Value:
             raise _BrokenError(f"{place} is missing.")
         return _Value(self.value[key], place)
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._checked(dict, "an object")
+
     def each(self, read: Callable[[_Value], _T]) -> tuple[_T, ...]:
         values = self._checked(list, "a list")
         return tuple(read(_Value(value, f"{self.place}[{place}]")) for place, value in enumerate(values))
@@ -321,7 +315,16 @@ def _read_rules(rules: _Value) -> Rules:
         contribution_rule=rules["contribution_rule"].one_of(get_args(ContributionRule)),
         loss_rule=rules["loss_rule"].one_of(get_args(LossRule)),
         liability_cap=rules["liability_cap"].unless_null(_Value.number),
+        **_read_mechanism(rules),
     )
+
+
+def _read_mechanism(rules: _Value) -> dict[str, Any]:
+    """Which mechanism it was, and its own parameters; the default one is not named."""
+    if "mechanism" not in rules:
+        return {}
+    parameters = rules["parameters"].by_name(_Value.number)
+    return {"mechanism": rules["mechanism"].text(), "parameters": tuple(parameters.items())}
 
 
 def _read_round(written: _Value) -> RoundReport:

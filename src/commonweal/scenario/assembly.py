@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
+from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.records import Rules
+from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.agreement import check_client_count, check_distinct_names, check_learning, check_mechanism
 from commonweal.scenario.algorithms import users_of
 from commonweal.scenario.faults import Faults, shown
-from commonweal.scenario.keys import CLIENT_KEYS, DEFECT_KIND, DEFECTS, SCENARIO_KEYS, TABLE_KEYS
+from commonweal.scenario.keys import CLIENT_KEYS, DEFECT_KIND, DEFECTS, SCENARIO_KEYS, TABLE_KEYS, mechanism_keys
 from commonweal.scenario.lines import KeyPath
 from commonweal.scenario.spec import ClientSpec, DataSpec, Defect, LearningSpec, MechanismSpec, Scenario
 from commonweal.scenario.toml_table import TomlTable, present
 
 NEEDED_OF_SCENARIO = ("name", "rounds")
-NEEDED_OF_MECHANISM = ("mu",)
 NEEDED_OF_CLIENT = ("name", "source", "samples_per_round")
 DEFAULT_SEED = 1
 
@@ -26,7 +28,12 @@ def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
     root = TomlTable(given=present(document), path=(), faults=faults)
     top = root.read(SCENARIO_KEYS, needed=NEEDED_OF_SCENARIO, tables=(*TABLE_KEYS, "clients"))
     tables = {name: subtable(root, name) for name in TABLE_KEYS}
-    values = {name: tables[name].read(keys, needed=_needed(root, name)) for name, keys in TABLE_KEYS.items()}
+    values = {
+        name: read_mechanism(tables[name], is_table=isinstance(root.given.get(name, {}), Mapping))
+        if name == "mechanism"
+        else tables[name].read(keys)
+        for name, keys in TABLE_KEYS.items()
+    }
     clients = _clients(root, tables["defaults"], values["defaults"])
     check_mechanism(tables["mechanism"], values["mechanism"], len(clients))
     check_learning(tables["learning"], values["learning"])
@@ -51,11 +58,27 @@ def make_learning(values: Mapping[str, Any]) -> LearningSpec:
     return LearningSpec(parameters=parameters, **others)
 
 
+def read_mechanism(table: TomlTable, *, is_table: bool = True) -> dict[str, Any]:
+    """The good values of a [mechanism] table; mu is needed by the mechanisms that take one."""
+    kind = table.given.get("kind", DEFAULT_MECHANISM)
+    entry = MECHANISMS.get(kind) if isinstance(kind, str) else None
+    takes_mu = entry is not None and entry.takes_mu
+    values = table.read(mechanism_keys(table.given), needed=("mu",) if takes_mu and is_table else ())
+    if entry is not None and not takes_mu and "mu" in values:
+        table.faults.add((*table.path, "mu"), f'kind = "{kind}" has no mu', shown(values.pop("mu")), "drop it")
+    return values
+
+
 def make_mechanism(values: Mapping[str, Any]) -> MechanismSpec:
     """The mechanism of a checked table."""
-    of_rules = {field.name for field in fields(Rules)}
-    rules = Rules(**{key: value for key, value in values.items() if key in of_rules})
-    others = {key: value for key, value in values.items() if key not in of_rules}
+    entry = MECHANISMS[values.get("kind", DEFAULT_MECHANISM)]
+    others = {key: value for key, value in values.items() if key not in ("kind", *entry.parameters)}
+    own = {field.name for field in fields(Rules)}
+    rules = Rules(
+        **{"mu": math.inf} | {key: others.pop(key) for key in tuple(others) if key in own},
+        mechanism=entry.name,
+        parameters=tuple((key, values.get(key, one.default)) for key, one in entry.parameters.items()),
+    )
     if "contribution" in others:
         others["measure"] = others.pop("contribution")
     return MechanismSpec(rules=rules, **others)
@@ -69,12 +92,6 @@ def subtable(root: TomlTable, name: str) -> TomlTable:
         root.faults.add((name,), f"{name} must be a table, got {shown(given)}", way_out)
         given = {}
     return TomlTable(given=present(given), path=(name,), title=f"[{name}]", faults=root.faults)
-
-
-def _needed(root: TomlTable, name: str) -> tuple[str, ...]:
-    """Keys that the table must have; none if it is not a table, which is reported already."""
-    is_table = isinstance(root.given.get(name, {}), Mapping)
-    return NEEDED_OF_MECHANISM if name == "mechanism" and is_table else ()
 
 
 def _clients(root: TomlTable, defaults: TomlTable, default_values: Mapping[str, Any]) -> list[dict[str, Any]]:

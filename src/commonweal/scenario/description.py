@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from commonweal.decision.mechanisms import MECHANISMS
+from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.document import to_document
 from commonweal.scenario.spec import (
     ClientSpec,
@@ -57,8 +59,12 @@ def settings(scenario: Scenario) -> dict[str, str]:
 def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[str, str]:
     """The settings that every federation has, and those of its learning."""
     mechanism = plan.mechanism
+    entry = MECHANISMS[mechanism.rules.mechanism]
+    named = {"mechanism": entry.label} if mechanism.rules.mechanism != DEFAULT_MECHANISM else {}
     described = {
-        "leniency mu": f"{mechanism.rules.mu:g}",
+        **named,
+        **({"leniency mu": f"{mechanism.rules.mu:g}"} if entry.takes_mu else {}),
+        **{name: f"{value:g}" for name, value in mechanism.rules.parameters},
         "contribution": MEASURES[mechanism.measure].description,
         "contribution rule": mechanism.rules.contribution_rule,
         "loss rule": mechanism.rules.loss_rule,

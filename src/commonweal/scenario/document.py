@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.scenario.assembly import assemble
 from commonweal.scenario.faults import Faults
 from commonweal.scenario.keys import DEFECTS
@@ -45,13 +45,15 @@ def digest(scenario: Scenario) -> str:
 
 
 def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
-    rules = mechanism.rules
+    rules = mechanism.rules.to_document()
+    kind = {"kind": rules.pop("mechanism"), **rules.pop("parameters")} if "mechanism" in rules else {}
+    if kind and not MECHANISMS[kind["kind"]].takes_mu:
+        rules["mu"] = None
     return {
-        "mu": "inf" if math.isinf(rules.mu) else rules.mu,
+        "mu": rules.pop("mu"),
         "contribution": mechanism.measure,
-        "contribution_rule": rules.contribution_rule,
-        "loss_rule": rules.loss_rule,
-        "liability_cap": rules.liability_cap,
+        **rules,
+        **kind,
         "grace_rounds": mechanism.grace_rounds,
         "evaluation_limit": mechanism.evaluation_limit,
     }

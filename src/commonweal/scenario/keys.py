@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import get_args
 
+from commonweal.decision.mechanism import Parameter
+from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.records import ContributionRule, LossRule
+from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.algorithms import ALGORITHMS, parameter_kinds
 from commonweal.scenario.kinds import Kind, amount, leniency, name, number, one_of, prose, truth, whole_number
 from commonweal.scenario.spec import (
@@ -38,6 +41,7 @@ SCENARIO_KEYS: Keys = MappingProxyType(
 )
 MECHANISM_KEYS: Keys = MappingProxyType(
     {
+        "kind": one_of(tuple(MECHANISMS)),
         "mu": leniency(),
         "contribution": one_of(tuple(MEASURES)),
         "contribution_rule": one_of(get_args(ContributionRule)),
@@ -84,6 +88,22 @@ DEFAULTS_KEYS: Keys = MappingProxyType(
     }
 )
 CLIENT_KEYS: Keys = MappingProxyType({"name": name(60, "north"), **DEFAULTS_KEYS})  # and a table `defect`
+
+
+def mechanism_keys(given: Mapping[str, object]) -> Keys:
+    """The keys of a [mechanism] table: those of every mechanism, and the parameters of the kind it names."""
+    kind = given.get("kind", DEFAULT_MECHANISM)
+    entry = MECHANISMS.get(kind) if isinstance(kind, str) else None
+    return {**MECHANISM_KEYS, **{name: _parameter(one) for name, one in (entry.parameters if entry else {}).items()}}
+
+
+def _parameter(parameter: Parameter) -> Kind:
+    return number(
+        f"a number from {parameter.minimum:g} to {parameter.maximum:g}",
+        f"{parameter.default:g}",
+        lambda value: parameter.minimum <= value <= parameter.maximum,
+    )
+
 
 TABLE_KEYS: Mapping[str, Keys] = MappingProxyType(
     {

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from commonweal.data.federated_dataset import FederatedDataset
-from commonweal.federation.client_set import Coalition, Opening, Report, Scores, State, Training
+from commonweal.federation.client_set import Coalition, Opening, ProfitReport, Scores, State, Training
 from commonweal.learning.algorithms import LocalResult, make_algorithm
 from commonweal.learning.fast import FastLearner
 from commonweal.learning.local_training import LocalTraining
@@ -107,7 +107,7 @@ class InProcessClients:
         self._shared = self._aggregate(coalition)
         self._adopted = coalition
 
-    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Report]:
+    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
         scores = self.evaluate(round_number, [self._adopted], clients)
         return {
             client: self._members[client].report(scores[client][self._adopted], self._scenario.seed)
@@ -120,9 +120,12 @@ class InProcessClients:
                 member.previous_scores = member.known_scores = self._scores[self._adopted, client]
             else:
                 member.known_scores = np.empty(0)  # absent: it has not seen the round's model
-        for client in record.departed:
+        for client in record.left:
             del self._members[client]
         return ()
+
+    def tell(self, record: RoundRecord, statement_of: Callable[[str], bytes]) -> None:
+        """Simulated clients keep no statements."""
 
     def save(self) -> State:
         state = {"shared": self._shared.numpy()}

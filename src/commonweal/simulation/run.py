@@ -1,4 +1,4 @@
-"""Run a scenario in this process, round by round, with a checkpoint after each."""
+"""Run a scenario in this process: the simulated clients, the folder of the results, and a session over both."""
 
 from __future__ import annotations
 
@@ -9,59 +9,90 @@ from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED, held_alone, make_results_folder
 from commonweal.data.federated_dataset import FederatedDataset
-from commonweal.errors import FederationError
-from commonweal.federation.checkpoint import CHECKPOINT, load_checkpoint, save_checkpoint
-from commonweal.federation.conductor import Watch, conduct
+from commonweal.errors import StorageError
+from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile
+from commonweal.federation.measuring import Watch
 from commonweal.federation.round_result import RoundResult
-from commonweal.federation.run_report import make_run_report
+from commonweal.federation.session import Session
+from commonweal.federation.settlement import FederationLedger, default_ledger
+from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.records import RunReport
 from commonweal.scenario.description import describe
 from commonweal.scenario.document import digest
 from commonweal.scenario.spec import Scenario
+from commonweal.simulation.client_keys import SimulatedSigners
 from commonweal.simulation.client_set import InProcessClients
 
 
 def run_scenario(
     scenario: Scenario,
     *,
-    data_directory: Path | None,
+    data_directory: Path | None = None,
     directory: Path | None = None,
     resume: bool = False,
+    ledger: FederationLedger | None = None,
     worker_count: int | None = None,
     watch: Watch | None = None,
     on_round: Callable[[RoundResult], None] | None = None,
     replaced: Sequence[Path] = (),
 ) -> RunReport:
-    """Hold all rounds; with a `directory` each is checkpointed there, and `resume` continues from the last one.
+    """Run all rounds of a scenario.
 
-    Results of an earlier run in the directory, and the files `replaced`, go when the first checkpoint of this one is
-    written, not before. `on_round` is called with each round once it is safe, those of an earlier start included.
+    With a `directory`, each round is checkpointed there and the run report is written there in the end; `resume`
+    continues after the last checkpoint. With a `ledger`, each round is settled in it. Results of an earlier run in the
+    directory, and the files `replaced`, are removed when the first checkpoint of this run is written, not before.
+    `on_round` is called with each round once it is safe, rounds before a resumption included.
     """
     dataset = FederatedDataset.for_scenario(scenario, data_directory)
-    identity = hashlib.sha256(f"{digest(scenario)} {dataset.fingerprint()}".encode()).hexdigest()
-    checkpoint = None if directory is None else directory / CHECKPOINT
-    held: list[RoundResult] = []
+    checkpoint = None
+    if directory is not None:
+        identity = hashlib.sha256(f"{digest(scenario)} {dataset.fingerprint()}".encode()).hexdigest()
+        checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=identity)
+
+    def replace_earlier_results() -> None:
+        if directory is not None:
+            _remove_results(directory)
+        for file in replaced:
+            file.unlink(missing_ok=True)
+
+    def on_resume(results: Sequence[RoundResult]) -> None:
+        for result in results:
+            if on_round is not None:
+                on_round(result)
+
     with InProcessClients(scenario, dataset, worker_count=worker_count) as clients:
-        if resume and checkpoint is not None:
-            held, state = load_checkpoint(checkpoint, identity=identity, rules=scenario.mechanism.rules)
-            clients.restore(len(held), state)
-        for held_round in held:
-            _tell(on_round, held_round)
-        for held_round in conduct(clients, scenario, held=held, watch=watch):
-            if checkpoint is not None and not held:
-                _remove_results(checkpoint.parent)
-                for file in replaced:
-                    file.unlink(missing_ok=True)
-            held.append(held_round)
-            if checkpoint is not None:
-                save_checkpoint(checkpoint, identity=identity, held=held, state=clients.save())
-            _tell(on_round, held_round)
-    return make_run_report(scenario, describe(scenario), held)
+        session = Session(
+            clients=clients,
+            plan=scenario,
+            description=describe(scenario),
+            checkpoint=checkpoint,
+            ledger=ledger,
+            watch=watch,
+            on_resume=on_resume,
+            on_round=on_round,
+            on_first_round=replace_earlier_results,
+        )
+        return session.run(resume=resume, directory=directory)
+
+
+def ledger_of_run(scenario: Scenario, location: str | None, directory: Path, keys: KeyDirectory) -> FederationLedger:
+    """The ledger that a run settles in, with signing keys for its simulated clients.
+
+    Without a location it is the one among the results.
+    """
+    signers = SimulatedSigners(scenario)
+    return FederationLedger(
+        str(default_ledger(directory)) if location is None else location,
+        keys,
+        name=scenario.name,
+        members=signers.public_keys,
+        sign=signers.sign,
+    )
 
 
 @contextmanager
 def run_directory(directory: Path, *, resume: bool, overwrite: bool) -> Iterator[None]:
-    """The folder of a run, made if need be and held by this process alone; folders that stay empty go again."""
+    """The folder of a run, created if needed and locked for this process; folders that stay empty are removed."""
     missing = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     make_results_folder(directory)
     try:
@@ -78,26 +109,19 @@ def run_directory(directory: Path, *, resume: bool, overwrite: bool) -> Iterator
 
 def _check_no_other_run(checkpoint: Path, *, resume: bool, overwrite: bool) -> None:
     if checkpoint.exists() and not resume and not overwrite:
-        raise FederationError(
-            f"a new run needs a folder without another run, got {str(checkpoint.parent)!r}; add --resume to continue "
-            "the run in it, --overwrite to start anew, or give another --out"
+        raise StorageError(
+            f"{str(checkpoint.parent)!r} already holds a run. Resume it, overwrite it, or choose another folder."
         )
     if resume and not checkpoint.exists():
-        raise FederationError(
-            f"--resume continues a run that held at least one round, got no checkpoint in {str(checkpoint.parent)!r}; "
-            "leave --resume out to start"
+        raise StorageError(
+            f"Nothing to resume in {str(checkpoint.parent)!r}: no round was completed there. Start a new run instead."
         )
 
 
 def _remove_results(directory: Path) -> None:
-    """An earlier run's files, so that no report stands beside another run's checkpoint."""
+    """Remove an earlier run's files, so that no report stands beside another run's checkpoint."""
     for name in (CHECKPOINT, "history.json", "report.html"):
         (directory / name).unlink(missing_ok=True)
     for figure in directory.glob("figures/*"):
         if figure.suffix in (".png", ".svg"):
             figure.unlink()
-
-
-def _tell(on_round: Callable[[RoundResult], None] | None, held_round: RoundResult) -> None:
-    if on_round is not None:
-        on_round(held_round)

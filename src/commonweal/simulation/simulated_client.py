@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from commonweal.data.federated_dataset import RoundSamples
-from commonweal.federation.client_set import Report, Scores
+from commonweal.federation.client_set import ProfitReport, Scores
 from commonweal.learning.models import to_tensor
 from commonweal.scenario.spec import ClientSpec
 from commonweal.valuation import cost, profit, utility
@@ -56,7 +56,7 @@ class Member:
         self.fresh_count = samples.fresh_count
         self.step_count = 0
 
-    def report(self, scores: Scores, seed: int) -> Report:
+    def report(self, scores: Scores, seed: int) -> ProfitReport:
         """The client's figures of the round: computed here, from what only it knows.
 
         The utility is measured from the accuracy that the last one was measured with, on the samples held then.
@@ -76,7 +76,7 @@ class Member:
         before = weights[: len(self.previous_scores)].copy()
         before[:, before.sum(axis=0) == 0] = 1.0
         gain_draws = mean_draws(scores, weights) - mean_draws(self.previous_scores, before)
-        return Report(
+        return ProfitReport(
             profit=profit(gained, spent),
             profit_draws=spec.unit_value * gain_draws - spent,
             previous_accuracy=previous_accuracy,

@@ -78,13 +78,13 @@ def _rows(scenario: Scenario, rule: ContributionRule, mus: MuRange, history: Swe
     }
     rules = replace(scenario.mechanism.rules, contribution_rule=rule)
     for result, retained in history.rounds:
-        figures = result.record.decision.figures
+        figures = result.figures
         decision = decision_with(figures, rules, retained)
         for client, measured in result.measured.items():
             assert measured.utility is not None, "in a simulation no figure is private"
             assert measured.cost is not None
             yield policy | {
-                "round": result.record.round_number,
+                "round": result.round_number,
                 "client": client,
                 "sample_count": measured.sample_count,
                 "training_count": measured.training_count,

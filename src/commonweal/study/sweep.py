@@ -6,13 +6,13 @@ the rounds form a tree: a node is a round after one history, and its branches ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from commonweal.federation.conductor import hold_round
-from commonweal.federation.round_result import RoundResult
-from commonweal.records import ContributionRule, MuRange
+from commonweal.decision.decide import decision_with
+from commonweal.federation.measuring import measure_round
+from commonweal.federation.round_result import MeasuredRound
+from commonweal.records import ContributionRule, MuRange, RoundRecord
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.study.mu_sets import MuSet
@@ -20,7 +20,7 @@ from commonweal.study.mu_sets import MuSet
 Policies = Mapping[ContributionRule, MuSet]
 """The values of μ to follow under each contribution rule."""
 
-CompletedRounds = tuple[tuple[RoundResult, tuple[str, ...]], ...]
+CompletedRounds = tuple[tuple[MeasuredRound, tuple[str, ...]], ...]
 """Rounds in order, each with the clients retained after it."""
 
 
@@ -43,9 +43,6 @@ def sweep(
 
     The scenario's own μ and contribution rule are not used.
     """
-    # Nobody is eliminated while a round runs: that is decided for each policy afterwards.
-    rules = replace(scenario.mechanism.rules, mu=math.inf)
-    lenient = replace(scenario, mechanism=replace(scenario.mechanism, rules=rules))
     waiting: list[tuple[InProcessClients, Policies, CompletedRounds]] = [
         (clients.fork(scenario.client_names), policies, ())
     ]
@@ -54,21 +51,31 @@ def sweep(
         if on_round is not None:
             on_round(completed)
         number = len(completed) + 1
-        result = hold_round(fork, lenient, number, completed[-1][1] if completed else scenario.client_names)
-        parts = _split(result, lenient, followed)
+        measured = measure_round(fork, scenario, number, completed[-1][1] if completed else scenario.client_names)
+        parts = _split(measured, scenario, followed)
         # The smallest federation continues first: a waiting fork keeps its data in memory, and so only one waits.
         for retained in sorted(parts, key=len, reverse=True):
-            rounds = (*completed, (result, retained))
+            rounds = (*completed, (measured, retained))
             if len(retained) < 2 or number == scenario.round_count:
                 yield SweptHistory(rounds=rounds, mu_ranges={rule: mus.ranges for rule, mus in parts[retained].items()})
             else:
-                waiting.append((fork.fork(retained), parts[retained], rounds))
+                waiting.append((_closed(fork, measured, scenario, retained), parts[retained], rounds))
 
 
-def _split(result: RoundResult, scenario: Scenario, policies: Policies) -> dict[tuple[str, ...], Policies]:
+def _closed(
+    clients: InProcessClients, measured: MeasuredRound, scenario: Scenario, retained: tuple[str, ...]
+) -> InProcessClients:
+    """A fork in which the round is over, with these clients retained."""
+    decision = decision_with(measured.figures, scenario.mechanism.rules, retained)
+    fork = clients.fork(scenario.client_names)
+    fork.close_round(RoundRecord(round_number=measured.round_number, decision=decision, absent=measured.absent))
+    return fork
+
+
+def _split(measured: MeasuredRound, scenario: Scenario, policies: Policies) -> dict[tuple[str, ...], Policies]:
     """The policies by which clients they retain."""
-    figures, mechanism = result.record.decision.figures, scenario.mechanism
-    if result.record.decision.grace:
+    figures, mechanism = measured.figures, scenario.mechanism
+    if measured.round_number <= mechanism.grace_rounds:
         return {figures.clients: policies}
     parts: dict[tuple[str, ...], dict[ContributionRule, MuSet]] = {}
     for rule, mus in policies.items():

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from commonweal.cli.ledger.options import Location, opened_store
 from commonweal.errors import InputError
-from commonweal.federation.rule_versions import recompute
+from commonweal.federation.recompute import recompute
 
 _SHOWN = 100
 

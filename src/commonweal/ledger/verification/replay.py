@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +13,21 @@ from commonweal.records import Decision, Figures, Rules
 
 _LENGTH_LIMIT = 200
 
-Recompute = Callable[[str, Figures, Rules, bool], Decision]
-"""The mechanism of a version of the rules: (version, figures, rules, grace) → decision; raises for an unknown one."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedInputs:
+    """What a settled round was decided from, and the mechanism's state before it."""
+
+    version: str  # of the rules
+    figures: Figures
+    rules: Rules
+    grace: bool
+    sample_counts: Mapping[str, int]
+    state: Mapping[str, Any]
+
+
+Recompute = Callable[[RecordedInputs], tuple[Decision, Mapping[str, Any]]]
+"""Decides a round again: the decision, and the mechanism's state after it. Raises for an unknown version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +84,7 @@ class LedgerReplay:
     findings: Findings = field(default_factory=Findings)
     past: dict[int, PastEntry] = field(default_factory=dict)  # by number
     operators: list[str] = field(default_factory=list)  # public keys, the first one first
+    mechanism_states: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)  # by version and round
     round_count: int = 0  # decisions that were recomputed
     signed_reports: int = 0
     unsigned_reports: int = 0

@@ -8,8 +8,15 @@ from typing import Any
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.entries import Posting
-from commonweal.ledger.rounds import check_shares, decision_document, figures_of, report_of, round_postings
-from commonweal.ledger.verification.replay import LedgerReplay
+from commonweal.ledger.rounds import (
+    check_shares,
+    decision_document,
+    figures_of,
+    report_of,
+    round_postings,
+    sample_counts_of,
+)
+from commonweal.ledger.verification.replay import LedgerReplay, RecordedInputs
 
 
 def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> tuple[Posting, ...] | None:
@@ -81,12 +88,23 @@ def _check_decision(
     findings, terms = replay.findings, replay.state.terms
     findings.compare(number, "grace is true or false", bool(body["grace"]), body["grace"])
     figures, rules, grace = figures_of(body)
+    version = body["rules_version"]
     try:
-        decision = replay.recompute(body["rules_version"], figures, rules, grace)
+        decision, state_after = replay.recompute(
+            RecordedInputs(
+                version=version,
+                figures=figures,
+                rules=rules,
+                grace=grace,
+                sample_counts=sample_counts_of(body),
+                state=_state_before(held, version, replay),
+            )
+        )
     except CommonwealError as error:
         findings.add(number, "the decision can be recomputed from its inputs", "a decision", str(error))
         return None
     replay.round_count += 1
+    replay.mechanism_states[version, held] = state_after
     recomputed, recorded = decision_document(decision), body["decision"]
     for name in recomputed:
         same = findings.compare(
@@ -104,6 +122,13 @@ def _check_decision(
     except CommonwealError as error:
         findings.add(number, "shares are within the ledger's terms", "such shares", str(error))
     return round_postings(decision, terms)
+
+
+def _state_before(round_number: int, version: str, replay: LedgerReplay) -> Mapping[str, Any]:
+    """What the mechanism remembers of the earlier rounds that are settled and not reversed."""
+    states = replay.mechanism_states
+    earlier = [number for number in replay.state.rounds if number < round_number and (version, number) in states]
+    return states[version, max(earlier)] if earlier else {}
 
 
 def _by_client(document: Mapping[str, Any], name: str) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from commonweal.federation.client_set import Coalition, Opening, Report, Scores, State, Training
+from commonweal.federation.client_set import Coalition, Opening, ProfitReport, Scores, State, Training
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.records import Event, RoundRecord
 from commonweal.remote.coordinator.answer_rules import (
@@ -112,7 +112,7 @@ class RemoteClients:
         self._shared = self._aggregate(coalition)
         self._shared_hash = fingerprint(self._shared)
 
-    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Report]:
+    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
         """Clients that have not scored the adopted model as a whole, since somebody was lost late, do so first."""
         unscored = [client for client in clients if (client, self._shared_hash) not in self._whole]
         if unscored:
@@ -135,18 +135,19 @@ class RemoteClients:
             if client in record.absent
         )
 
-    def tell(self, record: RoundRecord, statements: Mapping[str, str], outcomes: Mapping[str, str]) -> None:
+    def tell(self, record: RoundRecord, statement_of: Callable[[str], bytes]) -> None:
         """The round is settled: send everybody who took part its statement.
 
         A member that is not connected gets it with that of its next round; one that left, from the operator.
         """
         self._round = record.round_number
+        statements = {client: statement_of(client).decode() for client in record.decision.figures.clients}
         there = self._transport.locate(statements)
         questions = {
             client: Message(
                 fields=self._common(client)
                 | self._settlement_of(client)
-                | {"statement": statement, "outcome": outcomes[client]}
+                | {"statement": statement, "outcome": _outcome(record, client)}
             )
             for client, statement in statements.items()
             if client in there
@@ -202,7 +203,7 @@ class RemoteClients:
         self._sent[client].add(fingerprint(model))
         return Training()
 
-    def _reported(self, client: str, answer: Message) -> Report:
+    def _reported(self, client: str, answer: Message) -> ProfitReport:
         report = ClientReport(
             ledger=self._ledger,
             round_number=self._round,
@@ -213,7 +214,7 @@ class RemoteClients:
         signature = text_in(answer, "signature")
         if not report.is_signed(signature, self._federation.keys[client]):
             raise BrokenRuleError("its report was not signed with the key of its SuperNode")
-        return Report(profit=report.profit, previous_accuracy=self._baselines[client], signature=signature)
+        return ProfitReport(profit=report.profit, previous_accuracy=self._baselines[client], signature=signature)
 
     def _evaluate_whole(
         self, models: Sequence[tuple[Coalition, Model]], clients: Sequence[str]
@@ -346,3 +347,12 @@ class RemoteClients:
     def _aggregate(self, coalition: Coalition) -> Model:
         clients = [client for client in self._federation.client_names if client in coalition]
         return average([self._local[client] for client in clients], [self._sizes[client] for client in clients])
+
+
+def _outcome(record: RoundRecord, client: str) -> str:
+    """What the decision means for a client, for its own log."""
+    if client in record.decision.eliminated:
+        return "eliminated, without a transfer"
+    transfer = record.decision.transfers[client]
+    left = ", and withdrawn after it" if client in record.withdrawn else ""
+    return f"stays, transfer {transfer:+.6g} in units of utility{left}"

@@ -13,13 +13,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.errors import CommonwealError
 from commonweal.ledger.node_keys import read_node_public_key
 from commonweal.scenario.agreement import check_client_count, check_distinct_names, check_mechanism
-from commonweal.scenario.assembly import DEFAULT_SEED, make_mechanism, subtable
+from commonweal.scenario.assembly import DEFAULT_SEED, make_mechanism, read_mechanism, subtable
 from commonweal.scenario.description import Description, plan_settings
 from commonweal.scenario.faults import Faults, shown
-from commonweal.scenario.keys import LEARNING_KEYS, MECHANISM_KEYS, SCENARIO_KEYS, Keys
+from commonweal.scenario.keys import LEARNING_KEYS, SCENARIO_KEYS, Keys
 from commonweal.scenario.kinds import Kind, name, number, whole_number
 from commonweal.scenario.spec import LearningSpec, MechanismSpec
 from commonweal.scenario.toml_file import read_tables
@@ -105,8 +106,7 @@ class Federation:
         """Everything except how long to wait, in the types of JSON."""
         document = asdict(self)
         del document["answer_seconds"], document["join_seconds"]
-        rules = document["mechanism"]["rules"]
-        rules["mu"] = "inf" if rules["mu"] == float("inf") else rules["mu"]
+        document["mechanism"]["rules"] = self.mechanism.rules.to_document()
         return document
 
     def digest(self) -> str:
@@ -135,7 +135,7 @@ def read_federation(path: Path) -> Federation:
     root = TomlTable(given=present(document), path=(), faults=faults)
     top = root.read(SCENARIO_KEYS, needed=("name", "rounds"), tables=("mechanism", "learning", "waiting", "clients"))
     mechanism = subtable(root, "mechanism")
-    mechanism_values = mechanism.read(MECHANISM_KEYS, needed=("mu",))
+    mechanism_values = read_mechanism(mechanism)
     learning = subtable(root, "learning").read(_LEARNING_KEYS)
     waiting = subtable(root, "waiting").read(_WAITING_KEYS)
     clients = _clients(root, path.resolve().parent)
@@ -145,6 +145,14 @@ def read_federation(path: Path) -> Federation:
             ("mechanism", "loss_rule"),
             'loss_rule = "cost" needs costs, which never leave the clients',
             'Write loss_rule = "contribution" or "equal"',
+        )
+    kind = mechanism_values.get("kind")
+    if kind is not None and MECHANISMS[kind].needs_costs:
+        faults.add(
+            ("mechanism", "kind"),
+            f'kind = "{kind}" needs costs, which never leave the clients',
+            f'"{kind}"',
+            "choose another mechanism",
         )
     faults.raise_if_any()
     return Federation(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from commonweal.data.federated_dataset import FederatedDataset, RoundSamples
 from commonweal.decision.decide import decide_figures
-from commonweal.federation.early_stopping import has_settled
+from commonweal.federation.measuring import has_converged
 from commonweal.learning.algorithms import LocalResult, make_algorithm
 from commonweal.learning.learner import Correction
 from commonweal.learning.local_training import FreeRide, make_epochs, pretended_model
@@ -86,7 +86,7 @@ class _Loop:
             self.memories = {client: results[client].memory for client in self.active}
             self.shared = self.aggregate(results, self.active)
             before, accuracies = accuracies, self.accuracies(self.shared, self.memories)
-            if has_settled(before, accuracies, learning.stop_below):
+            if has_converged(before, accuracies, learning.stop_below):
                 break
 
         def coalition_value(coalition: frozenset[str]) -> float:

@@ -1,26 +1,24 @@
-"""The conductor: one data-sharing round after another, over any set of clients.
+"""Measure one round over any set of clients: everything that comes before its decision.
 
-A round: data arrive; iterations of local training and averaging until nobody's accuracy moves; coalition models are
-scored; contributions and profits are gathered; the round is decided. Who fails to answer any question of a round is
-absent from all of it.
+Data arrive; iterations of local training and averaging run until nobody's accuracy moves; coalition models are scored;
+contributions and client reports are gathered. A client that fails to answer any question of a round is absent from the
+whole round.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-from commonweal.decision.decide import decide_figures
 from commonweal.errors import FederationError
-from commonweal.federation.client_set import ClientSet, Coalition, Opening, Report, Scores
-from commonweal.federation.early_stopping import has_settled
-from commonweal.federation.round_result import Measured, RoundResult
+from commonweal.federation.client_set import ClientSet, Coalition, Opening, ProfitReport, Scores
+from commonweal.federation.round_result import ClientMeasurement, MeasuredRound
 from commonweal.federation.round_valuation import RoundValuation, value_round
-from commonweal.records import Estimate, Figures, RoundRecord
+from commonweal.records import Estimate, Figures
 from commonweal.scenario.spec import FederationPlan
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 
@@ -29,44 +27,36 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a round stands, for whoever watches."""
+    """How far a round has come."""
 
     round_number: int
-    iteration: int  # 0: data have arrived, nothing is trained yet
-    accuracies: Mapping[str, float]  # of those present, with the model as it is
+    iteration: int  # 0: data have arrived, nothing has been trained yet
+    accuracies: Mapping[str, float]  # of the clients present, with the current model
 
 
 Watch = Callable[[Progress], None]
 
-
-def conduct(
-    clients: ClientSet, plan: FederationPlan, *, held: Sequence[RoundResult] = (), watch: Watch | None = None
-) -> Iterator[RoundResult]:
-    """Hold the rounds that follow those held before, one at a time, until the last or fewer than two clients."""
-    active = list(plan.client_names)
-    for earlier in held:
-        active = [client for client in active if client not in earlier.record.departed]
-    for round_number in range(len(held) + 1, plan.round_count + 1):
-        if len(active) < 2:
-            return
-        held_round = hold_round(clients, plan, round_number, active, watch=watch)
-        active = [client for client in active if client not in held_round.record.departed]
-        yield held_round
+_ROUNDING = 1e-9  # 0.57 − 0.56 is a change of 0.01, though doubles make it a little less
 
 
-def hold_round(
+def measure_round(
     clients: ClientSet, plan: FederationPlan, round_number: int, active: Sequence[str], *, watch: Watch | None = None
-) -> RoundResult:
-    """Hold one round with the clients that are active in it."""
-    return _Round(clients, plan, round_number, active, watch).hold()
+) -> MeasuredRound:
+    """Train, score and value one round with the clients that are active in it."""
+    return _Round(clients, plan, round_number, active, watch).measure()
+
+
+def has_converged(before: Mapping[str, float], now: Mapping[str, float], stop_below: float) -> bool:
+    """Whether no client's accuracy changed by `stop_below` or more in an iteration."""
+    return all(abs(now[client] - before[client]) < stop_below * (1 - _ROUNDING) for client in now)
 
 
 class _LostError(Exception):
-    """Somebody did not answer: the question is put again to those who did."""
+    """Somebody did not answer: ask those who did again."""
 
 
 class _Round:
-    """One round while it is held."""
+    """One round while it is measured."""
 
     def __init__(
         self, clients: ClientSet, plan: FederationPlan, number: int, active: Sequence[str], watch: Watch | None
@@ -77,34 +67,36 @@ class _Round:
         self._active = tuple(active)
         self._present = list(active)
         self._watch = watch
-        self._step_counts: Counter[str] = Counter()  # of those who tell
+        self._step_counts: Counter[str] = Counter()  # of the clients that report them
         self._scores: dict[Coalition, Mapping[str, Scores]] = {}
 
-    def hold(self) -> RoundResult:
+    def measure(self) -> MeasuredRound:
         openings = self._open()
         accuracies = [self._accuracies(frozenset())]
-        self._tell(0, accuracies[-1])
+        self._report_progress(0, accuracies[-1])
         for iteration in range(1, self._plan.learning.iteration_limit + 1):
             self._train(iteration)
             accuracies.append(self._until_all_answer(lambda: self._accuracies(frozenset(self._present))))
-            self._tell(iteration, accuracies[-1])
-            if has_settled(accuracies[-2], accuracies[-1], self._plan.learning.stop_below):
+            self._report_progress(iteration, accuracies[-1])
+            if has_converged(accuracies[-2], accuracies[-1], self._plan.learning.stop_below):
                 break
         valuation, reports = self._until_all_answer(lambda: self._value(openings))
-        record = self._decide(openings, valuation, reports)
-        absences = self._clients.close_round(record)
         accuracies[-1] = {client: valuation.accuracies[client].value for client in self._present}
-        return RoundResult(
-            record=record,
+        costs = {client: cost for client in self._present if (cost := reports[client].cost) is not None}
+        return MeasuredRound(
+            round_number=self._number,
+            figures=Figures(
+                profits={client: reports[client].profit for client in self._present},
+                contributions={client: valuation.contributions[client] for client in self._present},
+                costs=costs if len(costs) == len(self._present) else None,
+            ),
+            absent=tuple(client for client in self._active if client not in self._present),
             measured={c: self._measured(c, openings[c], reports[c], valuation) for c in self._present},
             iteration_accuracies=tuple({c: row[c] for c in self._present} for row in accuracies),
             coalition_values=valuation.coalition_values,
-            events=(
-                *(event for c in self._present for event in (*openings[c].events, *reports[c].events)),
-                *absences,
-            ),
+            events=tuple(event for c in self._present for event in (*openings[c].events, *reports[c].events)),
             signatures={c: signature for c in self._present if (signature := reports[c].signature) is not None},
-            withdrawals={c: notice for c in record.withdrawn if (notice := openings[c].withdrawal) is not None},
+            withdrawals={c: notice for c in self._present if (notice := openings[c].withdrawal) is not None},
             profit_draws=np.array([_profit_draws(reports[c]) for c in self._present]),
             contribution_draws=np.array([valuation.contribution_draws[c] for c in self._present]),
         )
@@ -115,8 +107,8 @@ class _Round:
         for client in self._present:
             if not len(openings[client].scores):
                 raise FederationError(
-                    f"a client needs validation samples to be valued, got none from client {client!r} in round "
-                    f"{self._number}; give it more samples a round"
+                    f"Client {client!r} has no validation samples in round {self._number}, so it cannot be valued. "
+                    "Give it more samples per round."
                 )
         self._scores[frozenset()] = {client: openings[client].scores for client in self._present}
         return openings
@@ -131,7 +123,7 @@ class _Round:
         self._scores = {frozenset(): self._scores[frozenset()]}  # all other coalitions have new models now
         self._clients.adopt(frozenset(self._present))
 
-    def _value(self, openings: Mapping[str, Opening]) -> tuple[RoundValuation, Mapping[str, Report]]:
+    def _value(self, openings: Mapping[str, Opening]) -> tuple[RoundValuation, Mapping[str, ProfitReport]]:
         valuation = value_round(
             self._present,
             self._plan,
@@ -143,28 +135,12 @@ class _Round:
         self._keep_all(reports)
         return valuation, reports
 
-    def _decide(
-        self, openings: Mapping[str, Opening], valuation: RoundValuation, reports: Mapping[str, Report]
-    ) -> RoundRecord:
-        costs = {client: cost for client in self._present if (cost := reports[client].cost) is not None}
-        figures = Figures(
-            profits={client: reports[client].profit for client in self._present},
-            contributions={client: valuation.contributions[client] for client in self._present},
-            costs=costs if len(costs) == len(self._present) else None,
-        )
-        mechanism = self._plan.mechanism
-        decision = decide_figures(figures, mechanism.rules, grace=self._number <= mechanism.grace_rounds)
-        return RoundRecord(
-            round_number=self._number,
-            decision=decision,
-            absent=tuple(client for client in self._active if client not in self._present),
-            withdrawn=tuple(client for client in decision.retained if openings[client].withdrawal is not None),
-        )
-
-    def _measured(self, client: str, opening: Opening, report: Report, valuation: RoundValuation) -> Measured:
+    def _measured(
+        self, client: str, opening: Opening, report: ProfitReport, valuation: RoundValuation
+    ) -> ClientMeasurement:
         draws = report.profit_draws
         error = None if draws is None else standard_error(draws)
-        return Measured(
+        return ClientMeasurement(
             sample_count=opening.sample_count,
             training_count=opening.training_count,
             validation_count=opening.validation_count,
@@ -182,7 +158,7 @@ class _Round:
         return {client: float(scores[client].mean()) for client in self._present}
 
     def _coalition_scores(self, coalitions: Sequence[Coalition]) -> Mapping[Coalition, Mapping[str, Scores]]:
-        """Scores by those present; asked of the clients once."""
+        """Scores by the clients present; each is asked for once."""
         missing = [coalition for coalition in coalitions if coalition not in self._scores]
         if missing:
             answers = self._clients.evaluate(self._number, missing, self._present)
@@ -192,7 +168,7 @@ class _Round:
         return {coalition: self._scores[coalition] for coalition in coalitions}
 
     def _until_all_answer(self, ask: Callable[[], Answer]) -> Answer:
-        """Put a question that needs everybody; if somebody is lost, again to the rest, with the rest's model."""
+        """Ask a question that needs everybody; if a client is lost, ask the others again, with the others' model."""
         while True:
             try:
                 return ask()
@@ -209,15 +185,14 @@ class _Round:
         self._present = [client for client in self._present if client in answered]
         if not self._present:
             raise FederationError(
-                f"a round needs at least one client that answers, got none in round {self._number}; "
-                "bring clients back and resume"
+                f"No client answered in round {self._number}. Bring at least one client back, then resume."
             )
 
-    def _tell(self, iteration: int, accuracies: Mapping[str, float]) -> None:
+    def _report_progress(self, iteration: int, accuracies: Mapping[str, float]) -> None:
         if self._watch is not None:
             self._watch(Progress(round_number=self._number, iteration=iteration, accuracies=accuracies))
 
 
-def _profit_draws(report: Report) -> np.ndarray:
-    """A profit whose draws are kept private counts as certain."""
+def _profit_draws(report: ProfitReport) -> np.ndarray:
+    """A profit whose uncertainty is private counts as certain."""
     return np.full(DRAW_COUNT, report.profit) if report.profit_draws is None else report.profit_draws

@@ -1,0 +1,190 @@
+"""What a mechanism is: it takes the figures of a round and its own state, and returns who stays and who pays whom.
+
+A mechanism is one class in one file of `decision/mechanisms`, and one line in the registry there. The federation, the
+ledger and the run report know only this protocol. A mechanism selects (who is retained), divides (who pays whom), and
+advances its state; each of the three is a pure function, so that anyone can decide a recorded round again.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from commonweal.decision.exact import BoolArray, FloatArray
+from commonweal.decision.mu_path import MuPath
+from commonweal.decision.problem import Choice, used_contributions
+from commonweal.decision.transfers import Division
+from commonweal.decision.validation import check_figures
+from commonweal.errors import InputError
+from commonweal.records import Decision, Figures, Rules
+
+State = Mapping[str, Any]
+"""What a mechanism remembers between rounds, in the types of JSON; empty before the first round."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundView:
+    """What a mechanism may read of a round, one entry per client that took part. Amounts are in units of utility."""
+
+    clients: tuple[str, ...]
+    profits: FloatArray
+    contributions: FloatArray  # after the contribution rule
+    costs: FloatArray | None = None  # None: the clients keep them private
+    sample_counts: Mapping[str, int] = field(default_factory=dict)  # declared as new in this round; may be missing
+    grace: bool = False  # nobody may be eliminated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A number that only one mechanism has, with the range it must lie in."""
+
+    default: float
+    minimum: float
+    maximum: float
+    meaning: str
+
+
+class Mechanism(ABC):
+    """A way to decide rounds. Subclasses are final; `divide` is all that one must have."""
+
+    name: ClassVar[str]  # in scenarios: [mechanism] kind = "..."
+    version: ClassVar[str]  # in ledgers; a class that decides the same figures otherwise needs a new one
+    label: ClassVar[str]  # for people, with the source and how much of it this implements
+    takes_mu: ClassVar[bool] = False
+    needs_costs: ClassVar[bool] = False
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+
+    def check(self, *, has_costs: bool) -> None:
+        """Raise `InputError` if the rules do not suit the mechanism."""
+        given = dict(self.rules.parameters)
+        for name, value in given.items():
+            known = self.parameters.get(name)
+            if known is None:
+                names = ", ".join(self.parameters) or "none"
+                raise InputError(f"Mechanism {self.name!r} has no parameter {name!r}. Its parameters: {names}.")
+            if not known.minimum <= value <= known.maximum:
+                raise InputError(
+                    f"{name} must be between {known.minimum:g} and {known.maximum:g}, got {value!r}. "
+                    f"The default is {known.default:g}."
+                )
+        if self.needs_costs and not has_costs:
+            raise InputError(f"Mechanism {self.name!r} needs the cost of each client. Give costs.")
+
+    def parameter(self, name: str) -> float:
+        """The value in the rules, or the default."""
+        return dict(self.rules.parameters).get(name, self.parameters[name].default)
+
+    def select(self, view: RoundView, state: State) -> Choice:
+        """Who is retained; everybody unless a mechanism eliminates."""
+        return Choice(retained=np.ones(len(view.clients), np.bool_))
+
+    @abstractmethod
+    def divide(self, view: RoundView, state: State, retained: BoolArray) -> Division:
+        """What each of the retained clients pays or receives, in their order; transfers sum to zero."""
+
+    def advance(self, view: RoundView, state: State, decision: Decision) -> State:
+        """The state after this round."""
+        return state
+
+    def objective(self, view: RoundView, retained: BoolArray) -> float:
+        """What the selection maximises: the welfare of the retained clients unless a mechanism says otherwise."""
+        return math.fsum(view.profits[retained].tolist())
+
+    def mu_path(self, figures: Figures, *, limit: int) -> MuPath | None:
+        """The decision for every mu; None for a mechanism without mu, or if there are more breakpoints than `limit`."""
+        return None
+
+    def explain(self, decision: Decision, client: str, path: MuPath | None) -> str:
+        """Why the client stays or is eliminated, in one sentence."""
+        if client in decision.eliminated:
+            return f"{client} is eliminated by the mechanism {self.name}."
+        return f"{client} stays: the mechanism {self.name} retains it."
+
+
+def view_of(
+    figures: Figures, rules: Rules, *, grace: bool = False, sample_counts: Mapping[str, int] | None = None
+) -> RoundView:
+    """The figures of a round, checked, as a mechanism reads them."""
+    profits, contributions, costs = check_figures(figures)
+    return RoundView(
+        clients=figures.clients,
+        profits=profits,
+        contributions=used_contributions(contributions, rules.contribution_rule),
+        costs=costs,
+        sample_counts=sample_counts or {},
+        grace=grace,
+    )
+
+
+def decide_round(
+    mechanism: Mechanism,
+    figures: Figures,
+    state: State,
+    *,
+    grace: bool = False,
+    sample_counts: Mapping[str, int] | None = None,
+) -> tuple[Decision, State]:
+    """Decide one round: check, select, divide, advance."""
+    view = view_of(figures, mechanism.rules, grace=grace, sample_counts=sample_counts)
+    mechanism.check(has_costs=view.costs is not None)
+    decision = decision_of(mechanism, figures, view, state, mechanism.select(view, state))
+    return decision, mechanism.advance(view, state, decision)
+
+
+def decision_of(mechanism: Mechanism, figures: Figures, view: RoundView, state: State, choice: Choice) -> Decision:
+    """The round's decision if these clients are retained."""
+    retained = choice.retained
+    division = mechanism.divide(view, state, retained)
+    fates = list(zip(view.clients, retained.tolist(), strict=True))
+    staying = tuple(client for client, stays in fates if stays)
+
+    def by_client(values: FloatArray) -> dict[str, float]:
+        return dict(zip(staying, values.tolist(), strict=True))
+
+    return Decision(
+        figures=figures,
+        rules=mechanism.rules,
+        used_contributions=dict(zip(view.clients, view.contributions.tolist(), strict=True)),
+        retained=staying,
+        eliminated=tuple(client for client, stays in fates if not stays),
+        objective=mechanism.objective(view, retained),
+        budget=division.budget,
+        shares=by_client(division.shares),
+        payoffs=by_client(division.payoffs),
+        transfers=by_client(division.transfers),
+        proven_gap=choice.proven_gap,
+        node_count=choice.node_count,
+        limit_reached=choice.limit_reached,
+        grace=view.grace,
+    )
+
+
+class RoundDecider:
+    """A mechanism and its state: decides one round after another."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.mechanism = mechanism
+        self.state: State = {}
+
+    def decide(
+        self, figures: Figures, *, grace: bool = False, sample_counts: Mapping[str, int] | None = None
+    ) -> Decision:
+        """Decide the next round."""
+        decision, self.state = decide_round(
+            self.mechanism, figures, self.state, grace=grace, sample_counts=sample_counts
+        )
+        return decision
+
+    def advance(self, decision: Decision, *, sample_counts: Mapping[str, int] | None = None) -> None:
+        """Take over a round that was decided before."""
+        rules = self.mechanism.rules
+        view = view_of(decision.figures, rules, grace=decision.grace, sample_counts=sample_counts)
+        self.state = self.mechanism.advance(view, self.state, decision)

@@ -1,0 +1,50 @@
+"""All mechanisms, by the name that a scenario gives them. To add one, add its file and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+
+from commonweal.decision.mechanism import Mechanism
+from commonweal.errors import InputError
+from commonweal.records import Rules
+
+# "module of this package:its class". A new version of a mechanism goes above the old one, which stays: ledgers that
+# were settled with it are verified with it.
+_ENTRIES = (
+    "paper:Paper",
+    "fli:FLI",
+)
+
+
+def _load(entry: str) -> type[Mechanism]:
+    module, _, name = entry.partition(":")
+    mechanism = getattr(import_module(f"commonweal.decision.mechanisms.{module}"), name)
+    assert issubclass(mechanism, Mechanism), f"{entry} is not a Mechanism"
+    return mechanism  # type: ignore[no-any-return]
+
+
+_LOADED = [_load(entry) for entry in _ENTRIES]
+VERSIONS: Mapping[str, type[Mechanism]] = MappingProxyType({one.version: one for one in _LOADED})
+MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
+    {one.name: next(newest for newest in _LOADED if newest.name == one.name) for one in _LOADED}
+)
+"""By name, each in its newest version."""
+
+
+def make_mechanism(rules: Rules) -> Mechanism:
+    """The mechanism that the rules name."""
+    if rules.mechanism not in MECHANISMS:
+        raise InputError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {rules.mechanism!r}.")
+    return MECHANISMS[rules.mechanism](rules)
+
+
+def mechanism_of_version(version: str, rules: Rules) -> Mechanism:
+    """The mechanism that a settled round was decided with."""
+    if version not in VERSIONS:
+        raise InputError(
+            f"Unknown rules version {version!r}: this version of commonweal knows {', '.join(VERSIONS)}. Use a newer "
+            "commonweal."
+        )
+    return VERSIONS[version](rules)

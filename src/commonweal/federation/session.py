@@ -1,0 +1,170 @@
+"""The one order in which a federation runs its rounds, in the simulator and between machines alike.
+
+Each round is measured, decided and then
+
+    checked       would the ledger take it? If not, nothing is kept of it
+    checkpointed  from here on it survives a crash
+    settled       entered in the ledger; doing it twice changes nothing
+    told          to the clients, with their statements
+    reported      to whoever watches; after the last round, as the run report
+
+A session that was killed continues after the last round in its checkpoint: settling and telling that round again
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from commonweal.decision.mechanism import RoundDecider
+from commonweal.decision.mechanisms import make_mechanism
+from commonweal.errors import FederationError
+from commonweal.federation.checkpoint import CheckpointFile
+from commonweal.federation.client_set import ClientSet
+from commonweal.federation.measuring import Watch, measure_round
+from commonweal.federation.round_result import MeasuredRound, RoundResult
+from commonweal.federation.run_report import make_run_report
+from commonweal.federation.settlement import FederationLedger
+from commonweal.records import RoundRecord, RunReport
+from commonweal.report.write import write_all
+from commonweal.scenario.description import Description
+from commonweal.scenario.spec import FederationPlan
+
+Check = Callable[[RoundRecord, dict[str, int]], None]
+OnRound = Callable[[RoundResult], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A federation from its first round to its run report."""
+
+    clients: ClientSet
+    plan: FederationPlan
+    description: Description
+    checkpoint: CheckpointFile | None = None  # None: nothing is kept
+    ledger: FederationLedger | None = None  # None: nothing is settled
+    owns_ledger: bool = False  # refuse a ledger with rounds that the checkpoint does not have
+    watch: Watch | None = None
+    on_resume: Callable[[Sequence[RoundResult]], None] | None = None
+    on_round: OnRound | None = None
+    on_first_round: Callable[[], None] | None = None  # before the first checkpoint of a new session is written
+
+    def run(self, *, resume: bool, directory: Path | None = None) -> RunReport:
+        """Run the rounds that are left, and write the run report into `directory`."""
+        results = self._resumed() if resume else []
+        self._check_ledger(results)
+        if results:
+            self._catch_up(results)
+        for result in run_rounds(self.clients, self.plan, completed=results, check=self._check, watch=self.watch):
+            if not results and self.on_first_round is not None:
+                self.on_first_round()
+            results.append(result)
+            if self.checkpoint is not None:
+                self.checkpoint.save(results, self.clients.save())
+            self._settle(result)
+            self._tell(result)
+            if self.on_round is not None:
+                self.on_round(result)
+        report = make_run_report(self.plan, self.description, results)
+        if directory is not None:
+            write_all(report, directory)
+        return report
+
+    def _resumed(self) -> list[RoundResult]:
+        assert self.checkpoint is not None, "only a session with a checkpoint can be resumed"
+        results, state = self.checkpoint.load(self.plan.mechanism.rules)
+        self.clients.restore(len(results), state)
+        return results
+
+    def _check_ledger(self, results: Sequence[RoundResult]) -> None:
+        """Before anybody trains: whether the ledger can take this session's rounds."""
+        if self.ledger is None:
+            return
+        self.ledger.check_rules(self.plan.mechanism.rules)
+        if self.owns_ledger:
+            unknown = self.ledger.settled_rounds - {result.record.round_number for result in results}
+            if unknown:
+                raise FederationError(
+                    f"Round {min(unknown)} is settled in the ledger, but the checkpoint has only {len(results)} "
+                    "rounds. Restore the checkpoint that belongs to this ledger, or start again with another results "
+                    "folder, another ledger and new member folders."
+                )
+
+    def _catch_up(self, results: Sequence[RoundResult]) -> None:
+        """Repeat what may have been cut off after the last checkpoint."""
+        for result in results:
+            self._settle(result)
+        if self.on_resume is not None:
+            self.on_resume(results)
+        self._tell(results[-1])
+
+    def _check(self, record: RoundRecord, sample_counts: dict[str, int]) -> None:
+        if self.ledger is not None:
+            self.ledger.check_round(record, sample_counts)
+
+    def _settle(self, result: RoundResult) -> None:
+        if self.ledger is None:
+            return
+        self.ledger.settle(result.record, result.sample_counts, result.signatures or None)
+        for client, notice in result.withdrawals.items():
+            self.ledger.withdraw(client, result.record.round_number, notice)
+
+    def _tell(self, result: RoundResult) -> None:
+        if self.ledger is not None:
+            self.clients.tell(result.record, self.ledger.statement)
+
+
+def run_rounds(
+    clients: ClientSet,
+    plan: FederationPlan,
+    *,
+    completed: Sequence[RoundResult] = (),
+    check: Check | None = None,
+    watch: Watch | None = None,
+) -> Iterator[RoundResult]:
+    """Run the rounds after the completed ones, one at a time, until the last or until fewer than two clients are left.
+
+    `check` may refuse a decided round before the clients take it over.
+    """
+    decider = RoundDecider(make_mechanism(plan.mechanism.rules))
+    active = list(plan.client_names)
+    for earlier in completed:
+        decider.advance(earlier.record.decision, sample_counts=earlier.sample_counts)
+        active = [client for client in active if client not in earlier.record.left]
+    for round_number in range(len(completed) + 1, plan.round_count + 1):
+        if len(active) < 2:
+            return
+        result = run_round(clients, plan, decider, round_number, active, check=check, watch=watch)
+        active = [client for client in active if client not in result.record.left]
+        yield result
+
+
+def run_round(
+    clients: ClientSet,
+    plan: FederationPlan,
+    decider: RoundDecider,
+    round_number: int,
+    active: Sequence[str],
+    *,
+    check: Check | None = None,
+    watch: Watch | None = None,
+) -> RoundResult:
+    """Measure one round, decide it, and let the clients take it over."""
+    measured = measure_round(clients, plan, round_number, active, watch=watch)
+    record = decided(measured, decider, grace=round_number <= plan.mechanism.grace_rounds)
+    if check is not None:
+        check(record, measured.sample_counts)
+    return RoundResult.of(measured, record, absences=clients.close_round(record))
+
+
+def decided(measured: MeasuredRound, decider: RoundDecider, *, grace: bool) -> RoundRecord:
+    """The measured round with its decision."""
+    decision = decider.decide(measured.figures, grace=grace, sample_counts=measured.sample_counts)
+    return RoundRecord(
+        round_number=measured.round_number,
+        decision=decision,
+        absent=measured.absent,
+        withdrawn=tuple(client for client in decision.retained if client in measured.withdrawals),
+    )

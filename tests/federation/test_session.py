@@ -1,0 +1,119 @@
+"""The order of a round's steps, over real clients and a real ledger."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+
+from commonweal.errors import LedgerError
+from commonweal.federation.checkpoint import CheckpointFile
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.terms import Terms
+from commonweal.scenario.toml_file import parse_scenario
+from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.run import ledger_of_run, run_scenario
+
+RAW = """
+name = "raw"
+rounds = 2
+seed = {seed}
+[mechanism]
+mu = 0.05
+contribution_rule = "raw"
+[learning]
+iteration_limit = 1
+[defaults]
+source = "uci-digits"
+samples_per_round = 20
+[[clients]]
+name = "ann"
+[[clients]]
+name = "bob"
+[[clients]]
+name = "cyd"
+"""
+
+
+def raw(seed=1, rule="raw"):
+    return parse_scenario(RAW.format(seed=seed).replace('"raw"\n[learning]', f'"{rule}"\n[learning]'), "the test")
+
+
+def run(scenario, folder, *, location=None, **options):
+    folder.mkdir(exist_ok=True)
+    with closing(ledger_of_run(scenario, location, folder, KeyDirectory(folder / "keys"))) as ledger:
+        return run_scenario(scenario, directory=folder, ledger=ledger, **options)
+
+
+def test_raw_contributions_are_refused_before_anybody_trains(tmp_path, monkeypatch):
+    """They can give shares of any size, which a ledger takes only if it was opened so."""
+    trained = []
+    monkeypatch.setattr(InProcessClients, "train", lambda *arguments: trained.append(arguments))
+    with pytest.raises(LedgerError, match=r'"raw" can give shares outside 0 to 1.*ledger\.db.*Use "clip"'):
+        run(raw(), tmp_path / "out")
+    assert trained == []
+    assert [file.name for file in (tmp_path / "out").iterdir() if file.name != "keys"] == []
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_raw_contributions_are_settled_by_a_ledger_that_was_opened_for_them(tmp_path, seed):
+    location = str(tmp_path / "own.db")
+    keys = KeyDirectory(tmp_path / "out" / "keys")
+    with closing(open_store(location, create=True)) as store:
+        Ledger.start(store, Terms(name="raw", largest_share=1e6), keys)
+    report = run(raw(seed), tmp_path / "out", location=location)
+    with closing(open_store(location)) as store:
+        assert sorted(Ledger(store, keys).state.rounds) == [one.number for one in report.rounds]
+
+
+def test_what_the_ledger_refuses_is_not_checkpointed(tmp_path):
+    """A share beyond what the ledger was opened for: the round never was."""
+    location, folder = str(tmp_path / "own.db"), tmp_path / "out"
+    keys = KeyDirectory(folder / "keys")
+    with closing(open_store(location, create=True)) as store:
+        Ledger.start(store, Terms(name="raw", largest_share=1.0), keys)
+    shares = []
+    for seed in range(1, 20):
+        shares = run_scenario(raw(seed)).rounds[0].record.decision.shares.values()
+        if max(map(abs, shares)) > 1.0:
+            break
+    assert max(map(abs, shares)) > 1.0, "no seed gave such a share"
+    with pytest.raises(LedgerError, match="round 1"):
+        run(raw(seed), folder, location=location)
+    assert not (folder / "checkpoint.npz").exists()
+    with closing(open_store(location)) as store:
+        assert not Ledger(store, keys).state.rounds
+
+
+def test_steps_of_a_round_come_in_one_order(tmp_path, monkeypatch):
+    steps = []
+
+    def noted(owner, method, step):
+        original = getattr(owner, method)
+
+        def call(self, *arguments, **options):
+            steps.append(step)
+            return original(self, *arguments, **options)
+
+        monkeypatch.setattr(owner, method, call)
+
+    from commonweal.federation.settlement import FederationLedger
+
+    noted(FederationLedger, "check_round", "check")
+    noted(CheckpointFile, "save", "checkpoint")
+    noted(FederationLedger, "settle", "settle")
+    noted(InProcessClients, "tell", "tell")
+    run(raw(rule="clip"), tmp_path / "out", on_round=lambda result: steps.append("report"))
+    assert steps == ["check", "checkpoint", "settle", "tell", "report"] * 2
+    assert json.loads((tmp_path / "out/history.json").read_text())["rounds"]
+
+
+def test_a_run_without_a_ledger_takes_raw_contributions(tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    report = run_scenario(raw(), directory=folder)
+    assert len(report.rounds) == 2
+    assert not (folder / "ledger.db").exists()
