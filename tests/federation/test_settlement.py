@@ -107,9 +107,9 @@ def test_a_member_with_another_key_is_refused_each_time(new_treasury):
     new_treasury().open()
     other = new_treasury(MEMBERS | {"bob": NodeKey.new().public})
     for _ in range(2):
-        with pytest.raises(CommonwealError, match="key it was admitted with, got another for 'bob'"):
+        with pytest.raises(CommonwealError, match=r"'bob' was admitted to the ledger .* with another key"):
             other.open()
-    with pytest.raises(CommonwealError, match="got another for 'bob'"):
+    with pytest.raises(CommonwealError, match=r"'bob' was admitted to the ledger .* with another key"):
         other.check()
 
 

@@ -67,7 +67,7 @@ def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, al
         public = (member / "node-key.pub").read_bytes()
         nodes[number] = Node(name=name, public_key=public, node_config={"member": str(member / "member.toml")}, app=app)
     federation = read_federation(folder / "federation.toml")
-    monkeypatch.setattr("commonweal.remote.coordinator.coordinate.write_all", lambda *_: None)
+    monkeypatch.setattr("commonweal.federation.session.write_all", lambda *_: None)
     on_flower = coordinate(
         FlowerTransport(InProcessGrid(nodes), federation.keys),
         federation,

@@ -42,7 +42,7 @@ def branch_at(branches: list[SweptHistory], mu: float, rule: ContributionRule = 
 
 
 def outcome(branch: SweptHistory) -> list[object]:
-    return [(h.measured, h.record.decision.figures, h.iteration_accuracies, kept) for h, kept in branch.rounds]
+    return [(h.measured, h.figures, h.iteration_accuracies, kept) for h, kept in branch.rounds]
 
 
 def histories(past: CompletedRounds) -> tuple[tuple[str, ...], ...]:
@@ -67,8 +67,8 @@ def test_a_sweep_gives_what_separate_runs_give_to_the_bit(algorithm: str, mechan
         for mu in mus:
             alone = run_alone(scenario, mu, rule)
             together = branch_at(branches, mu, rule)
-            assert [h.record.decision.figures for h in alone] == [
-                h.record.decision.figures for h, _ in together.rounds
+            assert [h.figures for h in alone] == [
+                h.figures for h, _ in together.rounds
             ], (rule, mu)
             assert [h.record.decision.retained for h in alone] == [kept for _, kept in together.rounds]
             assert [h.measured for h in alone] == [h.measured for h, _ in together.rounds]

@@ -95,7 +95,7 @@ def run_command(
     view = RunView(described)
     operator_keys = key_directory(keys)
     own_ledger = default_ledger(directory)
-    settled_in = None if no_ledger else ledger_of_run(described, ledger, directory, operator_keys)
+    settled_in = None if no_ledger else ledger_of_run(described, ledger, directory, operator_keys, resume=resume)
     interrupts: list[int] = []
 
     def on_interrupt(number: int, frame: object) -> None:

@@ -40,6 +40,7 @@ class FederationLedger:
         members: Mapping[str, str | None],
         sign: Sign = lambda report: None,
         clock: Clock = system_clock,
+        replaces_existing: bool = False,
     ) -> None:
         self.location = location
         self._keys = keys
@@ -48,6 +49,7 @@ class FederationLedger:
         self._members = members
         self._sign = sign
         self._clock = clock
+        self._replaces_existing = replaces_existing  # what is there now will be removed before this one is opened
         self._store: SqlStore | None = None
         self._ledger: Ledger | None = None
 
@@ -90,9 +92,8 @@ class FederationLedger:
         return ledger.settle(replace(settled, signatures=signatures))
 
     def check_round(self, record: RoundRecord, sample_counts: Mapping[str, int] | None = None) -> None:
-        """Refuse a round that the ledger would refuse for what it says, before anything is kept of it."""
-        ledger = self._opened()
-        draft_round(_to_settle(record, sample_counts), ledger.identity, ledger.terms)
+        """Refuse a round that the ledger would refuse for its content, before anything is kept of it."""
+        draft_round(_to_settle(record, sample_counts), "", self.terms_in_force)
 
     def check_rules(self, rules: Rules) -> None:
         """Before the first round: refuse rules that can give shares which the ledger would refuse."""
@@ -140,7 +141,7 @@ class FederationLedger:
         """Of the ledger if there is one, without keeping it open; else those that it would be opened with."""
         if self._ledger is not None:
             return self._ledger.terms
-        if not has_ledger(self.location):
+        if self._replaces_existing or not has_ledger(self.location):
             return self.terms
         store = open_store(self.location)
         try:
@@ -179,18 +180,19 @@ class FederationLedger:
         for client, key in self._members.items():
             if admitted and client not in admitted:
                 raise LedgerError(
-                    f"rounds are settled among members of the ledger, got the unknown client {client!r}; the members of "
-                    f"{shown(self.location)!r} are {', '.join(list(admitted)[:10])}: name another --ledger"
+                    f"Client {client!r} is not a member of the ledger {shown(self.location)!r}. Its members: "
+                    f"{', '.join(list(admitted)[:10])}. Use another ledger."
                 )
             if admitted and key is None and admitted[client] is not None:
                 raise LedgerError(
-                    f"{client!r} signs its own reports in {shown(self.location)!r}, got figures without its signature; "
-                    "settle them from a federation whose clients sign, or in a ledger that admitted it without a key"
+                    f"{client!r} signs its own reports in the ledger {shown(self.location)!r}, but these figures are "
+                    "not signed. Settle them from a federation whose clients sign, or in a ledger that admitted it "
+                    "without a key."
                 )
             if admitted and admitted[client] != key:
                 raise LedgerError(
-                    f"a client's reports are signed with the key it was admitted with, got another for {client!r} in "
-                    f"{shown(self.location)!r}; name another --ledger"
+                    f"Client {client!r} was admitted to the ledger {shown(self.location)!r} with another key. Use that "
+                    "key, or another ledger."
                 )
 
 

@@ -75,10 +75,12 @@ def run_scenario(
         return session.run(resume=resume, directory=directory)
 
 
-def ledger_of_run(scenario: Scenario, location: str | None, directory: Path, keys: KeyDirectory) -> FederationLedger:
+def ledger_of_run(
+    scenario: Scenario, location: str | None, directory: Path, keys: KeyDirectory, *, resume: bool = False
+) -> FederationLedger:
     """The ledger that a run settles in, with signing keys for its simulated clients.
 
-    Without a location it is the one among the results.
+    Without a location it is the one among the results, which a new run replaces.
     """
     signers = SimulatedSigners(scenario)
     return FederationLedger(
@@ -87,6 +89,7 @@ def ledger_of_run(scenario: Scenario, location: str | None, directory: Path, key
         name=scenario.name,
         members=signers.public_keys,
         sign=signers.sign,
+        replaces_existing=location is None and not resume,
     )
 
 
