@@ -551,8 +551,8 @@ def test_amounts_of_a_million_billions(new_ledger, settlement):
         Figures(profits={"ann": 1.01, "dan": -1.01}, contributions={"ann": 0.0, "dan": 1.0}), Rules(mu=math.inf)
     )
     too_much = replace(too_much, payoffs={"ann": 1.01, "dan": 0.0})
+    record = RoundRecord(round_number=30, decision=too_much)
     with pytest.raises(InputError, match=r"at most 10\^15 minor units"):
-        record = RoundRecord(round_number=30, decision=too_much)
         ledger.settle(RoundToSettle(record=record, rules_version=Paper.version))
     check_ledger(store, account, [])
 

@@ -67,9 +67,7 @@ def test_a_sweep_gives_what_separate_runs_give_to_the_bit(algorithm: str, mechan
         for mu in mus:
             alone = run_alone(scenario, mu, rule)
             together = branch_at(branches, mu, rule)
-            assert [h.figures for h in alone] == [
-                h.figures for h, _ in together.rounds
-            ], (rule, mu)
+            assert [h.figures for h in alone] == [h.figures for h, _ in together.rounds], (rule, mu)
             assert [h.record.decision.retained for h in alone] == [kept for _, kept in together.rounds]
             assert [h.measured for h in alone] == [h.measured for h, _ in together.rounds]
             assert [h.iteration_accuracies for h in alone] == [h.iteration_accuracies for h, _ in together.rounds]

@@ -65,7 +65,8 @@ def read_mechanism(table: TomlTable, *, is_table: bool = True) -> dict[str, Any]
     takes_mu = entry is not None and entry.takes_mu
     values = table.read(mechanism_keys(table.given), needed=("mu",) if takes_mu and is_table else ())
     if entry is not None and not takes_mu and "mu" in values:
-        table.faults.add((*table.path, "mu"), f'kind = "{kind}" has no mu', shown(values.pop("mu")), "drop it")
+        table.faults.add((*table.path, "mu"), f'kind = "{kind}" has no mu', "Drop it")
+        del values["mu"]
     return values
 
 

@@ -97,14 +97,14 @@ def _check_decision(
                 rules=rules,
                 grace=grace,
                 sample_counts=sample_counts_of(body),
-                state=_state_before(held, version, replay),
+                state=_state_before(round_number, version, replay),
             )
         )
     except CommonwealError as error:
         findings.add(number, "the decision can be recomputed from its inputs", "a decision", str(error))
         return None
     replay.round_count += 1
-    replay.mechanism_states[version, held] = state_after
+    replay.mechanism_states[version, round_number] = state_after
     recomputed, recorded = decision_document(decision), body["decision"]
     for name in recomputed:
         same = findings.compare(

@@ -151,8 +151,7 @@ def read_federation(path: Path) -> Federation:
         faults.add(
             ("mechanism", "kind"),
             f'kind = "{kind}" needs costs, which never leave the clients',
-            f'"{kind}"',
-            "choose another mechanism",
+            "Choose another mechanism",
         )
     faults.raise_if_any()
     return Federation(
