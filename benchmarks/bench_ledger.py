@@ -1,14 +1,14 @@
-"""What does a ledger cost over plain inserts: chained and signed entries, checked reports, and an audit of it all?
+"""What does a ledger cost compared with plain inserts: chained and signed entries, checked reports, verification?
 
-Rounds of 50 clients, each with a signed report. Every round is settled into a ledger; then the same rows and content,
-hashed, go through the bare driver into a second database, in one transaction that is as durable as the store's. By
-turns, so that a busy machine is busy for both. Then the ledger is verified. Clients sign beforehand, as they would
-elsewhere; checking their signatures is part of the time.
+Rounds of 50 clients, each with a signed report. Each round is settled in a ledger; then the same rows and content,
+hashed, go through the bare driver into a second database, in one transaction that is just as durable. The two take
+turns, so that a busy machine slows both. Then the ledger is verified. Clients sign beforehand, as they would on their
+own machines; checking their signatures is part of the measured time.
 
-The promise is about time on the clock, since a commit waits for the disk. So SQLite's files are in ./out: a temporary
-folder may be memory, where nobody waits. The tests' PostgreSQL server, where there is one, waits for no disk either.
-Processor time is printed beside it: on a faster disk the multiples come nearer to those, and where the disk is so fast
-that checking signatures alone takes longer, the miss is told and no failure.
+The promise is about wall-clock time, since a commit waits for the disk. So SQLite's files are in ./out: a temporary
+folder may be in memory. The PostgreSQL server of the tests, if there is one, does not wait for the disk either.
+Processor time is printed beside it: the faster the disk, the closer the two. If the disk is so fast that checking
+signatures alone takes longer, the miss is reported but does not fail.
 
     python -m benchmarks.bench_ledger [ROUNDS]
 """
@@ -49,14 +49,14 @@ from commonweal.records import Figures, RoundRecord, Rules
 CLIENT_COUNT = 50
 ROUND_COUNT = 1000
 MULTIPLE = 5.0
-RULES = Rules(mu=1000.0)  # lenient enough to keep everybody, and finite, so that it has to be found out
+RULES = Rules(mu=1000.0)  # lenient enough to retain everybody, but finite, so that the decision has to be computed
 KEYS = {f"client-{place:02d}": SigningKey.from_seed(bytes([place]) * 32) for place in range(CLIENT_COUNT)}
 Add = Callable[[StoredEntry, Sequence[Posting]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """On the clock, and of the processor for this process."""
+    """Wall-clock time, and processor time of this process."""
 
     clock: float
     processor: float
@@ -64,11 +64,11 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """What was measured; the first two by round."""
+    """What was measured; the first two per round."""
 
     settling: list[Seconds]
     plain: list[Seconds]
-    auditing: Seconds
+    verifying: Seconds
 
 
 def decided(round_count: int) -> list[RoundRecord]:
@@ -108,10 +108,10 @@ def measure(store: SqlStore, keys: Path, rounds: Sequence[RoundRecord], plainly:
         settling.append(timed(ledger.settle, each))
         plain.append(timed(plainly, *stored(store, ledger.state.number)))
     outcomes: list[Verification] = []
-    auditing = timed(lambda: outcomes.append(verify_ledger(store, recompute)))
+    verifying = timed(lambda: outcomes.append(verify_ledger(store, recompute)))
     assert not outcomes[0].findings
     assert outcomes[0].signed_reports == len(rounds) * CLIENT_COUNT
-    return Times(settling=settling, plain=plain, auditing=auditing)
+    return Times(settling=settling, plain=plain, verifying=verifying)
 
 
 def stored(store: SqlStore, number: int) -> tuple[StoredEntry, tuple[Posting, ...]]:
@@ -124,7 +124,7 @@ def stored(store: SqlStore, number: int) -> tuple[StoredEntry, tuple[Posting, ..
 
 
 def adder(execute: Callable[[str, Any], Any], execute_many: Callable[[str, Any], Any], mark: str) -> Add:
-    """The rows of an entry with the bare driver, within a transaction; `mark` stands for a value."""
+    """Insert the rows of an entry with the bare driver; `mark` is the placeholder of a value."""
     marks = ", ".join([mark] * 4)
 
     def add(entry: StoredEntry, postings: Sequence[Posting]) -> None:
@@ -201,23 +201,21 @@ def total(seconds: Sequence[Seconds]) -> Seconds:
 
 def show(name: str, times: Times) -> None:
     count, plain = len(times.plain), total(times.plain)
-    heading = f"{name}, milliseconds a round"
+    heading = f"{name}, milliseconds per round"
     print(f"{heading:38s} {'clock':>7s} {'processor':>9s} {'multiples of both':>17s}")
     for what, spent in (
         ("plain inserts and hashes", plain),
         ("settling", total(times.settling)),
-        ("audit", times.auditing),
+        ("verification", times.verifying),
     ):
         multiples = f"{spent.clock / plain.clock:8.2f} {spent.processor / plain.processor:8.1f}"
         print(f"  {what:36s} {1e3 * spent.clock / count:7.1f} {1e3 * spent.processor / count:9.2f} {multiples}")
     tenths = [total(times.settling[tenth::10]).clock / total(times.plain[tenth::10]).clock for tenth in range(10)]
-    print(
-        f"  settling over plain inserts on the clock, each tenth of the rounds: {min(tenths):.2f} to {max(tenths):.2f}"
-    )
+    print(f"  settling over plain inserts, wall clock, per tenth of the rounds: {min(tenths):.2f} to {max(tenths):.2f}")
 
 
 def show_parts(record: RoundRecord) -> None:
-    """What a round takes of the processor, apart from the database."""
+    """Processor time of a round, without the database."""
     settled = signed(record, "0" * 64)
     reports = [settled.report("0" * 64, client) for client in KEYS]
     messages = [(report.message(), settled.signatures[report.client], KEYS[report.client].public) for report in reports]
@@ -228,7 +226,7 @@ def show_parts(record: RoundRecord) -> None:
         "the entry in canonical form": lambda: canonical(content),
         "deciding": lambda: decide_figures(record.decision.figures, RULES),
     }
-    print("of the processor for a round, milliseconds:")
+    print("processor time per round, milliseconds:")
     for name, action in parts.items():
         print(f"  {name:36s} {1e3 * min(timed(action).processor for _ in range(9)):17.2f}")
 
@@ -245,14 +243,16 @@ def main() -> int:
     promises = []
     for name, times in found.items():
         show(name, times)
-        for what, spent in (("settling", total(times.settling)), ("audit", times.auditing)):
+        for what, spent in (("settling", total(times.settling)), ("verification", times.verifying)):
             plain = total(times.plain).clock
             promises.append(
                 Promise(
                     text=f"{name}: {what} over plain inserts and hashes",
                     found=spent.clock / plain,
                     less_than=MULTIPLE,
-                    known_miss="the disk outruns the signatures" if spent.processor > MULTIPLE * plain else None,
+                    known_miss="the disk is faster than checking signatures"
+                    if spent.processor > MULTIPLE * plain
+                    else None,
                 )
             )
     show_parts(rounds[0])

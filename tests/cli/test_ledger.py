@@ -68,7 +68,7 @@ def test_settling_again_does_nothing_and_says_so(commonweal, told, ledger, round
     assert told("ledger", "show", ledger, "--json") == before
 
 
-def test_verify_says_sound_and_finds_what_was_changed(commonweal, told, ledger, tmp_path):
+def test_verify_recognises_a_sound_and_a_changed_ledger(commonweal, told, ledger, tmp_path):
     import sqlite3
 
     assert told("ledger", "verify", ledger).startswith("sound: 4 entries")
@@ -83,7 +83,7 @@ def test_verify_says_sound_and_finds_what_was_changed(commonweal, told, ledger, 
     assert found[0]["entry"] == 3
 
 
-def test_a_rewritten_ledger_is_found_by_a_statement_that_somebody_kept(commonweal, told, ledger, rounds, tmp_path):
+def test_a_rewritten_ledger_is_found_by_an_older_statement(commonweal, told, ledger, rounds, tmp_path):
     told("ledger", "statement", ledger, "south", "--format", "json", "--out", "south.json", "--keys", "keys")
     told("ledger", "export", ledger, "--format", "head", "--out", "head.json", "--keys", "keys")
     (tmp_path / ledger).rename(tmp_path / "old.db")
@@ -121,7 +121,7 @@ def test_statements_come_in_all_four_forms(told, ledger, tmp_path):
     assert (tmp_path / "s.text").read_text().split() == shown.split()
 
 
-def test_income_is_divided_once_a_reference(told, rounds):
+def test_income_is_divided_once_per_reference(told, rounds):
     told("ledger", "init", "a.db", "--accrue", "--worth", "1000", "--keys", "keys")
     told("decide", rounds, "--mu", "0.5", "--ledger", "a.db", "--keys", "keys")
     accrued = {name: amount for name, amount in balances(told, "a.db").items() if name.startswith("accrued/")}
@@ -137,7 +137,7 @@ def test_income_is_divided_once_a_reference(told, rounds):
     assert balances(told, "a.db") == after
 
 
-def test_a_reversed_round_leaves_the_money_as_it_was_and_may_be_settled_anew(told, ledger, rounds):
+def test_a_reversed_round_restores_the_balances_and_can_be_settled_again(told, ledger, rounds):
     told("ledger", "reverse", ledger, "--round", "2", "--reason", "wrong month", "--keys", "keys")
     told("ledger", "reverse", ledger, "--entry", "3", "--reason", "wrong month", "--keys", "keys")
     assert set(balances(told, ledger).values()) == {0}
@@ -199,7 +199,7 @@ def test_a_member_sees_whether_the_ledger_holds_its_own_key(commonweal, told, tm
         assert "the ledger holds the key of" in done.stdout
 
 
-def test_rounds_in_files_of_their_own_are_those_of_one_file(told, tmp_path):
+def test_one_file_per_round_gives_the_same_ledger_as_one_file(told, tmp_path):
     """Members of whom a file says nothing were absent."""
     rows = ROUNDS.splitlines()
     (tmp_path / "one.csv").write_text("\n".join([rows[0], *rows[1:4]]) + "\n")

@@ -69,7 +69,7 @@ def test_other_figures_for_a_settled_round(unchanged, tmp_path):
 
 
 @pytest.mark.parametrize("amount", ["-5", "0", "0.001", "inf", "1e30", "1_0"])
-def test_income_that_is_none(unchanged, amount):
+def test_amounts_that_are_not_income(unchanged, amount):
     assert "got" in unchanged("ledger", "realise", "a.db", amount, "--reference", "new")
 
 
@@ -136,7 +136,7 @@ def test_two_ledgers_in_one_database(unchanged):
     assert "already has a ledger" in unchanged("ledger", "init", "ledger.db")
 
 
-def test_a_file_that_is_no_database(refused, tmp_path):
+def test_a_file_that_is_not_a_database(refused, tmp_path):
     (tmp_path / "r.csv").write_text(ROUND)
     for command in (("ledger", "verify", "r.csv"), ("ledger", "init", "r.csv")):
         assert "is not a SQLite database" in refused(*command)
@@ -175,13 +175,13 @@ def test_a_url_of_another_kind(refused):
         ("--name", " "),
     ],
 )
-def test_terms_that_make_no_sense(refused, tmp_path, option, value):
+def test_invalid_terms(refused, tmp_path, option, value):
     assert "got" in refused("ledger", "init", "new.db", option, value, "--keys", "new-keys")
     assert not (tmp_path / "new.db").exists()
 
 
 @pytest.mark.parametrize(("member", "fault"), [("=x", "has no name"), ("north=missing.pem", "Cannot read")])
-def test_members_that_make_no_sense(refused, tmp_path, member, fault):
+def test_invalid_members(refused, tmp_path, member, fault):
     assert fault in refused("ledger", "init", "new.db", "--member", member, "--keys", "new-keys")
     assert not (tmp_path / "new.db").exists()
 
@@ -207,7 +207,7 @@ def test_a_disk_that_is_full(commonweal, ledger, tmp_path):
     assert "sound: 61 entries" in commonweal("ledger", "verify", "ledger.db").stdout
 
 
-def test_a_disk_without_room_for_one_byte(refused, tmp_path):
+def test_a_disk_without_any_space(refused, tmp_path):
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("needs root to mount a small file system")
     small = tmp_path / "small"
@@ -222,12 +222,12 @@ def test_a_disk_without_room_for_one_byte(refused, tmp_path):
         subprocess.run(["umount", str(small)], check=True)
 
 
-def test_figures_that_are_no_money(unchanged, tmp_path):
+def test_figures_that_are_too_large_for_money(unchanged, tmp_path):
     said = unchanged(*settle_more(tmp_path, ROUND.replace("1,", "2,").replace("0.15", "1e40")))
     assert "10^15" in said
 
 
-def test_a_reversal_of_what_is_not_there(unchanged):
+def test_a_reversal_of_something_that_does_not_exist(unchanged):
     assert "Round 7 is not settled" in unchanged("ledger", "reverse", "ledger.db", "--round", "7", "--reason", "x")
     assert "Entry 1 is an opening" in unchanged("ledger", "reverse", "ledger.db", "--entry", "1", "--reason", "x")
     assert "1 to 3" in unchanged("ledger", "reverse", "ledger.db", "--entry", "99", "--reason", "x")
@@ -235,7 +235,7 @@ def test_a_reversal_of_what_is_not_there(unchanged):
     assert "either" in unchanged("ledger", "reverse", "ledger.db", "--reason", "x")
 
 
-def test_statements_that_are_none(refused, tmp_path):
+def test_files_that_are_not_statements(refused, tmp_path):
     (tmp_path / "s.json").write_text("{}")
     (tmp_path / "k.pem").write_text("no key")
     assert "format" in refused("verify-statement", "s.json", "--key", "k.pem")
@@ -265,14 +265,14 @@ def test_no_odd_location_ends_in_a_traceback_or_shows_its_password(refused, loca
     assert "topsecret" not in refused("ledger", "verify", location)
 
 
-def test_a_round_that_no_ledger_would_take_opens_none(refused, tmp_path):
+def test_a_round_that_would_be_refused_creates_no_ledger(refused, tmp_path):
     (tmp_path / "r.csv").write_text(ROUND.replace("0.15", "1e40"))
     refused("decide", "r.csv", "--mu", "inf", "--ledger", "new.db", "--keys", "keys")
     refused("ledger", "init", "new.db", "--member", "good", "--member", "bad\nname", "--keys", "keys")
     assert not (tmp_path / "new.db").exists()
 
 
-def test_what_nobody_signed_is_not_built_upon(unchanged, commonweal, ledger):
+def test_an_unsigned_entry_stops_further_entries(unchanged, commonweal, ledger):
     with sqlite3.connect(ledger) as connection:
         connection.execute("UPDATE commonweal_entries SET signature = hash || hash WHERE number = 3")
     connection.close()

@@ -98,7 +98,7 @@ def only(findings, rule):
     return findings[rule]
 
 
-def test_an_honest_entry_of_the_same_make_is_no_finding(sample, forge):
+def test_an_honest_entry_gives_no_finding(sample, forge):
     draft = honest(sample)
     assert forge("round", draft.body, draft.postings) == {}
 
@@ -158,7 +158,7 @@ def test_a_figure_of_the_decision_off_by_a_rounding(sample, forge, name):
     only(forge("round", body, honest(sample).postings), f"the decision follows from its inputs: {name}")
 
 
-def test_a_hundredth_to_a_friend(sample, forge):
+def test_moving_one_cent_to_a_friend(sample, forge):
     """The decision is right, the money is not."""
     draft = honest(sample)
     friend, other = draft.postings[2], draft.postings[0]
@@ -174,7 +174,7 @@ def test_a_hundredth_to_a_friend(sample, forge):
     assert finding.found == f"{other.account} {other.amount - 1}"
 
 
-def test_a_hundredth_to_a_friend_by_a_rounding_of_figures(sample, forge):
+def test_moving_one_cent_to_a_friend_by_rounding(sample, forge):
     """Where two would get the same, a difference in the sixteenth digit says who gets the odd cent."""
     even = {"ann": (-0.000025, 0.5, None), "bob": (-0.000025, 0.5, None), "dan": (0.00005, 1.0, None)}
     if sample.ledger.terms.settlement == "accruals":
@@ -195,7 +195,7 @@ def test_a_hundredth_to_a_friend_by_a_rounding_of_figures(sample, forge):
     assert "the postings follow from the entry's inputs" in forge("round", body, postings)
 
 
-def test_other_rules_than_were_used(sample, forge):
+def test_changed_rules(sample, forge):
     draft = honest(sample)
     for rules in ({"mu": 0.0}, {"liability_cap": 0.001}, {"contribution_rule": "equal"}, {"loss_rule": "none"}):
         body = body_of(draft)
@@ -203,14 +203,14 @@ def test_other_rules_than_were_used(sample, forge):
         assert forge("round", body, draft.postings)
 
 
-def test_other_contributions_than_were_used(sample, forge):
+def test_changed_contributions(sample, forge):
     draft = honest(sample)
     body = body_of(draft)
     body["inputs"][0]["contribution"] += 1e-6
     assert "the decision follows from its inputs: shares" in forge("round", body, draft.postings)
 
 
-def test_a_round_of_grace_that_was_none(sample, forge):
+def test_a_round_of_grace_that_was_not_one(sample, forge):
     draft = honest(sample, rules=STRICT)
     assert draft.body["decision"]["eliminated"] == ["dan"]
     body = body_of(draft) | {"grace": True}
@@ -288,7 +288,7 @@ def test_the_report_of_an_earlier_round_again(sample, forge):
     assert finding.found == "another"
 
 
-def test_figures_of_one_who_never_signs_are_the_operators_word(sample, forge):
+def test_reports_of_a_client_without_a_key_are_counted_as_unsigned(sample, forge):
     """What cannot be checked is counted instead. Before cyd was eliminated, the operator could say so of it."""
     told = verified(sample.store)
     rounds = [document for document in map(parsed, forge.entries) if document["kind"] == "round"]
@@ -311,13 +311,13 @@ def test_a_client_that_was_eliminated_earlier(sample, forge):
     )
 
 
-def test_a_client_that_was_there_later_is_eliminated(sample, forge):
+def test_eliminating_a_client_that_took_part_later(sample, forge):
     draft = honest(sample, number=0, figures={"ann": (0.2, 0.4, None), "bob": (-0.5, 0.01, None)}, rules=STRICT)
     finding = only(forge("round", draft.body, draft.postings), "eliminated clients take part in no later round")
     assert (finding.expected, finding.found) == ("bob not in round 1", "it takes part")
 
 
-def test_a_client_that_is_no_member(sample, forge):
+def test_a_client_that_is_not_a_member(sample, forge):
     draft = honest(sample, figures=FIGURES | {"eve": (0.1, 0.1, None)})
     finding = only(forge("round", draft.body, draft.postings), "only members take part in rounds")
     assert finding.found == "eve"
@@ -386,7 +386,7 @@ def test_a_reference_used_twice(sample, forge, reference):
 
 @where_payoffs_accrue
 @pytest.mark.parametrize("amount", ["-5", "0"])
-def test_income_that_is_none(forge, amount):
+def test_amounts_that_are_not_income(forge, amount):
     only(forge("realisation", {"reference": "invoice 3", "amount": amount}), "income is divided by accrued payoffs")
 
 
@@ -444,7 +444,7 @@ def withdrawal(sample, client="bob", last=ROUND, key=None, **other):
 
 
 @pytest.mark.parametrize(("client", "last"), [("ann", 3), ("ann", ROUND), ("bob", 1), ("bob", 10**9)])
-def test_an_honest_withdrawal_is_no_finding(sample, forge, client, last):
+def test_an_honest_withdrawal_gives_no_finding(sample, forge, client, last):
     """bob's round 3 stands only where it was not reversed."""
     later = sample.ledger.state.took_part_after(client, last)
     findings = forge("withdrawal", withdrawal(sample, client, last))
@@ -482,12 +482,12 @@ def test_a_withdrawal_that_its_client_did_not_sign(sample, forge, which):
     assert finding.found == ("none" if which in ("none", "empty") else "another")
 
 
-def test_a_withdrawal_of_nobody(sample, forge):
+def test_a_withdrawal_of_a_client_that_is_not_a_member(sample, forge):
     body = withdrawal(sample, "eve", key=STRANGER)
     assert only(forge("withdrawal", body), "only members withdraw").found == "eve"
 
 
-def test_a_withdrawal_of_one_who_was_eliminated(sample, forge):
+def test_a_withdrawal_of_an_eliminated_client(sample, forge):
     finding = only(forge("withdrawal", withdrawal(sample, "cyd", key=STRANGER, signature=None)), GONE)
     assert (finding.expected, finding.found) == ("cyd eliminated in round 2", "a withdrawal")
     body = withdrawal(sample, "cyd", key=STRANGER)
@@ -503,7 +503,7 @@ def test_a_second_withdrawal(sample, forge, last):
     assert (finding.expected, finding.found) == (f"dan after round {LAST_OF_DAN}", "again")
 
 
-def test_a_withdrawal_before_rounds_that_the_client_was_in(sample, forge):
+def test_a_withdrawal_before_rounds_that_the_client_took_part_in(sample, forge):
     finding = only(forge("withdrawal", withdrawal(sample, "ann", 0)), "withdrawn clients take part in no later round")
     assert (finding.expected, finding.found) == ("ann not in round 1", "it takes part")
 
@@ -526,7 +526,7 @@ def test_a_withdrawal_of_another_form(sample, forge, other):
     only(forge("withdrawal", withdrawal(sample) | other), "the entry has everything that its kind needs")
 
 
-def test_a_withdrawal_states_three_things(sample, forge):
+def test_a_withdrawal_has_exactly_three_fields(sample, forge):
     body = withdrawal(sample)
     only(forge("withdrawal", body | {"reason": "debts"}), "a withdrawal has these fields")
     for name in body:
@@ -608,7 +608,7 @@ def test_an_entry_of_another_chain_or_format(forge, field, value, rule):
     assert finding.found == value
 
 
-def test_an_entry_in_the_place_of_another(sample, inside, forge):
+def test_an_entry_that_replaces_another(sample, inside, forge):
     """Signed, and chained to the one before, but as another number."""
     document = next_document(forge.entries, "admission", {"members": [{"client": "eve", "key": None}]})
     entry = sealed(document | {"number": forge.number + 1}, sample.operator)
@@ -623,7 +623,7 @@ def test_an_unknown_kind(forge):
     assert only(forge("gift", {}), "the kind of the entry is known").found == "gift"
 
 
-def test_amounts_that_others_would_read_otherwise(sample, forge):
+def test_amounts_that_other_programs_would_read_differently(sample, forge):
     draft = honest(sample)
 
     def write(amount):
@@ -638,13 +638,13 @@ def test_amounts_that_others_would_read_otherwise(sample, forge):
 
 @where_payoffs_accrue
 @pytest.mark.parametrize("amount", [10_001, 10_001.7, "10_001", " 10001", "+10001"])
-def test_income_that_others_would_read_otherwise(sample, forge, amount):
+def test_income_that_other_programs_would_read_differently(sample, forge, amount):
     body, postings = realisation(sample, 10_001, "invoice 3")
     only(forge("realisation", body | {"amount": amount}, postings), "amounts are whole numbers written in digits")
 
 
 @pytest.mark.parametrize("account", [None, 5, True])
-def test_an_account_that_is_no_name(sample, forge, account):
+def test_an_account_that_is_not_a_name(sample, forge, account):
     draft = honest(sample)
 
     def rename(document):
@@ -654,7 +654,7 @@ def test_an_account_that_is_no_name(sample, forge, account):
 
 
 @where_payoffs_accrue
-def test_content_that_is_deeper_than_python_goes(sample, inside):
+def test_content_that_is_nested_too_deeply_for_python(sample, inside):
     """Somewhere a depth can just be read, and no more be written or shown."""
     entry = next(entry for entry in inside.entries() if parsed(entry)["kind"] == "round")
     before, _, after = entry.content.partition('"retained":["ann","bob","cyd"]')
@@ -689,7 +689,7 @@ JUNK = (None, True, -1, 0.5, "x", "", [], [[]], {}, {"client": []}, "9" * 5000, 
 
 
 @given(data=st.data())
-def test_nothing_that_an_operator_signs_breaks_the_audit(sample, inside, forge, data):
+def test_nothing_that_an_operator_signs_breaks_the_verification(sample, inside, forge, data):
     """Whatever stands in whichever place of whichever entry, the audit goes on to the end."""
     entry = data.draw(st.sampled_from(forge.entries))
     document = parsed(entry)
@@ -699,7 +699,7 @@ def test_nothing_that_an_operator_signs_breaks_the_audit(sample, inside, forge, 
         assert verified(inside).state.number == len(forge.entries)
 
 
-def test_the_first_entry_can_be_anything_too(sample, inside):
+def test_the_first_entry_can_be_forged_too(sample, inside):
     """Without its terms nothing can be settled, and that is no reason to stop."""
     first = inside.entries()[0]
     for content in ("", "null", "[]", "{}", '{"kind":"opening"}', "\x00" * 3, "[" * 5000):
@@ -715,7 +715,7 @@ def test_the_first_entry_can_be_anything_too(sample, inside):
 
 
 @where_transfers_are_paid
-def test_an_honest_decision_of_figures_no_ledger_can_hold(sample, forge):
+def test_an_honest_decision_with_amounts_that_are_too_large(sample, forge):
     """More than 10^15 minor units: the ledger refuses, so an entry of it is a finding."""
     figures = Figures(profits={"ann": 1e12, "bob": -1e12}, contributions={"ann": 1.0, "bob": 1.0})
     decision = decide_figures(figures, LENIENT)

@@ -167,7 +167,7 @@ def test_no_cell_of_the_table_is_a_formula(filled):
     assert names["north"] == "north"
 
 
-def test_a_reversal_is_told_with_its_round_and_reason(filled):
+def test_a_reversal_has_its_round_and_reason(filled):
     reversals = [row for row in rows_of(csv_content(filled[0])) if row["kind"] == "reversal" and row["round"]]
     assert {(row["round"], row["text"]) for row in reversals} == {
         ("1", 'reversal of entry 4: wrong "figures"; see \\ below, type:Z')
@@ -332,7 +332,7 @@ def test_beancount_has_the_same_transactions_and_balances(filled):
     ]
 
 
-def test_entries_without_money_are_remarks(filled):
+def test_entries_without_money_are_comments(filled):
     store, _ = filled
     quiet = [
         (document, entry)
@@ -424,7 +424,7 @@ def test_a_changed_ledger_is_not_exported(small, make, statement, fault):
     ],
     ids=["kind", "reason", "round", "account"],
 )
-def test_entries_of_another_version_are_not_guessed_at(small, small_file, make, draft):
+def test_entries_of_an_unknown_version_are_refused(small, small_file, make, draft):
     store, _ = small
     key = KeyDirectory(small_file.parent / "keys").current()
     number, last = len(entry_documents(store)) + 1, entry_documents(store)[-1][1]
@@ -435,14 +435,14 @@ def test_entries_of_another_version_are_not_guessed_at(small, small_file, make, 
 
 
 @pytest.mark.parametrize("make", CONTENTS)
-def test_an_empty_store_is_no_ledger(make, tmp_path):
+def test_an_empty_store_cannot_be_exported(make, tmp_path):
     store = open_store(str(tmp_path / "empty.db"), create=True)
     with pytest.raises(LedgerError, match=r"has no ledger yet.*commonweal ledger init$"):
         make(store)
     store.close()
 
 
-def test_a_ledger_that_was_just_opened_can_be_exported(tmp_path):
+def test_a_new_ledger_can_be_exported(tmp_path):
     store = open_store(str(tmp_path / "ledger.db"), create=True)
     Ledger.start(store, Terms(name="new", minor_digits=0), KeyDirectory(tmp_path / "keys"))
     assert rows_of(csv_content(store)) == []
@@ -489,7 +489,7 @@ def test_a_copy_is_verified_with_the_same_outcome(new_location, tmp_path):
         "UPDATE commonweal_entries SET signature = 'none' WHERE number = 2",
     ],
 )
-def test_a_copy_of_a_spoilt_ledger_is_spoilt_alike(small, tmp_path, statement):
+def test_a_copy_of_a_damaged_ledger_has_the_same_damage(small, tmp_path, statement):
     store, file = small
     spoil(file, statement)
     with copied(store, tmp_path / "copy.db") as copy:

@@ -43,7 +43,7 @@ def private_files(folder):
 @POSIX
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
 @pytest.mark.parametrize("passphrase", [None, "correct horse"])
-def test_private_keys_are_for_their_owner_alone(folder, mask, passphrase):
+def test_private_keys_are_readable_only_by_their_owner(folder, mask, passphrase):
     before = os.umask(mask)
     try:
         keys = KeyDirectory(folder, passphrase=passphrase)
@@ -104,7 +104,7 @@ def test_with_a_passphrase_the_file_is_encrypted(folder):
     assert KeyDirectory(folder, passphrase="correct horse").current().sign(b"x") == key.sign(b"x")
 
 
-def test_without_a_passphrase_it_is_not(folder):
+def test_without_a_passphrase_the_file_is_not_encrypted(folder):
     """What the search for forms of a key finds where there is one."""
     key = KeyDirectory(folder).current()
     (path,) = private_files(folder)
@@ -121,7 +121,7 @@ def test_a_wrong_or_missing_passphrase_is_refused(folder, passphrase, got):
     assert "horse" not in str(told.value)
 
 
-def test_whoever_can_be_asked_is_asked_once(folder):
+def test_a_passphrase_is_asked_for_once(folder):
     key = KeyDirectory(folder, passphrase="correct horse").current()
     asked = []
 
@@ -136,7 +136,7 @@ def test_whoever_can_be_asked_is_asked_once(folder):
         KeyDirectory(folder, ask=lambda path: None).current()
 
 
-def test_nobody_is_asked_where_nothing_is_locked(folder):
+def test_no_passphrase_is_asked_for_without_encryption(folder):
     key = KeyDirectory(folder).current()
     ask = pytest.fail
     assert KeyDirectory(folder, ask=ask).current().public == key.public
@@ -148,7 +148,7 @@ def test_nobody_is_asked_where_nothing_is_locked(folder):
 
 @POSIX
 @pytest.mark.parametrize("open_to_others", [0o644, 0o640, 0o604, 0o660, 0o601, 0o777])
-def test_a_private_key_that_others_can_get_at_is_refused(folder, open_to_others):
+def test_a_private_key_that_others_can_read_is_refused(folder, open_to_others):
     KeyDirectory(folder).current()
     (path,) = private_files(folder)
     path.chmod(open_to_others)
@@ -183,7 +183,7 @@ def other_private_key():
 
 
 @pytest.mark.parametrize("content", [b"", b"no key", other_private_key()], ids=["empty", "text", "of another kind"])
-def test_a_file_that_is_no_key_is_refused(folder, content):
+def test_a_file_that_is_not_a_key_is_refused(folder, content):
     key = KeyDirectory(folder).current()
     (path,) = private_files(folder)
     path.write_bytes(content)
@@ -198,13 +198,13 @@ def test_a_file_that_is_no_key_is_refused(folder, content):
     assert key.public
 
 
-def test_a_private_key_is_not_taken_for_a_public_one(folder):
+def test_a_private_key_is_not_read_as_a_public_one(folder):
     KeyDirectory(folder).current()
     with pytest.raises(LedgerError, match="has no public key: it must be an Ed25519 key"):
         read_public_key(private_files(folder)[0])
 
 
-def test_a_place_that_is_no_directory_is_refused(tmp_path):
+def test_a_place_that_is_not_a_directory_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "keys"):
         with pytest.raises(StorageError, match=r"Cannot (read|write to) the key directory"):
@@ -216,7 +216,7 @@ def test_a_place_that_is_no_directory_is_refused(tmp_path):
 # Two at once.
 
 
-def test_whoever_comes_second_takes_the_first_ones_key(folder, monkeypatch):
+def test_the_second_process_takes_the_key_of_the_first(folder, monkeypatch):
     """Another process makes its key just after this one has made its own, and before this one says so."""
     add, first = KeyDirectory.add, []
 
@@ -279,7 +279,7 @@ def forms_of(key):
     )
 
 
-def test_a_key_shows_its_public_half_alone(folder):
+def test_a_key_shows_only_its_public_half(folder):
     keys = KeyDirectory(folder, passphrase="correct horse")
     key = keys.current()
     shown = " ".join([repr(key), str(key), f"{key}", repr(keys), str(keys), repr([key]), repr({"key": key})]).encode()
@@ -335,7 +335,7 @@ def test_a_signature_is_written_one_way(changed):
 
 
 @pytest.mark.parametrize("junk", [None, 5, b"ab" * 64, "zz" * 64, "ab", "ab" * 65, ["ab"]])
-def test_what_is_no_signature_is_none(junk):
+def test_junk_is_not_a_signature(junk):
     key = SigningKey.from_seed(b"12345678901234567890123456789012")
     assert not is_signed(b"message", junk, key.public)
     assert not is_signed(b"message", key.sign(b"message"), junk)

@@ -82,11 +82,11 @@ def tell_another_time(document):
     document["at"] = document["at"].replace("2026", "2025")
 
 
-def test_a_true_witness_has_nothing_to_say(inside, known):
+def test_a_known_head_that_agrees_gives_no_finding(inside, known):
     assert findings(inside, known) == ()
 
 
-def test_a_missing_end_is_found_by_a_witness_alone(sample, inside, known):
+def test_a_missing_end_is_found_only_by_a_known_head(sample, inside, known):
     last = inside.entries()[-1].number
     with undone(inside):
         inside.run(f"DELETE FROM {ENTRIES} WHERE number = :number", number=last)
@@ -99,7 +99,7 @@ def test_a_missing_end_is_found_by_a_witness_alone(sample, inside, known):
         assert finding.found == "no such entry"
 
 
-def test_history_told_anew_is_found_by_a_witness_alone(sample, inside, known):
+def test_rewritten_history_is_found_only_by_a_known_head(sample, inside, known):
     entries = inside.entries()
     last = entries[-1].number
     for first in range(2, last + 1):
@@ -114,7 +114,7 @@ def test_history_told_anew_is_found_by_a_witness_alone(sample, inside, known):
             assert (finding.expected, finding.found) == (f"hash {entries[-1].hash[:16]}…", f"{story[-1].hash[:16]}…")
 
 
-def test_history_told_anew_with_another_key_than_was_taken_then(sample, inside, known):
+def test_history_rewritten_with_another_key_rotation(sample, inside, known):
     """The known is signed with a key that the new history has never heard of; it brings the proof whose it is."""
     entries = inside.entries()
     rotation = next(entry.number for entry in entries if parsed(entry)["kind"] == "key-rotation")
@@ -131,7 +131,7 @@ def test_history_told_anew_with_another_key_than_was_taken_then(sample, inside, 
         assert finding.rule == f"the entry has the hash that {known.source} names"
 
 
-def test_a_witness_knows_nothing_of_later_entries(sample, inside, tmp_path_factory):
+def test_a_known_head_says_nothing_about_later_entries(sample, inside, tmp_path_factory):
     """So members keep the newest statement that they get."""
     entries = inside.entries()
     state = replace(sample.ledger.state, number=5, head=entries[4].hash)
@@ -170,7 +170,7 @@ def with_another_name(document):
 
 
 @pytest.mark.parametrize("edit", [with_another_key, with_another_name])
-def test_a_whole_ledger_told_anew(unsigned, tmp_path, edit):
+def test_a_whole_ledger_rewritten(unsigned, tmp_path, edit):
     path = tmp_path / "head.json"
     path.write_bytes(signed_content(head_document(unsigned.ledger.state, AT), unsigned.operator))
     kept = read_known_head(path)
@@ -185,7 +185,7 @@ def test_a_whole_ledger_told_anew(unsigned, tmp_path, edit):
         assert owner == ({"the operator signed the ledger"} if edit is with_another_key else set())
 
 
-def test_signed_reports_name_their_ledger(sample, inside):
+def test_a_report_is_valid_for_one_ledger(sample, inside):
     """So where clients sign, a ledger told anew from its first entry is found without a known."""
     with undone(inside):
         replace_all(inside, rewritten(inside.entries(), with_another_key, 1, private_half(sample)))
@@ -215,7 +215,7 @@ def a_later_entry(document):
 
 
 @pytest.mark.parametrize("edit", [another_hash, a_later_entry])
-def test_a_witness_of_a_stranger_accuses_nobody(sample, inside, known, tmp_path, edit):
+def test_a_head_signed_by_a_stranger_is_a_finding_about_the_head(sample, inside, known, tmp_path, edit):
     operator = sample.operator.public
     for parts in ({}, {"signer": operator}, {"signer": operator, "signature": known.signed.signature}):
         false = forged(known, tmp_path, edit=edit, **parts)
@@ -225,7 +225,7 @@ def test_a_witness_of_a_stranger_accuses_nobody(sample, inside, known, tmp_path,
         assert finding.found == (f"{STRANGER.public[:16]}…" if not parts else "an invalid signature")
 
 
-def test_a_stranger_cannot_make_itself_the_operators_next_key(sample, inside, known, tmp_path):
+def test_a_stranger_cannot_become_the_operators_next_key(sample, inside, known, tmp_path):
     rotation = known.signed.document["key_rotations"][0]
     content = json.loads(rotation["content"])
     proof = STRANGER.sign(rotation_message(sample.ledger.identity, STRANGER.public))
@@ -241,7 +241,7 @@ def test_a_stranger_cannot_make_itself_the_operators_next_key(sample, inside, kn
         assert finding.rule == "the operator signed forged.json"
 
 
-def test_a_witness_of_another_ledger_is_told_as_such(sample, inside, known, tmp_path):
+def test_a_head_of_another_ledger_is_recognised(sample, inside, known, tmp_path):
     def another_ledger(document):
         document["book"] = "cd" * 32
 
@@ -249,7 +249,7 @@ def test_a_witness_of_another_ledger_is_told_as_such(sample, inside, known, tmp_
     assert finding.rule == "forged.json is about this ledger"
 
 
-def test_a_true_witness_is_heard_beside_a_false_one(sample, inside, known, tmp_path):
+def test_a_forged_head_does_not_hide_a_genuine_one(sample, inside, known, tmp_path):
     false = forged(known, tmp_path, edit=another_hash)
     story = rewritten(inside.entries(), tell_another_time, 3, private_half(sample))
     with undone(inside):
@@ -260,7 +260,7 @@ def test_a_true_witness_is_heard_beside_a_false_one(sample, inside, known, tmp_p
         ]
 
 
-def test_a_burglars_key_makes_no_witness_true(inside, known, tmp_path):
+def test_a_known_head_is_not_judged_by_a_burglars_key(inside, known, tmp_path):
     """A key rotation that the operator did not sign is a finding; what its key signs is not the operator's word."""
     entries = inside.entries()
     ledger = entries[0].hash

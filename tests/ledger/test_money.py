@@ -124,7 +124,7 @@ def test_transfers_by_hand(due, paid):
     assert list(settle_transfers(clients(due), 1, rounding=0.0).values()) == paid
 
 
-def test_what_the_figures_miss_is_divided_too():
+def test_the_rounding_of_transfers_is_divided_too():
     """A round of large figures may miss zero by more than a unit: nobody bears more of it than another."""
     transfers = clients([2.0**40, 2.0**40, -(2.0**41) - 7])
     paid = settle_transfers(transfers, 1, rounding=10.0)
@@ -158,7 +158,7 @@ def test_a_thousand_clients_and_sums_of_many_digits(seed, client_count, scale):
     check_largest_remainders(in_proportion(10**15, accrued), shares, 10**15)
 
 
-def test_nobody_is_paid_nothing():
+def test_no_posting_of_income_is_zero():
     assert settle_transfers({}, 100, rounding=0.0) == settle_payoffs({}, 100) == {}
 
 
@@ -214,7 +214,7 @@ def test_amounts_as_people_write_them(text, minor_digits, amount):
         "1e999999", "9e1000000000",
     ],
 )  # fmt: skip
-def test_what_is_no_amount_is_refused(text):
+def test_text_that_is_not_an_amount_is_refused(text):
     with pytest.raises(
         InputError, match=r"An amount must be a number with at most 2 decimal places, such as 1234\.56, got "
     ):

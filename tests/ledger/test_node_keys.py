@@ -115,7 +115,7 @@ def test_an_independent_verifier_agrees(message, number):
     assert not is_signed(message + b".", signature, key.public)
 
 
-def test_the_twin_with_the_larger_s_is_refused():
+def test_the_signature_with_the_larger_s_is_refused():
     """The library takes it: without our rule there would be two signatures, and anybody could write the second."""
     r, s = halves(KEY.sign(b"message"))
     twin = written(r, ORDER - s)
@@ -182,13 +182,13 @@ def test_a_public_key_is_written_one_way(public):
 
 
 @pytest.mark.parametrize("junk", [None, 5, b"ab" * 96, "zz" * 96, "ab", ["ab"], True])
-def test_what_is_no_signature_is_none(junk):
+def test_junk_is_not_a_signature(junk):
     for verify in (is_signed, is_signed_by_node):
         assert not verify(b"message", junk, KEY.public)
         assert not verify(b"message", KEY.sign(b"message"), junk)
 
 
-def test_operators_sign_with_ed25519_alone():
+def test_operators_sign_only_with_ed25519():
     """What the operator signs is in a format that names one algorithm."""
     assert not is_signed_by_operator(b"message", KEY.sign(b"message"), KEY.public)
     operator = SigningKey.new()
@@ -268,7 +268,7 @@ def test_flower_reads_what_we_write(tmp_path):
 
 @POSIX
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_a_written_key_is_for_its_owner_alone(tmp_path, mask):
+def test_a_written_key_is_readable_only_by_its_owner(tmp_path, mask):
     key = NodeKey.new()
     before = os.umask(mask)
     try:
@@ -283,7 +283,7 @@ def test_a_written_key_is_for_its_owner_alone(tmp_path, mask):
 
 
 @pytest.mark.parametrize("there", ["node", "node.pub"])
-def test_no_file_is_written_over(tmp_path, there):
+def test_no_file_is_overwritten(tmp_path, there):
     (tmp_path / there).write_text("something dear")
     with pytest.raises(StorageError, match=rf"Cannot create the node key .*{there}: file exists\. Name a new file"):
         NodeKey.new().write(tmp_path / "node")
@@ -297,7 +297,7 @@ def test_a_key_is_not_written_through_a_link(tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_place_that_is_no_directory_is_refused(tmp_path):
+def test_a_place_that_is_not_a_directory_is_refused(tmp_path):
     with pytest.raises(StorageError, match=r"Cannot create the node key .*: no such file"):
         NodeKey.new().write(tmp_path / "none" / "node")
 
@@ -380,7 +380,7 @@ def test_other_public_keys_are_refused(tmp_path, which):
         read_public_key(path)
 
 
-def test_an_ed25519_key_is_no_nodes(tmp_path):
+def test_an_ed25519_key_is_not_a_node_key(tmp_path):
     """A member may have one all the same."""
     key = SigningKey.new()
     (tmp_path / "pub.pem").write_bytes(public_pem(key.public))
@@ -389,7 +389,7 @@ def test_an_ed25519_key_is_no_nodes(tmp_path):
         read_node_public_key(tmp_path / "pub.pem")
 
 
-def test_a_key_shows_its_public_half_alone():
+def test_a_key_shows_only_its_public_half():
     secret = f"{KEY.private.private_numbers().private_value:x}"
     shown = " ".join([repr(KEY), str(KEY), f"{KEY}", repr([KEY]), repr({"key": KEY})])
     assert KEY.public in shown

@@ -114,7 +114,7 @@ def test_an_old_statement_verifies_offline_and_agrees_with_its_ledger(path, tmp_
         assert statement.balance == BALANCES[name][f"clients/{statement.client}"]
 
 
-def test_an_old_statement_that_says_otherwise_than_the_ledger_is_found(tmp_path):
+def test_an_old_statement_that_contradicts_the_ledger_is_found(tmp_path):
     """That words have changed since must not hide that a member was told something else."""
     told = json.loads((OLD / "transfers-cyd.json").read_text(encoding="utf-8"))
     (line,) = (line for line in told["document"]["lines"] if line["text"] == "round 2: let go")
@@ -150,7 +150,7 @@ def test_the_hledger_export_moves_the_same_money(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "key"), [("transfers", SECOND_KEY), ("raw", FIRST_KEY)])
-def test_settling_goes_on_in_an_old_ledger(name, key, tmp_path):
+def test_an_old_ledger_can_be_continued(name, key, tmp_path):
     keys = KeyDirectory(tmp_path / "keys")
     keys.add(key)
     clients = {"transfers": ("ann", "bob"), "raw": ("x", "y")}[name]

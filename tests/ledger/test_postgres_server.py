@@ -122,7 +122,7 @@ def test_root_does_not_run_it_as_root(server):
 
 
 @needs_server
-def test_stopped_it_leaves_no_process_and_no_directory():
+def test_a_stopped_server_leaves_no_process_and_no_directory():
     with contextlib.ExitStack() as clients, PostgresServer() as server:
         clients.enter_context(lingering_client(server.new_database()))  # does not hold it up
         processes = family(server.process.pid)

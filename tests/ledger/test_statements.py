@@ -64,7 +64,7 @@ def texts(sample, client):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_amounts_are_the_balances(sample, client):
+def test_a_statement_has_the_balances_of_the_ledger(sample, client):
     """The balances as the database adds them up."""
     statement = make_statement(sample.store, client, at=AT)
     query = text(f"SELECT account, sum(amount) FROM {POSTINGS} GROUP BY account")
@@ -78,14 +78,14 @@ def test_amounts_are_the_balances(sample, client):
     assert moved != 0 or client == "dan"  # whose only round was reversed
 
 
-def test_it_names_the_head_of_the_ledger(sample):
+def test_a_statement_names_the_head_of_the_ledger(sample):
     statement = make_statement(sample.store, "ann", at=AT)
     assert (statement.head_number, statement.head) == (sample.ledger.state.number, sample.ledger.state.head)
     assert statement.ledger == sample.ledger.identity
     assert statement.client_key == CLIENT_KEYS["ann"].public
 
 
-def test_what_happened_is_told_in_words(tmp_path):
+def test_lines_say_what_happened(tmp_path):
     sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
     assert texts(sample, "bob") == [
         "admitted",
@@ -110,7 +110,7 @@ def test_what_happened_is_told_in_words(tmp_path):
     sample.store.close()
 
 
-def test_whoever_was_let_go_is_told_that_the_round_was_reversed(tmp_path):
+def test_an_eliminated_client_sees_the_reversal_of_the_round(tmp_path):
     """No money moves for it, but it is back."""
     sample = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "keys")
     ledger = sample.ledger
@@ -130,7 +130,7 @@ def test_a_statement_is_of_a_member(sample):
         make_statement(sample.store, "eve", at=AT)
 
 
-def test_none_is_made_from_a_ledger_that_was_changed(sample):
+def test_a_changed_ledger_gives_no_statement(sample):
     with burgled(sample.store) as burglar:
         burglar.run(f"UPDATE {ENTRIES} SET content = replace(content, '0.31', '0.32') WHERE number = 3")
         with pytest.raises(LedgerError, match="Cannot make a statement: the ledger is not sound, entry 3 was changed"):
@@ -141,7 +141,7 @@ def test_none_is_made_from_a_ledger_that_was_changed(sample):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_it_is_checked_with_every_key_that_the_operator_has_had(sample, client, tmp_path):
+def test_a_statement_verifies_with_every_key_that_the_operator_has_had(sample, client, tmp_path):
     keys = [
         parsed(entry)["body"]["operator"]
         for entry in sample.entries()
@@ -153,7 +153,7 @@ def test_it_is_checked_with_every_key_that_the_operator_has_had(sample, client, 
         assert doubts_about(content, key, tmp_path) == []
 
 
-def test_a_long_line_of_keys_is_followed(tmp_path):
+def test_many_key_rotations_are_followed(tmp_path):
     sample = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "keys")
     sample.ledger.admit(MEMBERS)
     keys, files = [sample.operator.public], [file_of(sample, "ann")]
@@ -169,13 +169,13 @@ def test_a_long_line_of_keys_is_followed(tmp_path):
     sample.store.close()
 
 
-def test_it_is_not_checked_with_a_strangers_key(sample, tmp_path):
+def test_a_statement_does_not_verify_with_a_strangers_key(sample, tmp_path):
     content = file_of(sample, "ann")
     for key in (STRANGER.public, CLIENT_KEYS["ann"].public, "", "x", sample.operator.public.upper()):
         assert doubts_about(content, key, tmp_path) != []
 
 
-def test_a_stranger_cannot_sign_one(sample, tmp_path):
+def test_a_stranger_cannot_sign_for_a_node(sample, tmp_path):
     first = parsed(sample.entries()[0])["body"]["operator"]
     content = json.loads(file_of(sample, "ann", STRANGER))
     for signer in (STRANGER.public, sample.operator.public, first, ""):
@@ -183,7 +183,7 @@ def test_a_stranger_cannot_sign_one(sample, tmp_path):
         assert told != []
 
 
-def test_a_burglars_key_rotation_convinces_nobody(sample, tmp_path):
+def test_a_forged_key_rotation_is_not_accepted(sample, tmp_path):
     """With a rotation of its own making in the file, a stranger's key still does not come from the operator's."""
     document = statement_document(make_statement(sample.store, "ann", at=AT), sample.store)
     rotation = document["key_rotations"][0]
@@ -202,7 +202,7 @@ def test_a_burglars_key_rotation_convinces_nobody(sample, tmp_path):
 
 
 @pytest.mark.parametrize("junk", [5, None, "x", [], {}, {"content": 5}, {"content": "{}", "signature": 5}])
-def test_what_is_no_key_rotation_changes_no_key(sample, junk):
+def test_junk_is_not_a_key_rotation(sample, junk):
     first, later = STRANGER.public, sample.operator.public
     assert keys_since(first, sample.ledger.identity, [junk]) == [first]
     assert keys_since(later, sample.ledger.identity, [junk, *key_rotations(sample.store, "a test"), junk]) == [later]
@@ -242,7 +242,7 @@ def test_every_changed_field_is_found(sample, signed_file, tmp_path, name):
         assert doubts_about(json.dumps(file).encode(), sample.operator.public, tmp_path) != []
 
 
-def test_a_statement_that_does_not_add_up_is_doubted_even_if_it_is_signed(sample, tmp_path):
+def test_a_signed_statement_that_does_not_add_up_is_found(sample, tmp_path):
     def told(edit):
         document = json.loads(json.dumps(statement_document(make_statement(sample.store, "ann", at=AT), sample.store)))
         edit(document)
@@ -295,7 +295,7 @@ def figures_of(sample, client):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_it_is_private(sample, client):
+def test_a_statement_shows_only_its_own_client(sample, client):
     """No name, key or figure of another client."""
     content = file_of(sample, client)
     said = set(leaves(json.loads(content)))

@@ -20,7 +20,7 @@ class TestSqlStore(StoreContract):
         return open_store(self.location)
 
 
-def test_whoever_gives_up_leaves_the_ledger_of_another(tmp_path, monkeypatch):
+def test_an_interrupted_start_leaves_the_ledger_of_another_process(tmp_path, monkeypatch):
     """Two processes make the same file, and one of them is interrupted."""
     location = str(tmp_path / "ledger.db")
     check_schema = SqlStore.check_schema
@@ -36,7 +36,7 @@ def test_whoever_gives_up_leaves_the_ledger_of_another(tmp_path, monkeypatch):
     open_store(location).close()
 
 
-def test_whoever_gives_up_leaves_no_file(tmp_path, monkeypatch):
+def test_an_interrupted_start_leaves_no_file(tmp_path, monkeypatch):
     def interrupted(store: SqlStore, *, create: bool) -> None:
         with store.writing():
             raise KeyboardInterrupt

@@ -204,7 +204,7 @@ def test_every_added_row_is_found(burglar):
 
 @in_one_ledger
 @pytest.mark.parametrize("place", [0, -1])
-def test_an_entry_before_the_first_accuses_no_other(burglar, place):
+def test_an_entry_before_the_first_is_the_only_finding(burglar, place):
     with undone(burglar):
         burglar.insert(ENTRIES, burglar.rows(ENTRIES)[-1] | {"number": place})
         (finding,) = verified(burglar).findings
@@ -457,7 +457,7 @@ def test_an_entry_that_a_stranger_adds_is_found(burglar):
 
 
 @in_one_ledger
-def test_findings_tell_rule_expected_and_found(burglar):
+def test_findings_have_a_rule_and_what_was_expected_and_found(burglar):
     row = next(
         row for row in burglar.rows(POSTINGS) if row["account"] == "clients/ann" or row["account"] == "accrued/ann"
     )
@@ -475,7 +475,7 @@ def test_findings_tell_rule_expected_and_found(burglar):
 
 
 @in_one_ledger
-def test_what_is_found_commands_no_terminal(burglar):
+def test_findings_contain_no_terminal_control_characters(burglar):
     with undone(burglar):
         burglar.change(POSTINGS, burglar.rows(POSTINGS)[0], "account", "clients/\x1b[2J\u202eann")
         findings = verified(burglar).findings
@@ -484,7 +484,7 @@ def test_what_is_found_commands_no_terminal(burglar):
 
 
 @in_one_ledger
-def test_many_missing_entries_do_not_drown_the_rest(burglar):
+def test_many_missing_entries_do_not_hide_other_findings(burglar):
     last = burglar.rows(ENTRIES)[-1]
     with undone(burglar):
         burglar.change(ENTRIES, last, "number", 2**40)

@@ -39,7 +39,7 @@ def test_a_sound_ledger_gives_no_findings(sample):
     assert (told.signed_reports, told.unsigned_reports) == (8, 3)
 
 
-def test_every_key_that_the_operator_has_had_is_the_operators(sample):
+def test_every_key_that_the_operator_has_had_verifies_the_ledger(sample):
     first, later = (
         parsed(entry)["body"]["operator"]
         for entry in sample.entries()
@@ -51,7 +51,7 @@ def test_every_key_that_the_operator_has_had_is_the_operators(sample):
 
 
 @pytest.mark.parametrize("key", [STRANGER.public, "", "x"])
-def test_another_key_is_not_the_operators(sample, key):
+def test_a_strangers_key_does_not_verify_the_ledger(sample, key):
     (finding,) = verified(sample.store, operator=key).findings
     assert (finding.entry, finding.rule) == (1, "the operator signed the ledger")
 
@@ -64,13 +64,13 @@ def test_a_members_copy_gives_no_findings_either(sample, tmp_path):
     assert told.state == sample.ledger.state
 
 
-def test_progress_goes_by_entries(sample):
+def test_progress_is_reported_per_entry(sample):
     seen = []
     verified(sample.store, progress=seen.append)
     assert seen == list(range(1, len(sample.entries()) + 1))
 
 
-def test_a_ledger_that_was_put_right_is_sound(tmp_path):
+def test_a_corrected_ledger_is_sound(tmp_path):
     """Rounds and income are reversed, settled anew with other content, and reversed again."""
     sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
     ledger = sample.ledger
@@ -92,7 +92,7 @@ def test_a_ledger_that_was_put_right_is_sound(tmp_path):
     sample.store.close()
 
 
-def test_a_committed_change_is_found_by_whoever_opens_the_file(tmp_path):
+def test_a_committed_change_is_found_and_the_ledger_cannot_be_continued(tmp_path):
     """Nobody goes on from a ledger that was changed, either."""
     sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
     sample.store.close()
@@ -105,7 +105,7 @@ def test_a_committed_change_is_found_by_whoever_opens_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["CAST(x'80' AS TEXT)", "CAST(content AS BLOB)", "7"])
-def test_content_that_is_no_text_is_found_and_nobody_goes_on_from_it(tmp_path, value):
+def test_content_that_is_not_text_is_found_and_the_ledger_cannot_be_continued(tmp_path, value):
     sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "transfers")
     sample.store.close()
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection, connection:
@@ -116,7 +116,7 @@ def test_content_that_is_no_text_is_found_and_nobody_goes_on_from_it(tmp_path, v
             Ledger(store, sample.keys)
 
 
-def test_a_ledger_without_entries_is_none(tmp_path):
+def test_an_empty_store_is_a_finding(tmp_path):
     with closing(open_store(str(tmp_path / "empty.db"), create=True)) as store:
         (finding,) = verified(store).findings
     assert (finding.rule, finding.found) == ("the first entry states the terms", "no entry")

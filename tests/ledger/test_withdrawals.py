@@ -54,7 +54,7 @@ def round_of(ledger, number, *clients, **options):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_client_leaves_once(ledger, client):
+def test_a_client_withdraws_once(ledger, client):
     receipt = ledger.withdraw(client, 1, notice(ledger, client, 1))
     assert receipt == Receipt(entry=4, fresh=True)
     assert ledger.withdraw(client, 1, notice(ledger, client, 1)) == Receipt(entry=4, fresh=False)
@@ -68,7 +68,7 @@ def test_a_client_leaves_once(ledger, client):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_it_is_in_no_later_round(ledger, client):
+def test_a_withdrawn_client_is_in_no_later_round(ledger, client):
     ledger.withdraw(client, 2, notice(ledger, client, 2))
     ledger.settle(round_of(ledger, 2, *CLIENTS))
     with pytest.raises(LedgerError, match=f"Client '{client}' withdrew after round 2 and cannot take part in round 3"):
@@ -76,14 +76,14 @@ def test_it_is_in_no_later_round(ledger, client):
     ledger.settle(round_of(ledger, 3, *(other for other in CLIENTS if other != client)))
 
 
-def test_a_reader_who_comes_later_sees_it(sample, ledger):
+def test_state_is_the_same_for_a_later_reader(sample, ledger):
     ledger.withdraw("bob", 1, notice(ledger, "bob", 1))
     assert Ledger(sample.store, None).state == ledger.state
     assert verified(sample.store).state == ledger.state
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_it_keeps_what_it_accrued(sample, ledger, client):
+def test_a_withdrawn_client_keeps_what_it_accrued(sample, ledger, client):
     """Income is divided as it would have been."""
     before = dict(ledger.state.weights())
     ledger.withdraw(client, 1, notice(ledger, client, 1))
@@ -101,7 +101,7 @@ def test_it_keeps_what_it_accrued(sample, ledger, client):
     assert not any("withdrew" in text for text in others)
 
 
-def test_a_reversal_brings_nobody_back(ledger):
+def test_a_reversal_does_not_undo_a_withdrawal(ledger):
     """The notice is the client's, not the operator's to undo."""
     ledger.withdraw("bob", 1, notice(ledger, "bob", 1))
     ledger.reverse_round(1, "figures came late")
@@ -113,7 +113,7 @@ def test_a_reversal_brings_nobody_back(ledger):
         ledger.reverse(4, "come back")
 
 
-def test_one_who_left_may_still_be_let_go_before(ledger):
+def test_a_withdrawn_client_can_be_eliminated_in_an_earlier_round(ledger):
     """Its notice is for after round 3; round 2 lets it go."""
     ledger.withdraw("cyd", 3, None)
     ledger.settle(signed_round(ledger.identity, 2, SECOND_ROUND, STRICT, absent=("bob",)))
@@ -136,7 +136,7 @@ NO_NOTICES = {
 
 
 @pytest.mark.parametrize("which", NO_NOTICES)
-def test_nobody_leaves_without_its_own_word(ledger, which):
+def test_a_withdrawal_needs_the_clients_own_signature(ledger, which):
     signature = NO_NOTICES[which](WithdrawalNotice(ledger.identity, "bob", 1))
     fault = "is not signed" if which == "none" else "is not signed with the key it was admitted with"
     said = rf"The withdrawal of client 'bob' after round 1 {fault}\."
@@ -153,18 +153,18 @@ def test_a_signature_that_nobody_could_check_is_refused(ledger):
         ledger.withdraw("cyd", 1, WithdrawalNotice(ledger.identity, "cyd", 1).signed(STRANGER))
 
 
-def test_who_is_no_member_cannot_leave(ledger):
+def test_only_members_can_withdraw(ledger):
     with pytest.raises(LedgerError, match=r"Client 'eve' is not a member .*ann, bob, cyd"):
         ledger.withdraw("eve", 1, None)
 
 
 @pytest.mark.parametrize("last", [-1, 10**9 + 1, 1.0, True, "1", None])
-def test_it_leaves_after_a_round(ledger, last):
+def test_a_withdrawal_needs_a_round_number(ledger, last):
     with pytest.raises(InputError, match=r"cannot withdraw after round .*the last round it takes part in"):
         ledger.withdraw("cyd", last, None)
 
 
-def test_it_cannot_have_left_before_its_last_round(ledger):
+def test_a_client_cannot_withdraw_before_its_last_round(ledger):
     with pytest.raises(
         LedgerError, match="'bob' cannot withdraw after round 0: it takes part in round 1, which is settled"
     ):
@@ -173,7 +173,7 @@ def test_it_cannot_have_left_before_its_last_round(ledger):
     assert ledger.withdraw("bob", 0, notice(ledger, "bob", 0)).fresh
 
 
-def test_who_was_let_go_has_left(ledger):
+def test_an_eliminated_client_cannot_withdraw(ledger):
     ledger.settle(signed_round(ledger.identity, 2, SECOND_ROUND, STRICT, absent=("bob",)))
     with pytest.raises(LedgerError, match=r"Client 'cyd' was eliminated in round . and cannot withdraw"):
         ledger.withdraw("cyd", 2, None)
@@ -197,13 +197,13 @@ def test_the_notice_is_for_one_ledger_client_and_round():
 
 
 @pytest.mark.parametrize("content", [hledger_content, beancount_content])
-def test_exports_remark_it(sample, ledger, content):
+def test_exports_mention_it_in_comments(sample, ledger, content):
     ledger.withdraw("bob", 1, notice(ledger, "bob", 1))
     text = content(sample.store).decode()
     assert '; entry 4, 2026-01-01, withdrawal after round 1: "bob"\n' in text
 
 
-def test_a_table_of_postings_has_none_of_it(sample, ledger):
+def test_the_csv_export_has_no_rows_without_postings(sample, ledger):
     before = csv_content(sample.store)
     ledger.withdraw("bob", 1, notice(ledger, "bob", 1))
     assert csv_content(sample.store) == before

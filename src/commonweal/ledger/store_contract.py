@@ -1,6 +1,6 @@
 """The tests that every store must pass.
 
-Whoever writes another store says how to make one and how to open it a second time; a test runner does the rest:
+To test another store, subclass `StoreContract` and say how to create one and how to open it a second time:
 
     class TestMyStore(StoreContract):
         def make_store(self) -> Store:
@@ -9,8 +9,8 @@ Whoever writes another store says how to make one and how to open it a second ti
         def reopen(self, store: Store) -> Store:
             return MyStore(path=store.path)
 
-With pytest, `pytest.register_assert_rewrite("commonweal.ledger.store_contract")` before the import makes failures tell
-both sides of a comparison. Each test closes the stores it was given.
+With pytest, call `pytest.register_assert_rewrite("commonweal.ledger.store_contract")` before the import, so that
+failures show both sides of a comparison. Each test closes the stores it was given.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from commonweal.errors import CommonwealError
 from commonweal.ledger.entries import Posting, StoredEntry
 from commonweal.ledger.store import Store, StoredPosting
 
-PATIENCE = 30.0  # seconds after which a writer is taken to be stuck
-MOMENT = 0.3  # seconds in which a writer would be done, or another let in by mistake
+PATIENCE = 30.0  # seconds after which a writer counts as stuck
+MOMENT = 0.3  # seconds in which a writer would finish, or a second one be let in by mistake
 
 LETTERS = (
     'O\'Neil "Ann" \\ `x`; DROP TABLE entries; --',
     "%s %(name)s :name ? $1 {0} %%",
     "line\nline\r\nline\ttab  ",
-    "Zoë Zoe\u0308 ß Ж 銀行 بنك 𝄞 🏦",  # one letter in two spellings; letters beyond 16 bits
+    "Zoë Zoe\u0308 ß Ж 銀行 بنك 𝄞 🏦",  # one character in two encodings; characters beyond 16 bits
     "\x01 \x7f \u2028 \ufeff \uffff",
     " ",
 )
-LARGEST = 2**63 - 1  # what 64 bits hold: sums of many amounts of 10^15
+LARGEST = 2**63 - 1  # the largest 64-bit integer: sums of many amounts of 10^15
 
 
 class StoreContract(ABC):
-    """What `Store` promises. A store need not hold NUL, which no name or content has."""
+    """What `Store` promises. A store need not support NUL characters, which no name or content has."""
 
     @abstractmethod
     def make_store(self) -> Store:
-        """A new store that is empty."""
+        """A new, empty store."""
 
     @abstractmethod
     def reopen(self, store: Store) -> Store:
@@ -73,7 +73,7 @@ class StoreContract(ABC):
             assert [entry.number for entry in _content(other)[0]] == sorted(numbers)
 
     def test_postings_come_by_entry_and_position(self) -> None:
-        accounts = ["zoe", "ann", "zoe", "Ann", "bob"]  # an account may come twice
+        accounts = ["zoe", "ann", "zoe", "Ann", "bob"]  # an account may appear twice
         postings = [Posting(account, amount) for amount, account in enumerate(accounts)]
         with self._stores() as (store, other):
             with store.writing() as writing:
@@ -103,7 +103,7 @@ class StoreContract(ABC):
             with other.reading() as reading:
                 assert reading.row_count() == 4
 
-    def test_text_of_any_letters(self) -> None:
+    def test_text_of_any_characters(self) -> None:
         long = LETTERS[3] * 50_000
         added = [_entry(number, content) for number, content in enumerate((*LETTERS, long), start=1)]
         postings = [Posting(letters, 1) for letters in LETTERS]
@@ -127,7 +127,7 @@ class StoreContract(ABC):
             assert [row.posting for row in _content(other)[1]] == postings
 
     def test_entries_and_postings_are_read_side_by_side(self) -> None:
-        """More of them than a store would fetch at once."""
+        """More of them than a store fetches at once."""
         numbers = range(1, 1502)
         with self._stores() as (store, other):
             with store.writing() as writing:
@@ -145,8 +145,8 @@ class StoreContract(ABC):
             assert [entry.number for entry in writing.entries()] == [1, 2]
             assert [row.posting.amount for row in writing.postings()] == [1, 2]
 
-    def test_a_reader_looks_in_beside_a_writer_and_sees_nothing_unfinished(self) -> None:
-        """Also one who is the writer: a ledger looks up old entries while it makes a new one."""
+    def test_a_reader_beside_a_writer_sees_nothing_unfinished(self) -> None:
+        """Even if the reader is the writer: a ledger reads old entries while it adds a new one."""
         with self._stores() as (store, other):
             _add(store, _entry(1), [Posting("ann", 1)])
             with store.writing() as writing:
@@ -155,7 +155,7 @@ class StoreContract(ABC):
             assert _numbers(store) == _numbers(other) == [1, 2]
 
     def test_a_reader_sees_one_moment_while_others_add(self) -> None:
-        """The writer may have to wait until the reader has left."""
+        """The writer may have to wait until the reader is done."""
         with self._stores() as (store, other), ThreadPoolExecutor(1) as pool:
             _add(store, _entry(1), [Posting("ann", 1)])
             with store.reading() as reading:
@@ -167,7 +167,7 @@ class StoreContract(ABC):
             adding.result(timeout=PATIENCE)
             assert _numbers(store) == _numbers(other) == [1, 2]
 
-    def test_whoever_stops_reading_halfway_holds_nobody_up(self) -> None:
+    def test_a_reader_that_stops_halfway_blocks_nobody(self) -> None:
         with self._stores() as (store, other), ThreadPoolExecutor(1) as pool:
             for number in (1, 2, 3):
                 _add(store, _entry(number), [Posting("ann", number)])
@@ -176,7 +176,7 @@ class StoreContract(ABC):
                 assert next(entries).number == next(postings).entry == 1
             pool.submit(_add, other, _entry(4), []).result(timeout=PATIENCE)
             assert _numbers(store) == [1, 2, 3, 4]
-            del entries, postings  # alive until here, as in the traceback of an error
+            del entries, postings  # alive until here, as they would be in a traceback
 
     def test_a_block_that_fails_leaves_nothing(self) -> None:
         with self._stores() as (store, other):
@@ -202,7 +202,7 @@ class StoreContract(ABC):
                     writing.add(_entry(7, "other content"), [Posting("ann", 3)])
             except CommonwealError:
                 refused = True
-            assert refused, "a second entry of number 7 was taken"
+            assert refused, "a second entry with number 7 was accepted"
             assert _content(store) == _content(other) == before
             _add(other, _entry(8), [])
             assert _numbers(store) == [7, 8]
@@ -215,15 +215,15 @@ class StoreContract(ABC):
         with self._stores() as (store, _):
             _check_the_second_waits(store, store)
 
-    def test_writers_at_once_build_on_each_other(self) -> None:
-        """Nobody bases a number on what another is just adding."""
+    def test_concurrent_writers_build_on_each_other(self) -> None:
+        """No writer chooses its number while another is adding an entry."""
         with self._stores() as (store, other), ThreadPoolExecutor(4) as pool:
             adding = [pool.submit(_add_next, each) for each in (store, other) * 10]
             for done in adding:
                 done.result(timeout=PATIENCE)
             assert sorted(done.result() for done in adding) == _numbers(store) == list(range(1, 21))
 
-    def test_what_was_added_outlasts_its_store(self) -> None:
+    def test_what_was_added_is_still_there_when_the_store_is_reopened(self) -> None:
         store = self.make_store()
         _add(store, _entry(1), [Posting("ann", 1)])
         kept = _content(store)
@@ -234,7 +234,7 @@ class StoreContract(ABC):
 
     @contextmanager
     def _stores(self) -> Iterator[tuple[Store, Store]]:
-        """A new store by two handles."""
+        """Two handles on a new store."""
         with closing(self.make_store()) as store, closing(self.reopen(store)) as other:
             yield store, other
 
@@ -253,7 +253,7 @@ def _check_the_second_waits(first: Store, second: Store) -> None:
         with first.writing() as writing:
             writing.add(_entry(1), [])
             adding = pool.submit(add_second)
-            assert not let_in.wait(MOMENT), "two writers at a time"
+            assert not let_in.wait(MOMENT), "two writers at the same time"
         assert adding.result(timeout=PATIENCE) == [1], "the second writer must see what the first added"
     assert _numbers(first) == _numbers(second) == [1, 2]
 
