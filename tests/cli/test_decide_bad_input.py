@@ -124,7 +124,7 @@ OPTIONS = {
     "unknown rule": (["--mu", "1", "--loss-rule", "luck"], "Invalid value for '--loss-rule'"),
     "unknown option": (["--mu", "1", "--lenient"], "No such option"),
     "picture format": (["--mu", "1", "--plot", "map.bmp"], "must end in .pdf, .png, .svg, got 'map.bmp'"),
-    "picture folder": (["--mu", "1", "--plot", "nowhere/map.png"], "the folder nowhere does not exist; create it"),
+    "picture folder": (["--mu", "1", "--plot", "nowhere/map.png"], "the folder 'nowhere' does not exist. Create it"),
     "example and file": (["--example"], "brings its own figures"),
 }
 

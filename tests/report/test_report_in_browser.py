@@ -7,9 +7,6 @@ import shutil
 
 import pytest
 
-from commonweal.report.write import write_report
-from tests.report import run_reports
-
 webdriver = pytest.importorskip("selenium.webdriver")
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -39,14 +36,10 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def pages(hospitals_folder, tmp_path_factory):
-    """Addresses of reports."""
-    folder = tmp_path_factory.mktemp("pages")
-    for name in ("rude", "dissolved", "lenient"):
-        write_report(getattr(run_reports, name)(), folder / f"{name}.html")
-    write_report(run_reports.crowd(round_count=4), folder / "crowd.html")
-    addresses = {path.stem: path.as_uri() for path in folder.iterdir()}
-    return {**addresses, "hospitals": (hospitals_folder / "report.html").as_uri()}
+def pages(hospitals_folder, unusual_pages):
+    """Addresses of run reports."""
+    files = {**unusual_pages, "hospitals": hospitals_folder / "report.html"}
+    return {name: file.as_uri() for name, file in files.items()}
 
 
 @pytest.fixture(params=SIZES)

@@ -27,12 +27,12 @@ def test_writing_again_says_what_was_written_and_changes_nothing(tmp_path):
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path):
-    with pytest.raises(StorageError, match=r"Cannot write the report: the folder .*nowhere does not exist"):
+    with pytest.raises(StorageError, match=r"Cannot write the report: the folder .*nowhere' does not exist"):
         write.write_all(run_reports.pair(), tmp_path / "nowhere")
 
 
 def test_a_file_in_the_place_of_the_figures_is_refused(tmp_path):
     (tmp_path / "figures").write_text("mine")
-    with pytest.raises(StorageError, match=r"Cannot write plots to .*figures: File exists"):
+    with pytest.raises(StorageError, match=r"Cannot write plots to .*figures': file exists"):
         write.write_all(run_reports.pair(), tmp_path)
     assert (tmp_path / "figures").read_text() == "mine"

@@ -27,9 +27,9 @@ _PANELS_SHOWN = 12  # in one file
 def check_format(path: Path) -> None:
     """Refuse, before any work is done, a plot that could not be written."""
     if path.suffix.lower() not in FORMATS:
-        raise InputError(f"A plot's file name must end in {', '.join(FORMATS)}, got {path.name!r}; try map.png.")
+        raise InputError(f"A plot's file name must end in {', '.join(FORMATS)}, got {path.name!r}. Try map.png.")
     if not path.parent.is_dir():
-        raise StorageError(f"Cannot write {path}: the folder {path.parent} does not exist; create it first.")
+        raise StorageError(f"Cannot write {str(path)!r}: the folder {str(path.parent)!r} does not exist. Create it first.")
     figure_class()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
 
 from commonweal.atomic_write import write_atomically
-from commonweal.errors import InputError, StorageError
+from commonweal.errors import InputError, StorageError, os_reason
 from commonweal.records import (
     ClientRound,
     ContributionRule,
@@ -196,7 +196,7 @@ def read_history(path: Path) -> RunReport:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise StorageError(f"Cannot read {path}: {(error.strerror or str(error)).lower()}.") from None
+        raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
     try:
         document = json.loads(content, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

@@ -82,7 +82,7 @@ def _tiles(statement: Statement, *, accrues: bool) -> list[tuple[str, str, str]]
 def _facts(statement: Statement) -> dict[str, str]:
     key = statement.client_key
     return {
-        "hash of the ledger's first entry": f"{statement.ledger[:16]}…",
+        "hash of the first entry": f"{statement.ledger[:16]}…",
         "settlement": _SETTLEMENTS.get(statement.settlement, statement.settlement),
         "created": f"{statement.at[:19].replace('T', ' ')} UTC",
         "key that signs the client's reports": "none: the operator reports for it" if key is None else f"{key[:16]}…",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from commonweal.atomic_write import write_atomically
-from commonweal.errors import StorageError
+from commonweal.errors import StorageError, os_reason
 from commonweal.records import RunReport
 from commonweal.report.drawing import Plot, rendered
 from commonweal.report.history_json import write_history
@@ -17,7 +17,7 @@ from commonweal.report.run_page import to_page
 def write_all(run_report: RunReport, directory: Path) -> list[Path]:
     """Write history.json, report.html and figures/*.png, *.svg into an existing folder; returns what was written."""
     if not directory.is_dir():
-        raise StorageError(f"Cannot write the report: the folder {directory} does not exist; create it first.")
+        raise StorageError(f"Cannot write the report: the folder {str(directory)!r} does not exist. Create it first.")
     history, report = directory / "history.json", directory / "report.html"
     write_history(run_report, history)
     write_report(run_report, report)
@@ -41,7 +41,7 @@ def write_images(images: Mapping[str, bytes], directory: Path) -> list[Path]:
     try:
         directory.mkdir(exist_ok=True)
     except OSError as error:
-        raise StorageError(f"Cannot write plots to {directory}: {error.strerror}; choose another folder.") from None
+        raise StorageError(f"Cannot write plots to {str(directory)!r}: {os_reason(error)}. Choose another folder.") from None
     for name, content in images.items():
         write_atomically(directory / name, content, what="the plot")
     return [directory / name for name in images]

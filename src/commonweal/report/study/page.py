@@ -37,7 +37,7 @@ _INTERVAL = re.compile(r"([^\s;]+);? ((?:\(|n = ).*)")
 def write_study(study: Study, directory: Path) -> list[Path]:
     """Write summary.json, summary.md, report.html and figures/*.png, *.svg into an existing folder; returns them."""
     if not directory.is_dir():
-        raise StorageError(f"Cannot write the report: the folder {directory} does not exist; create it first.")
+        raise StorageError(f"Cannot write the report: the folder {str(directory)!r} does not exist. Create it first.")
     document = to_document(study)
     summary, tables_file, page = (directory / name for name in ("summary.json", "summary.md", "report.html"))
     # Make everything before writing anything: drawing takes a while, and files of two studies must not mix.
