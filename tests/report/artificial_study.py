@@ -319,10 +319,10 @@ def bare():
 
 
 def rude():
-    """Names and texts that try to break out of wherever they are put, and an axis of many steps."""
+    """Names and texts that try to break out of wherever they are put."""
     breakout = "</figure><script>document.title = 'owned'</script> | *x* `y` $\\frac{1}{0}$ {{ title }} {% x %} url(#a)"
     clients = ("</b><img src=x onerror=alert(1)>", "Saint " + "Very-Long-" * 20 + "Hospital", "病院", ODD_NAME)
-    one = experiment(f"a/../b {breakout}", clients, seed=7, note=breakout, axis_count=150, replication_count=150)
+    one = experiment(f"a/../b {breakout}", clients, seed=7, note=breakout, axis_count=4)
     other = experiment(f"a/../b {breakout}!", clients, seed=8, note=breakout, description=breakout)
     return Study(
         title=breakout,

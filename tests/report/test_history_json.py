@@ -246,7 +246,7 @@ def test_any_broken_value_is_refused_with_a_sentence_or_does_no_harm(tmp_path):
     written = json.dumps(to_document(run_reports.pair()))
     path = tmp_path / "history.json"
     for *outer, last in list(places(json.loads(written)))[1:]:
-        for broken in ({}, [], 7, "x", None):
+        for broken in ({}, "x", None):
             document = part = json.loads(written)
             for key in outer:
                 part = part[key]

@@ -35,6 +35,7 @@ def long_lines(axes):
     return {to_hex(line.get_color()): line for line in axes.lines if len(line.get_xdata()) > 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["study", "rude"])
 def test_plots_that_pages_do_not_show_can_be_drawn_for_a_phone(study, rude_study, name):
     """Everything else is drawn at both widths for the pages and files of these studies."""
@@ -43,6 +44,7 @@ def test_plots_that_pages_do_not_show_can_be_drawn_for_a_phone(study, rude_study
         assert rendered(lambda kind=kind: drawn[kind].draw(NARROW), "svg").startswith(b"<?xml"), kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["raw_only", "nothing_in_common"])
 def test_unusual_studies_can_be_drawn(name):
     for plot in plots(promoted(getattr(artificial_study, name)())).values():
@@ -140,8 +142,8 @@ def test_steps_are_drawn_where_they_lie(study):
     assert [line.get_ydata()[0] for line in isolated] == [experiment.steps[-1].tsw.value]
 
 
-def test_of_too_many_steps_the_shape_remains(rude_study):
-    experiment = rude_study.experiments[0]
+def test_of_too_many_steps_the_shape_remains():
+    experiment = artificial_study.experiment("many", ("a", "b", "c", "d"), seed=7, axis_count=150)
     assert len(experiment.steps) > 1000
     fairness = over_mu(experiment, NARROW).axes[2]
     line = max(fairness.lines, key=lambda line: len(line.get_xdata()))

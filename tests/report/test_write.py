@@ -17,6 +17,7 @@ def test_everything_is_there(hospitals_folder):
     assert found == sorted([*figures, "history.json", "report.html"])
 
 
+@pytest.mark.slow
 def test_writing_again_says_what_was_written_and_changes_nothing(tmp_path):
     pair = run_reports.pair()
     first = write.write_all(pair, tmp_path)
@@ -31,7 +32,8 @@ def test_a_folder_that_does_not_exist_is_refused(tmp_path):
         write.write_all(run_reports.pair(), tmp_path / "nowhere")
 
 
-def test_a_file_in_the_place_of_the_figures_is_refused(tmp_path):
+def test_a_file_in_the_place_of_the_figures_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(write, "plots", lambda _: ())  # drawing takes seconds
     (tmp_path / "figures").write_text("mine")
     with pytest.raises(StorageError, match=r"Cannot write plots to .*figures': file exists"):
         write.write_all(run_reports.pair(), tmp_path)

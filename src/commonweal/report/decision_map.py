@@ -29,7 +29,9 @@ def check_format(path: Path) -> None:
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"A plot's file name must end in {', '.join(FORMATS)}, got {path.name!r}. Try map.png.")
     if not path.parent.is_dir():
-        raise StorageError(f"Cannot write {str(path)!r}: the folder {str(path.parent)!r} does not exist. Create it first.")
+        raise StorageError(
+            f"Cannot write {path.name}: the folder {str(path.parent)!r} does not exist. Create it first."
+        )
     figure_class()
 
 

@@ -45,6 +45,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=showable,
+        auto_reload=False,  # a page never mixes templates of two versions
     )
     script = (files("commonweal.report") / "templates" / "script.js").read_text(encoding="utf-8")
     environment.globals |= {

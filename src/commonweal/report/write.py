@@ -41,7 +41,9 @@ def write_images(images: Mapping[str, bytes], directory: Path) -> list[Path]:
     try:
         directory.mkdir(exist_ok=True)
     except OSError as error:
-        raise StorageError(f"Cannot write plots to {str(directory)!r}: {os_reason(error)}. Choose another folder.") from None
+        raise StorageError(
+            f"Cannot write plots to {str(directory)!r}: {os_reason(error)}. Choose another folder."
+        ) from None
     for name, content in images.items():
         write_atomically(directory / name, content, what="the plot")
     return [directory / name for name in images]
