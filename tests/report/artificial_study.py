@@ -1,4 +1,4 @@
-"""A study of made-up replications: each client leaves later the larger mu is, and the rest follows from that."""
+"""A study of made-up replications: the larger mu is, the later each client leaves; the rest follows from that."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LABELS = {
 
 
 def interval(values):
-    """Mean and normal interval; of equal values a point."""
+    """Mean and normal interval; a point if all values are equal."""
     values = np.asarray(values, dtype=float)
     half = 1.96 * values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else 0.0
     mean = float(values.mean())
@@ -110,7 +110,7 @@ def axis_steps(replications):
 
 
 def recommendations(steps, targets=(0.8, 0.9, 0.95, 1.01)):
-    """The last of them is out of reach."""
+    """The last target is out of reach."""
     found = []
     for target in targets:
         fair = [step for step in steps if step.tsfi.value >= target]
@@ -147,7 +147,7 @@ def experiment(
 
 
 def at_mus(made, mus):
-    """The experiment at other values of mu; what became of it there does not matter."""
+    """The experiment at other values of mu; its outcomes there do not matter."""
     outcomes = [replace(made.outcomes[place % len(made.outcomes)], mu=mu) for place, mu in enumerate(mus)]
     return replace(made, outcomes=tuple(outcomes))
 
@@ -214,7 +214,7 @@ def alternative_findings():
 
 
 def sheets():
-    """Ten pictures a source: grey, coloured and small ones."""
+    """Ten images per source: grey, coloured and small ones."""
     random = np.random.default_rng(3)
     shapes = {"mnist": (28, 28, 1), "svhn": (32, 32, 3), "usps": (16, 16, 1), "synthdigits-rebuilt": (32, 32, 3),
               "mnist-m": (28, 28, 3)}  # fmt: skip
@@ -259,7 +259,7 @@ def study():
 
 
 def raw_only():
-    """Nothing under the settled rule, and a TSFI that leaves 0 to 1, as it does with raw contributions."""
+    """Nothing under the default rule, and a TSFI that leaves 0 to 1, as it does with raw contributions."""
     made = (
         experiment("heterogeneous", HETEROGENEOUS, seed=5, note=REBUILT, axis_count=4, replication_count=8, rule="raw"),
         experiment("label-noise", ALIKE, seed=6, axis_count=4, replication_count=8, rule="raw"),
@@ -275,13 +275,13 @@ def raw_only():
 
 
 def with_wild_tsfi(made):
-    """The experiment with a step that is fairer than fair can be."""
+    """The experiment with a step whose TSFI is above 1."""
     wild = replace(made.steps[2], tsfi=Interval(value=1.4, lower=0.9, upper=2.2))
     return replace(made, steps=(*made.steps[:2], wild, *made.steps[3:]))
 
 
 def nothing_in_common():
-    """Replications that were run at different mu: no mean over all of them at any."""
+    """Replications that were run at different mu: there is no mu with a mean over all of them."""
     whole = study()
     return replace(whole, experiments=tuple(replace(e, outcomes=()) for e in whole.experiments[:2]), alternatives=())
 

@@ -28,7 +28,7 @@ def hospitals():
 
 @pytest.fixture(scope="session")
 def hospitals_folder(hospitals, tmp_path_factory):
-    """Everything that is written of the hospitals; not to be changed."""
+    """Everything that is written about the hospitals; not to be changed."""
     return made_once(tmp_path_factory, "hospitals", lambda folder: write_all(hospitals, folder))
 
 
@@ -63,7 +63,7 @@ def rude_study():
 
 @pytest.fixture(scope="session")
 def study_folders(study, rude_study, tmp_path_factory):
-    """Everything that is written of each artificial study; not to be changed."""
+    """Everything that is written about each artificial study; not to be changed."""
     made = {"study": study, "bare": artificial_study.bare(), "rude": rude_study}
     return {
         name: made_once(tmp_path_factory, f"{name}-page", lambda folder, one=one: write_study(one, folder))

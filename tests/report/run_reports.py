@@ -1,4 +1,4 @@
-"""Run reports with real decisions on made-up figures: accuracies rise and level off, costs stay."""
+"""Run reports with real decisions on made-up figures: accuracies rise and level off, costs stay the same."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def make_run_report(
     accuracy = dict.fromkeys(clients, 0.1)
     active = list(clients)
     rules = Rules(mu=mu)
-    held: list[RoundReport] = []
+    results: list[RoundReport] = []
     for number in range(1, round_count + 1):
         if len(active) < min(2, len(clients)):
             break
@@ -84,7 +84,7 @@ def make_run_report(
                 stays_for_mu=path.stays(client) if with_maps else None,
             )
 
-        held.append(
+        results.append(
             RoundReport(
                 record=RoundRecord(
                     round_number=number, decision=decision, absent=tuple(c for c in active if c not in present)
@@ -112,16 +112,16 @@ def make_run_report(
             )
         )
         active = [client for client in active if client not in decision.eliminated]
-    return _summed_up(clients, held, round_count, rules, name, known_errors)
+    return _summarised(clients, results, round_count, rules, name, known_errors)
 
 
-def _summed_up(clients, held, round_count, rules, name, known_errors):
-    history = History(clients=tuple(clients), rounds=tuple(each.record for each in held))
+def _summarised(clients, results, round_count, rules, name, known_errors):
+    history = History(clients=tuple(clients), rounds=tuple(each.record for each in results))
     error = 0.02 if known_errors else None
-    left = {client: each.number for each in held for client in each.record.decision.eliminated}
+    left = {client: each.number for each in results for client in each.record.decision.eliminated}
     failures = metrics.irrational_rounds(history)
     transfers = dict.fromkeys(clients, 0.0)
-    for each in held:
+    for each in results:
         for client, amount in each.record.decision.transfers.items():
             transfers[client] += amount
     stayed = [client for client in clients if client not in left]
@@ -129,7 +129,7 @@ def _summed_up(clients, held, round_count, rules, name, known_errors):
         name=name,
         description="Five hospitals learn to read digits; two data sets are hard.",
         sentence=(
-            f"After {len(held)} rounds {len(stayed)} of {len(clients)} clients are in the federation "
+            f"After {len(results)} rounds {len(stayed)} of {len(clients)} clients are in the federation "
             f"({', '.join(stayed) or 'nobody'}); together they gained {metrics.tsw(history)[-1]:.4g}."
         ),
         settings={"seed": "1", "model": "compact", "algorithm": "FedBN", "contribution": "marginal"},
@@ -146,13 +146,13 @@ def _summed_up(clients, held, round_count, rules, name, known_errors):
         },
         declared=("sample_count",),
         round_count=round_count,
-        rounds=tuple(held),
+        rounds=tuple(results),
         tsw=tuple(Estimate(value=v, standard_error=error) for v in metrics.tsw(history)),
         tsfi=tuple(Estimate(value=v, standard_error=error) for v in metrics.tsfi(history)),
         tsfi_final_set=tuple(Estimate(value=v, standard_error=error) for v in metrics.tsfi_final_set(history)),
         durations=metrics.durations(history),
         eliminated_after={client: left.get(client) for client in clients},
-        withdrawn_after={client: each.number for each in held for client in each.record.withdrawn},
+        withdrawn_after={client: each.number for each in results for client in each.record.withdrawn},
         total_payoffs={c: Estimate(value=v, standard_error=error) for c, v in metrics.total_payoffs(history).items()},
         total_transfers={c: Estimate(value=v, standard_error=error) for c, v in transfers.items()},
         warnings=tuple(
@@ -182,7 +182,7 @@ def pair():
 
 
 def dissolved():
-    """Everybody makes a loss in round 1 and mu is 0, so all go and no money moves."""
+    """Everybody makes a loss in round 1 and mu is 0, so all are eliminated and no money moves."""
     return make_run_report(clients=("a", "b", "c"), round_count=5, mu=0.0, costs=dict.fromkeys("abc", 2.0))
 
 
@@ -194,7 +194,7 @@ def lenient():
 
 
 def crowd(client_count=30, round_count=12):
-    """Thirty clients, levels and costs spread."""
+    """Thirty clients with various levels and costs."""
     clients = tuple(f"clinic {place:02d}" for place in range(1, client_count + 1))
     spread = np.linspace(0, 1, client_count)
     return make_run_report(

@@ -1,4 +1,4 @@
-"""The decision map: what is dark where, read back from the drawn bars."""
+"""The decision map, read back from the drawn bars."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def panel_of(map_):
         {"profits": {"a": -1.0, "b": -2.0, "z": -0.1}, "contributions": {"a": 1.0, "b": 50.0, "z": 0.0}},
     ],
 )
-def test_bars_tell_who_stays_at_each_mu(figures):
+def test_bars_show_who_is_retained_at_each_mu(figures):
     map_, path = drawn_map(0.05, **figures)
     axes = panel_of(map_)
     to_axis, _, end = decision_map._scale(map_)
@@ -71,14 +71,14 @@ def test_a_failed_drawing_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["map.png"]
 
 
-def test_names_are_drawn_as_they_are(tmp_path):
+def test_names_are_drawn_unchanged(tmp_path):
     profits = {"$\\frac$": -0.05, "a$x$": 0.15, "病院": 0.1}
     map_, _ = drawn_map(0.05, profits=profits, contributions=dict.fromkeys(profits, 1.0))
     assert [label.get_text() for label in panel_of(map_).get_yticklabels()] == list(profits)
     assert decision_map.draw([map_], tmp_path / "map.svg") == 1
 
 
-def test_a_link_is_followed_and_a_long_name_is_no_trouble(tmp_path):
+def test_links_are_followed_and_long_names_work(tmp_path):
     map_, _ = drawn_map(0.05, profits={"a": -0.05, "b": 0.15}, contributions={"a": 0.5, "b": 0.4})
     (tmp_path / "link.png").symlink_to(tmp_path / "map.png")
     decision_map.draw([map_], tmp_path / "link.png")

@@ -1,4 +1,4 @@
-"""history.json: complete, documented field by field, and the same bytes every time."""
+"""history.json: complete, documented field by field, the same bytes every time, and read as it was written."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_field_is_documented_and_every_documented_field_is_there(hospitals
     assert field_paths(to_document(hospitals)) == documented_paths()
 
 
-def test_nothing_of_the_records_is_left_out(hospitals):
+def test_no_field_of_the_records_is_left_out(hospitals):
     """Every field of the run report's records has a field of its own, under its own name or the one given here."""
     document = to_document(hospitals)
     in_totals = {"total_payoffs": "payoffs", "total_transfers": "transfers"}
@@ -64,13 +64,13 @@ def test_nothing_of_the_records_is_left_out(hospitals):
 
 def test_figures_come_through_unchanged(hospitals):
     document = to_document(hospitals)
-    for held, written in zip(hospitals.rounds, document["rounds"], strict=True):
-        assert written["retained"] == list(held.record.decision.retained)
+    for each, written in zip(hospitals.rounds, document["rounds"], strict=True):
+        assert written["retained"] == list(each.record.decision.retained)
         assert written["mu_path"][-1]["upper"] == "inf"
         for client in written["clients"]:
-            figures = held.clients[client["client"]]
+            figures = each.clients[client["client"]]
             assert client["profit"] == {
-                "value": held.record.decision.figures.profits[client["client"]],
+                "value": each.record.decision.figures.profits[client["client"]],
                 "standard_error": figures.profit.standard_error,
             }
             assert (client["transfer"] is None) == (client["client"] in written["eliminated"])
@@ -179,7 +179,7 @@ def test_infinities_withdrawals_and_grace_come_back(tmp_path):
         (b'{"schema": "commonweal.history/1"}', "totals is missing"),
     ],
 )
-def test_what_is_no_history_is_refused(content, why, tmp_path):
+def test_other_files_are_refused(content, why, tmp_path):
     (tmp_path / "history.json").write_bytes(content)
     with pytest.raises(InputError, match=re.escape(why)) as refusal:
         read_history(tmp_path / "history.json")
@@ -255,7 +255,7 @@ def test_any_broken_value_is_refused_with_a_sentence_or_does_no_harm(tmp_path):
             assert refusal(path).endswith(".")
 
 
-def test_later_fields_of_the_same_schema_are_ignored(tmp_path):
+def test_fields_of_later_versions_are_ignored(tmp_path):
     document = to_document(run_reports.pair())
     document["new"] = document["rounds"][0]["clients"][0]["new"] = {"a": 1}
     (tmp_path / "history.json").write_text(json.dumps(document), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Colours can be told apart, by colour-blind readers too, and be seen on light and dark pages."""
+"""Readers, also colour-blind ones, can tell colours apart and see them on light and dark pages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def lab(rgb):
 
 
 def contrast(one, other):
-    """Of WCAG 2."""
+    """The contrast ratio of WCAG 2."""
     light, dark = sorted((linear(colour) @ [0.2126, 0.7152, 0.0722] for colour in (one, other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
@@ -52,7 +52,7 @@ def test_six_clients_can_be_told_apart(reader, page):
     colours = LIGHT_COLOURS if page == "light" else [DARK[colour] for colour in LIGHT_COLOURS]
     seen = [lab(SEEN_BY[reader] @ linear(colour)) for colour in colours]
     closest = min(np.linalg.norm(one - other) for one, other in combinations(seen, 2))
-    assert closest > 15, closest  # 2.3 is just noticeable side by side
+    assert closest > 15, closest  # a difference of 2.3 is barely noticeable side by side
 
 
 @pytest.mark.parametrize("reader", SEEN_BY)

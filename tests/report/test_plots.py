@@ -1,4 +1,4 @@
-"""Figures: drawn for one client or thirty, the same bytes every time, true to the figures."""
+"""Plots of a run: for one client or thirty, the same bytes every time, true to the figures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_unusual_runs_can_be_drawn(unusual, width):
         assert rendered(lambda drawn=plot: drawn.draw(width), "svg").startswith(b"<?xml"), plot.name
 
 
-def test_one_client_alone_can_be_drawn():
+def test_a_single_client_can_be_drawn():
     alone = run_reports.make_run_report(clients=("only",), round_count=2, mu=0.1)
     for plot in plots(alone):
         rendered(lambda drawn=plot: drawn.draw(WIDE), "png")
@@ -43,7 +43,7 @@ def test_a_hundred_rounds_can_be_drawn():
         rendered(lambda drawn=plot: drawn.draw(NARROW), "svg")
 
 
-def test_bars_are_durations_and_pale_if_eliminated(hospitals):
+def test_bars_are_durations_and_pale_for_eliminated_clients(hospitals):
     bars = [bar for bar in durations(hospitals, WIDE).axes[0].patches if bar.get_alpha() is not None]
     assert [bar.get_width() for bar in bars] == list(hospitals.durations.values())
     for bar, left in zip(bars, hospitals.eliminated_after.values(), strict=True):
@@ -55,7 +55,7 @@ def test_lines_are_accuracies_in_the_clients_colours(hospitals):
     lines = {to_hex(line.get_color()): line for line in axes.lines if len(line.get_xdata()) > 1}
     for client, style in client_styles(hospitals.clients).items():
         points = {
-            held.number: held.clients[client].accuracy.value for held in hospitals.rounds if client in held.clients
+            each.number: each.clients[client].accuracy.value for each in hospitals.rounds if client in each.clients
         }
         assert list(lines[style.colour].get_xdata()) == list(points)
         assert list(lines[style.colour].get_ydata()) == list(points.values())
@@ -84,7 +84,7 @@ def test_payments_add_up_to_the_transfers(hospitals):
         assert received - paid == pytest.approx(hospitals.total_transfers[client].value)
 
 
-def test_names_are_drawn_as_they_are(hospitals):
+def test_names_are_drawn_unchanged(hospitals):
     rude = run_reports.rude()
     svg = rendered(lambda: durations(rude, WIDE), "svg").decode()
     assert "<script" not in svg

@@ -1,4 +1,4 @@
-"""The report as a reader sees it: in a real browser, at the width of a desk and of a phone."""
+"""The run report in a real browser, at the width of a desktop and of a phone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and CHROMEDRIVER), reason="needs chromium and chromedriver on the path, as packaged by Debian"
 )
-SIZES = {"desk": (1280, 900), "phone": (390, 844)}
+SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -67,7 +67,7 @@ def overflow(browser):
 
 
 @pytest.mark.parametrize("name", ["hospitals", "rude", "dissolved", "lenient", "crowd"])
-def test_the_page_fits_and_all_figures_can_be_seen(visit, name):
+def test_the_page_fits_and_all_plots_are_visible(visit, name):
     browser = visit(name)
     assert overflow(browser) <= 0
     figures = browser.execute_script("""
@@ -86,7 +86,7 @@ def test_the_page_fits_and_all_figures_can_be_seen(visit, name):
     assert browser.get_log("browser") == []
 
 
-def test_figure_text_is_legible(visit):
+def test_text_in_plots_is_legible(visit):
     browser = visit("hospitals")
     smallest = browser.execute_script("""
         return Math.min(...[...document.querySelectorAll("figure svg text")]
@@ -95,8 +95,8 @@ def test_figure_text_is_legible(visit):
     assert smallest >= 9
 
 
-@pytest.mark.parametrize("visit", ["desk"], indirect=True)
-def test_the_first_screen_of_a_desk_tells_the_outcome(visit):
+@pytest.mark.parametrize("visit", ["desktop"], indirect=True)
+def test_the_first_screen_of_a_desktop_shows_the_outcome(visit):
     browser = visit("hospitals")
     seen = browser.execute_script("""
         return [".outcome", ".warnings", ".numbers", "#figure-durations"].map((selector) =>
@@ -141,7 +141,7 @@ def test_all_sections_open_for_print(visit):
     assert browser.execute_script(closed) == before > 0
 
 
-def test_nothing_is_requested_but_the_file(visit, pages):
+def test_only_the_file_is_requested(visit, pages):
     browser = visit("rude", "#client-1")
     requested = [
         message["params"]["request"]["url"]
@@ -153,7 +153,7 @@ def test_nothing_is_requested_but_the_file(visit, pages):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_figures_have_contrast_in_both_schemes(visit, scheme):
+def test_plots_have_contrast_in_both_schemes(visit, scheme):
     browser = visit("hospitals")
     browser.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}

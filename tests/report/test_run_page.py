@@ -1,4 +1,4 @@
-"""The page: says what the run report says, and what a user wrote does nothing but show."""
+"""The page of a run: it shows the whole run report, and text from users cannot do anything."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def test_the_same_run_gives_the_same_page(page):
     assert to_page(run_reports.hospitals()) == page
 
 
-def test_the_page_tells_the_outcome(page, hospitals):
+def test_the_page_shows_the_outcome(page, hospitals):
     text = Outline(page).text
     assert " ".join(hospitals.sentence.split()) in text
     for warning in hospitals.warnings:
         assert warning in text
-    for held in hospitals.rounds:
-        for figures in held.clients.values():
+    for each in hospitals.rounds:
+        for figures in each.clients.values():
             assert figures.sentence in text
-        for event in held.events:
+        for event in each.events:
             assert event.text in text
     for word, meaning in GLOSSARY.items():
         assert word in text
@@ -109,7 +109,7 @@ def test_unusual_runs_make_sound_pages(unusual_pages, name):
     assert "nan" not in outline.text.lower().split()
 
 
-def test_what_users_wrote_is_shown_and_does_nothing(unusual_pages, page):
+def test_text_from_users_is_shown_and_does_nothing(unusual_pages, page):
     rude = run_reports.rude()
     text = unusual_pages["rude"].read_text(encoding="utf-8")
     outline = Outline(text)
@@ -133,7 +133,7 @@ def test_nothing_is_fetched(page):
     assert not re.search(r"url\((?!#)|@import", page)
 
 
-def test_every_figure_has_words_for_those_who_cannot_see_it(page):
+def test_every_plot_has_a_label_for_screen_readers(page):
     outline = Outline(page)
     labelled = [tag for tag, key, value in outline.attributes if tag == "svg" and key == "aria-label" and value]
     assert len(labelled) == outline.tags.count("svg") > 8

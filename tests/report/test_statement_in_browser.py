@@ -1,4 +1,4 @@
-"""A statement's page as a reader sees it: in a real browser, at the width of a desk and of a phone."""
+"""A statement's page in a real browser, at the width of a desktop and of a phone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_page_fits_and_asks_for_nothing(browser, tmp_path, size):
+def test_the_page_fits_and_requests_nothing(browser, tmp_path, size):
     long = [(entry, f"{RUDE_NAMES[-1]} {'x' * 60}", 10**14, 10**14, None) for entry in range(3, 40)]
     file = tmp_path / "statement.html"
     file.write_text(to_html(statement(client="W" * 60, lines=long, minor_digits=6)), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A client's statement as a page and as a table: its own figures, nothing from elsewhere, and no way to break out."""
+"""A client's statement as a page and as a table: its own figures, nothing fetched, and no way to break out."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Page(HTMLParser):
             self.cells[-1][-1] += data
 
 
-def test_the_lines_are_those_of_the_statement():
+def test_the_page_has_the_lines_of_the_statement():
     head, *rows = Page(to_html(statement())).cells
     assert [re.sub(r"\s*EUR$", "", cell) for cell in head] == [
         "entry", "date", "description", "profit", "contribution", "share", "payoff", "transfer",
@@ -114,7 +114,7 @@ def test_what_a_reader_asks_first_comes_first():
 
 
 @pytest.mark.parametrize(("digits", "shown"), [(0, "+5\u202f000\u202f050 EUR"), (6, "+5.000050 EUR")])
-def test_amounts_have_the_currency_s_decimals(digits, shown):
+def test_amounts_have_the_decimals_of_the_currency(digits, shown):
     assert shown in Page(to_html(statement(minor_digits=digits))).text
 
 
@@ -124,7 +124,7 @@ def test_a_ledger_of_transfers_has_no_columns_for_what_accrues():
     assert "nothing accrues in this ledger" in page.text
 
 
-def test_a_chart_is_drawn_of_more_than_two_lines():
+def test_a_statement_of_more_than_two_lines_has_a_chart():
     assert "svg" not in Page(to_html(statement(lines=LINES[:2]))).tags
     assert Page(to_html(statement(lines=LINES[:3]))).tags.count("svg") == 2  # for wide and for narrow pages
     assert "svg" not in Page(to_html(statement(lines=()))).tags
@@ -142,7 +142,7 @@ def test_a_member_without_a_key_is_told_so():
         "{{ statement.head }} {% include 'style.css' %}",
     ],
 )
-def test_names_break_out_of_nothing(name):
+def test_names_cannot_break_out(name):
     rude = statement(
         client=name, name=name, currency=name, head=name, ledger=name, at=name, settlement=name, client_key=name,
         lines=[(entry, name, 1, 1, None) for entry in range(3, 7)],

@@ -1,4 +1,4 @@
-"""The study's page as a reader sees it: in a real browser, at the width of a desk and of a phone."""
+"""The study report in a real browser, at the width of a desktop and of a phone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def visit(request, browser, study_folders):
 
 
 @pytest.mark.parametrize("name", ["study", "bare", "rude"])
-def test_the_page_fits_and_all_figures_can_be_seen(visit, name):
+def test_the_page_fits_and_all_plots_are_visible(visit, name):
     driver = visit(name)
     driver.execute_script('for (const part of document.querySelectorAll("details")) part.open = true;')
     assert overflow(driver) <= 0
@@ -55,7 +55,7 @@ def test_the_page_fits_and_all_figures_can_be_seen(visit, name):
     assert driver.get_log("browser") == []
 
 
-def test_nothing_is_requested_but_the_file(visit, study_folders):
+def test_only_the_file_is_requested(visit, study_folders):
     driver = visit("rude")
     requested = [
         message["params"]["request"]["url"]
@@ -67,7 +67,7 @@ def test_nothing_is_requested_but_the_file(visit, study_folders):
     assert driver.title != "owned"
 
 
-def test_figure_text_is_legible_and_stays_inside(visit):
+def test_text_in_plots_is_legible_and_stays_inside(visit):
     driver = visit("study")
     smallest, cut = driver.execute_script("""
         const texts = [...document.querySelectorAll("figure svg text")]
@@ -86,7 +86,7 @@ def test_figure_text_is_legible_and_stays_inside(visit):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_verdicts_are_seen_in_both_schemes(visit, scheme):
+def test_verdicts_are_visible_in_both_schemes(visit, scheme):
     driver = visit("study")
     driver.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}

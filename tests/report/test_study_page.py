@@ -1,4 +1,4 @@
-"""What a reader is given of a study: a page that says all, and numbers that are the study's."""
+"""What a reader gets of a study: a complete page, and the study's numbers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def field_paths(value, path=""):
     return here | {found for key, inner in value.items() for found in field_paths(inner, f"{path}.{key}".lstrip("."))}
 
 
-def test_everything_is_written_and_said_to_be(study, study_folders, tmp_path):
+def test_everything_is_written_and_reported_as_written(study, study_folders, tmp_path):
     folder = study_folders["bare"]
     written = study_page.write_study(artificial_study.bare(), tmp_path)
     assert sorted(written) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
@@ -100,7 +100,7 @@ def test_names_do_not_leave_the_folder(study_folders):
     assert all(re.fullmatch(r"[a-z0-9-]+\.(png|svg)", path.name) for path in figures.iterdir())
 
 
-def test_the_page_names_every_finding(page, study):
+def test_the_page_has_every_result(page, study):
     text = Outline(page).text
     for finding in (*study.findings, *study.alternative_findings):
         assert f"{finding.claim} " in text
@@ -129,7 +129,7 @@ def test_claims_by_experiment_come_before_every_single_test(page, document):
     assert "<details open" not in section
 
 
-def test_the_page_tells_what_another_choice_changes(page, document):
+def test_the_page_shows_what_another_choice_changes(page, document):
     changed = changed_verdicts(document)
     assert [(row[0], row[4]) for row in changed.rows] == [("C7", "raw contributions"), ("C8", "TSFI of the final set")]
     assert changed.rows[0][2] == "−0.120 (−0.210 to −0.030); n = 8"  # on the same replications, not on all
@@ -168,7 +168,7 @@ def test_pages_are_sound_and_fetch_nothing(study_folders, name):
     assert len(labelled) == outline.tags.count("svg") >= 6
 
 
-def test_what_users_wrote_is_shown_and_does_nothing(study_folders, rude_study, page):
+def test_text_from_users_is_shown_and_does_nothing(study_folders, rude_study, page):
     outline = Outline((study_folders["rude"] / "report.html").read_text(encoding="utf-8"))
     assert set(outline.tags) <= set(Outline(page).tags)
     assert outline.tags.count("script") == 1
@@ -196,7 +196,7 @@ def test_the_summary_is_the_document_with_keys_in_order(study_folders, document)
     assert read["experiments"][0]["steps"][-1]["mus"]["lower"] == "inf"
 
 
-def test_numbers_of_the_summary_are_the_studys(study, document):
+def test_the_summary_has_the_numbers_of_the_study(study, document):
     def same(written, interval):
         return Interval(**written) == interval
 
@@ -236,7 +236,7 @@ def test_an_interval_in_words(interval, expected):
     assert interval_text(*interval) == expected
 
 
-def test_a_threshold_next_to_1_is_told_from_1():
+def test_a_threshold_next_to_1_is_distinguished_from_1():
     assert threshold_text(1.0) == "1"
     assert threshold_text(0.25) == "0.25"
     assert threshold_text(math.nextafter(1, 0)) == "just below 1"
@@ -251,7 +251,7 @@ def numbers(cell):
     return [float(found.replace("−", "-")) for found in re.findall(r"[−-]?\d+\.?\d*(?:e-?\d+)?", cell)]
 
 
-def test_numbers_of_the_markdown_are_the_studys(study, document):
+def test_the_markdown_has_the_numbers_of_the_study(study, document):
     made = markdown_tables(document)
     for experiment in study.experiments:
         rows = cells(made[f"durations/{experiment.name}"])[2:]
@@ -278,7 +278,7 @@ def test_numbers_of_the_markdown_are_the_studys(study, document):
 
 
 @pytest.mark.parametrize("name", ["study", "bare", "rude"])
-def test_the_markdown_is_made_from_the_summary_file_alone(study_folders, name):
+def test_the_markdown_needs_only_the_summary_file(study_folders, name):
     folder = study_folders[name]
     read = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     markdown = to_markdown(read)

@@ -1,4 +1,4 @@
-"""A study's figures: drawn at any width, the same bytes every time, true to the study."""
+"""Plots of a study: drawn at any width, the same bytes every time, true to the study."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_unusual_studies_can_be_drawn(name):
         assert rendered(lambda drawn=plot: drawn.draw(WIDE), "svg", name=plot.name).startswith(b"<?xml"), plot.name
 
 
-def test_what_users_wrote_is_only_text_in_a_drawing(study_folders):
+def test_text_from_users_is_only_text_in_a_plot(study_folders):
     drawings = list((study_folders["rude"] / "figures").glob("*.svg"))
     assert len(drawings) > 10
     for drawing in drawings:
@@ -74,7 +74,7 @@ def test_each_kind_of_plot_is_there(study):
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_the_note_on_the_data_stands_on_every_figure_of_the_experiment(study, width):
+def test_every_plot_of_an_experiment_has_the_note_on_its_data(study, width):
     noted = study.experiments[0]
     for draw in (durations, tsw_over_rounds, tsfi_over_rounds, frontier):
         for shown in ([noted], study.experiments):
@@ -98,7 +98,7 @@ def test_points_are_mean_durations_in_the_clients_colours(study):
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_labels_of_many_mu_do_not_hide_one_another(study, width):
+def test_labels_of_many_mu_do_not_hide_each_other(study, width):
     mus = (0.0, *(round(1e-4 * 1.15**place, 6) for place in range(58)), math.inf)
     crowded = artificial_study.at_mus(study.experiments[1], mus)
     for shown in ([crowded], [crowded, study.experiments[0]]):
@@ -142,7 +142,7 @@ def test_steps_are_drawn_where_they_lie(study):
     assert [line.get_ydata()[0] for line in isolated] == [experiment.steps[-1].tsw.value]
 
 
-def test_of_too_many_steps_the_shape_remains():
+def test_the_shape_of_too_many_steps_remains():
     experiment = artificial_study.experiment("many", ("a", "b", "c", "d"), seed=7, axis_count=150)
     assert len(experiment.steps) > 1000
     fairness = over_mu(experiment, NARROW).axes[2]
@@ -214,14 +214,14 @@ def test_nothing_is_recommended_where_tsfi_leaves_0_to_1(study):
     assert "TSFI of at least" not in shown
 
 
-def test_what_has_nothing_to_show_is_left_out():
+def test_plots_with_nothing_to_show_are_left_out():
     names = set(plots(artificial_study.nothing_in_common()))
     assert names == {"samples", "claims", "frontier", "heterogeneous-axis"}
     assert set(plots(artificial_study.raw_only())) == {"samples"}  # of nothing settled
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_labels_of_the_frontier_do_not_hide_one_another(study, width):
+def test_labels_of_the_frontier_do_not_hide_each_other(study, width):
     for experiment in study.experiments:
         figure = frontier([experiment], width)
         figure.draw_without_rendering()
@@ -231,7 +231,7 @@ def test_labels_of_the_frontier_do_not_hide_one_another(study, width):
                 assert not box.padded(-2).overlaps(other.padded(-2)), experiment.name
 
 
-def test_labels_of_points_in_one_place_go_apart():
+def test_labels_of_points_in_one_place_are_spread():
     points = [(100.0, 100.0)] * 6
     offsets = label_offsets(points, [(20.0, 10.0)] * 6, inside=(0, 0, 200, 200))
     for place, (x, y) in enumerate(offsets):
@@ -239,7 +239,7 @@ def test_labels_of_points_in_one_place_go_apart():
             assert abs(x - other_x) >= 20 - 1e-9 or abs(y - other_y) >= 10 - 1e-9
 
 
-def test_the_forest_shows_every_finding_in_the_colour_of_its_verdict(study):
+def test_the_forest_plot_shows_every_result_in_the_colour_of_its_verdict(study):
     axes = forest(study.findings, {}, WIDE).axes[0]
     points = [line for line in axes.lines if line.get_marker() in ("o", "X", "D")]
     assert [to_hex(point.get_color()) for point in points] == [COLOURS[f.verdict] for f in study.findings]
@@ -258,4 +258,4 @@ def test_samples_come_through_unchanged(study):
     rows = np.arange(64) * first.shape[0] // 64
     assert np.array_equal(image[:64, :64, 0], first[rows][:, rows, 0])
     assert image[:64, :64, 3].min() == 255
-    assert image[0, 66, 3] == 0  # between two samples the page shines through
+    assert image[0, 66, 3] == 0  # transparent between two samples

@@ -1,4 +1,4 @@
-"""The folder a reader is given."""
+"""The folder that a reader gets."""
 
 from __future__ import annotations
 
