@@ -28,7 +28,8 @@ def fleet_client(rehearsal, key):
 
 def restart_killed_node(rehearsal, name):
     """Sign a killed SuperNode off in its own name, so that the SuperLink does not keep it out for a minute."""
-    key = NodeKey.read(rehearsal._members[name].private_key)
-    with closing(fleet_client(rehearsal, key)) as fleet:
-        fleet.DeactivateNode(DeactivateNodeRequest(node_id=rehearsal._node_ids[name]))
+    if rehearsal._node_ids[name] in rehearsal._api.online():
+        key = NodeKey.read(rehearsal._members[name].private_key)
+        with closing(fleet_client(rehearsal, key)) as fleet:
+            fleet.DeactivateNode(DeactivateNodeRequest(node_id=rehearsal._node_ids[name]))
     rehearsal.start_node(name)

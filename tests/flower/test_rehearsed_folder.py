@@ -102,7 +102,7 @@ def test_the_name(folder):
         ("federation.toml", "[[clients]]", "[[members]]", "members"),
         ("federation.toml", 'name = "north"', 'name = "../north"', "usable as a folder name, got '../north'"),
         ("federation.toml", 'name = "north"', 'name = ".."', "usable as a folder name"),
-        ("federation.toml", 'name = "north"', 'name = "nord"', r"got no .*members/nord/member.toml"),
+        ("federation.toml", 'name = "north"', 'name = "nord"', r"Cannot read .*members/nord/member.toml"),
         ("federation.toml", "members/north/node-key.pub", "/etc/north.pub", "must be inside .* got '.*/etc/north.pub'"),
         ("members/north/member.toml", 'name = "north"', 'name = "south"', r"name must be 'north' in .*, got 'south'"),
         ("members/north/member.toml", '"home"', '"/var/lib/north"', r"'north' must be inside .*'/var/lib/north'"),

@@ -116,5 +116,5 @@ def _copied(path: Path, folder: Path, copy: Path, what: str) -> Path:
 def _read_terms(folder: Path) -> dict[str, Any]:
     """The operator's file as it is written: the keys that it names may still be missing."""
     return read_tables(
-        folder / FEDERATION_FILE, "a federation's file", "Make a folder with one with `commonweal flower new`."
+        folder / FEDERATION_FILE, "a federation's file", "Create a complete folder with `commonweal flower new`."
     )[0]
