@@ -22,7 +22,7 @@ from typing import TypeVar
 
 import torch
 from benchmarks.promises import Promise, conclude
-from commonweal.simulation.plain_loop import run_plainly
+from tests.simulation.plain_loop import run_plainly
 
 from commonweal.data.catalogue import BUILT_IN
 from commonweal.data.federated_dataset import FederatedDataset

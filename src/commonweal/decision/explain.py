@@ -1,4 +1,4 @@
-"""Why a client stays or leaves, in figures."""
+"""Why a client is retained or eliminated, in numbers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from commonweal.records import Decision, MuRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What became of one client, and what the best decision with the opposite fate would have scored."""
+    """One client's outcome, and what the best decision with the opposite outcome would have scored."""
 
     client: str
     stays: bool
     profit: float
     may_go: bool  # a loss-maker in a round without grace, at a finite μ
-    runner_up_retained: tuple[str, ...] | None  # the best set with the opposite fate; None if there is no choice
+    runner_up_retained: tuple[str, ...] | None  # the best set with the opposite outcome; None if there is no choice
     runner_up_objective: float | None
-    gain: float | None  # objective − runner-up's: what this fate gains over the opposite one
+    gain: float | None  # objective − runner-up's: what this outcome gains over the opposite one
     ranges: tuple[MuRange, ...] | None  # the μ at which the client stays; None if not asked for
 
     @property
@@ -37,23 +37,24 @@ class Fate:
 
     @property
     def sentence(self) -> str:
-        """The fate in one sentence."""
+        """The outcome in one sentence."""
+        fate = "stays" if self.stays else "is eliminated"
         would = "stays" if self.stays else "would stay"
         stays_at = "" if self.ranges is None else f" It {would} for mu {describe(self.ranges)}."
         if not self.may_go:
-            reason = "it makes no loss" if self.profit >= 0 else "nobody may be eliminated in this round"
+            reason = "it makes no loss" if self.profit >= 0 else "nobody can be eliminated in this round"
             return f"{self.client} stays: {reason}.{stays_at}"
         if self.gain is None or self.runner_up_retained is None:
-            return f"{self.client} {'stays' if self.stays else 'leaves'}: there is no other way.{stays_at}"
-        doing = "keeping it" if self.stays else "letting it go"
+            return f"{self.client} {fate}: there is no alternative.{stays_at}"
+        doing = "keeping it" if self.stays else "eliminating it"
         opposite = "without it" if self.stays else "with it"
         names = self.runner_up_retained
         others = (", ".join(names) or "nobody") if len(names) <= 6 else f"{len(names)} clients"
         gained = f"{doing} gains {self.gain:.6g}"
         if self.is_tie:
-            gained = "a tie, decided for more clients, then for those earlier in the order"
+            gained = "two sets tie, and ties go to the larger set, then to clients earlier in the order"
         return (
-            f"{self.client} {'stays' if self.stays else 'leaves'}: {gained}; the best set {opposite} ({others}) "
+            f"{self.client} {fate}: {gained}; the best set {opposite} ({others}) "
             f"scores {self.runner_up_objective:.6g}.{stays_at}"
         )
 
@@ -64,10 +65,10 @@ def describe(ranges: tuple[MuRange, ...]) -> str:
 
 
 def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate:
-    """Explain one client's fate; with the round's μ path also the ranges of μ in which it stays."""
+    """Explain one client's outcome; with the round's μ path also the ranges of μ in which it stays."""
     clients = decision.figures.clients
     if client not in decision.figures.profits:
-        raise InputError(f"only a client of the round can be explained, got {client!r}; choose one of its clients")
+        raise InputError(f"Client {client!r} is not in this round. Its clients: {', '.join(clients[:10])}.")
     profit = decision.figures.profits[client]
     stays = client not in decision.eliminated
     may_go = profit < 0 and not decision.grace and decision.mu < math.inf

@@ -1,4 +1,4 @@
-"""What the mechanism promises of a decision, as checks that anyone can run.
+"""What the mechanism promises about a decision, as checks that anyone can run.
 
 Budget balance, proportionality and feasibility hold by construction (proportionality not under another loss rule or
 a liability cap). Individual rationality does not: it is measured in every round, as `Decision.irrational`.
@@ -18,7 +18,7 @@ def imbalance(decision: Decision) -> float:
 
 
 def disproportion(decision: Decision) -> float:
-    """max |payoff − share · B|. Promise: zero, unless a loss rule or a cap was asked for."""
+    """max |payoff − share · B|. Promise: zero, unless another loss rule or a liability cap applies."""
     return max(
         (abs(payoff - decision.shares[client] * decision.budget) for client, payoff in decision.payoffs.items()),
         default=0.0,
@@ -26,7 +26,7 @@ def disproportion(decision: Decision) -> float:
 
 
 def infeasible(decision: Decision) -> tuple[str, ...]:
-    """Clients that a feasible decision could not treat so: lost, doubled, or eliminated without a loss."""
+    """Clients whose treatment no feasible decision allows: missing, counted twice, or eliminated without a loss."""
     times_placed = Counter(decision.retained + decision.eliminated)
     may_go = set(decision.candidates) if not decision.grace else set()
     wrongly_gone = set(decision.eliminated) - may_go
@@ -35,12 +35,12 @@ def infeasible(decision: Decision) -> tuple[str, ...]:
 
 
 def shares_outside(decision: Decision) -> dict[str, float]:
-    """Shares that are not within 0..1: possible under the raw contribution rule alone."""
+    """Shares that are not within 0..1: possible only under the raw contribution rule."""
     return {client: share for client, share in decision.shares.items() if not -1e-12 <= share <= 1 + 1e-12}
 
 
 def warnings_of(decision: Decision, where: str) -> list[str]:
-    """What a reader of the decision must be told: a promise that failed, or a best set that is not proven."""
+    """What a reader of the decision must know: a promise that failed, or a set that is not proven to be best."""
     warnings: list[str] = []
     below = decision.irrational
     if below:
@@ -54,7 +54,7 @@ def warnings_of(decision: Decision, where: str) -> list[str]:
         warnings.append(f"raw contributions give shares outside 0..1 in {where}: {told}")
     if decision.limit_reached:
         warnings.append(
-            f"{where} is not proven best: the solver stopped at its node limit; "
-            f"no set scores more than {decision.proven_gap:.3g} better"
+            f"{where} is not proven to be optimal: the solver stopped at its node limit; "
+            f"no other set scores better by more than {decision.proven_gap:.3g}"
         )
     return warnings

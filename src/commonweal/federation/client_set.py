@@ -1,7 +1,7 @@
-"""What the conductor asks of the clients: one Protocol that speaks to the whole set at once.
+"""The protocol between a session and its clients; each call addresses the whole set at once.
 
-Each call names the clients it asks and may be answered by fewer; who does not answer is absent for the round. Models
-never pass through here: the set keeps them, and the conductor names them by the clients they are made of.
+Each call names the clients it asks and may be answered by fewer; a client that does not answer is absent for the round.
+Models never pass through here: the set keeps them, and the session names them by the clients they are made of.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ State = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """A client's answer to a new round: its data as they stand, and the scores of the model it received."""
+    """A client's answer to a new round: its data so far, and the scores of the model it received."""
 
     sample_count: int  # declared as new
     training_count: int
@@ -38,20 +38,20 @@ class Opening:
 class Training:
     """A client's answer to one iteration."""
 
-    step_count: int | None = None  # mini-batches; this and the loss may be the client's own affair
+    step_count: int | None = None  # mini-batches; this and the loss may be private
     loss: float | None = None  # mean over the iteration's samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfitReport:
-    """A client's figures of the round, computed at home. Utility and cost are its own affair and may be missing."""
+    """A client's report of the round, computed by the client. Utility and cost may be private."""
 
     profit: float
     profit_draws: NDArray[np.float64] | None = None  # the profit in each bootstrap draw
     previous_accuracy: float
     utility: float | None = None
     cost: float | None = None
-    signature: str | None = None  # under the report, where the client signs for itself
+    signature: str | None = None  # of the report, if the client signs for itself
     events: tuple[Event, ...] = ()
 
 
@@ -81,7 +81,7 @@ class ClientSet(Protocol):
         ...
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
-        """Tell the decision; whoever leaves gets no further model.
+        """Announce the decision; clients that left get no further model.
 
         Returns why anybody was absent, where that is known.
         """
@@ -92,7 +92,7 @@ class ClientSet(Protocol):
         ...
 
     def save(self) -> State:
-        """All that the next round depends on."""
+        """Everything that the next round depends on."""
         ...
 
     def restore(self, round_number: int, state: State) -> None:

@@ -16,7 +16,7 @@ from commonweal.records import Figures, History, RoundRecord, Rules
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """The decided history, and what of the figures was not used."""
+    """The decided history, and which figures were not used."""
 
     history: History
     ignored: dict[int, tuple[str, ...]]  # by round: clients that had been eliminated before
@@ -32,8 +32,8 @@ def replay(
 ) -> Replay:
     """Decide the rounds in order; in the first `grace_rounds` of them nobody is eliminated.
 
-    All clients of the rounds are members from the start: one without figures in a round is absent from it and may
-    return. The federation ends when eliminations leave fewer than two clients.
+    All clients are active from the start: a client without figures in a round is absent from it and may return. The
+    federation ends when eliminations leave fewer than two clients.
     """
     if not isinstance(grace_rounds, int) or isinstance(grace_rounds, bool) or grace_rounds < 0:
         raise InputError(f"grace_rounds must be a whole number >= 0, got {grace_rounds!r}; 0 means no grace")

@@ -42,11 +42,13 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         divisions.append(_Divisions(result, decider.mechanism, decider.state))
         decider.advance(result.record.decision, sample_counts=result.sample_counts)
     of_history = (metrics.tsw, metrics.tsfi, metrics.tsfi_final_set)
-    drawn = (_drawn_history(history, divisions, draw) for draw in range(DRAW_COUNT))  # one at a time: they are large
+    drawn = (
+        _drawn_history(history, divisions, draw) for draw in range(DRAW_COUNT)
+    )  # one at a time, since they are large
     in_draws = [[metric(one) for metric in of_history] for one in drawn]
     errors = np.std(in_draws, axis=0, ddof=1)
     if any(_keeps_profits_private(result) for result in results):
-        errors[0] = np.nan  # welfare is a sum of profits, and nobody here knows how certain these are
+        errors[0] = np.nan  # welfare is a sum of profits, whose errors are private
     tsw, tsfi, tsfi_final_set = (
         tuple(Estimate(value=v, standard_error=_known(e)) for v, e in zip(metric(history), row, strict=True))
         for metric, row in zip(of_history, errors, strict=True)
@@ -85,7 +87,7 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
 
 
 def outcome_sentence(history: History, round_count: int, eliminated_after: dict[str, int | None]) -> str:
-    """What became of the federation, in one sentence."""
+    """The outcome of the federation, in three sentences."""
     round_total = len(history.rounds)
     withdrawn = withdrawn_after(history)
     stayed = [client for client in history.clients if eliminated_after[client] is None and client not in withdrawn]
@@ -109,7 +111,7 @@ def outcome_sentence(history: History, round_count: int, eliminated_after: dict[
 
 
 def withdrawn_after(history: History) -> dict[str, int]:
-    """Who left of its own accord, and after which round."""
+    """The clients that withdrew, each with its last round."""
     return {client: record.round_number for record in history.rounds for client in record.withdrawn}
 
 
@@ -121,7 +123,7 @@ def _leaving(history: History, who: Callable[[RoundRecord], tuple[str, ...]]) ->
 
 
 class _Divisions:
-    """How a round's budget is divided, in fact and in each bootstrap draw, among those retained in fact."""
+    """How a round's budget is divided, as measured and in each bootstrap draw, among the clients that were retained."""
 
     def __init__(self, result: RoundResult, mechanism: Mechanism, state: State) -> None:
         decision = result.record.decision
@@ -225,7 +227,7 @@ def _map(record: RoundRecord, path: MuPath) -> DecisionMap:
 
 
 def _keeps_profits_private(result: RoundResult) -> bool:
-    """Whether some client told its profit, and not how certain it is."""
+    """Whether a client reported its profit without a standard error."""
     return any(measured.profit_error is None for measured in result.measured.values())
 
 

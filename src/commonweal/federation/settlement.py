@@ -22,13 +22,13 @@ from commonweal.ledger.terms import Terms
 from commonweal.records import RoundRecord, Rules
 
 Sign = Callable[[ClientReport], str | None]
-"""The signature of a client under its report; None where the operator's word counts."""
+"""A client's signature of its report; None if the operator vouches for it."""
 
 
 class FederationLedger:
-    """The ledger that a federation settles in; opened with the first round if it is not there yet.
+    """The ledger that a federation settles in; created with the first round if it does not exist yet.
 
-    `members` are all clients with their public keys; a ledger that has members takes no others.
+    `members` are all clients with their public keys; a ledger with members accepts no others.
     """
 
     def __init__(
@@ -44,17 +44,17 @@ class FederationLedger:
     ) -> None:
         self.location = location
         self._keys = keys
-        self.terms = Terms(name=name)  # of the ledger, should there be none yet
-        self.has_opened = False  # a new ledger, with terms that nobody stated
+        self.terms = Terms(name=name)  # of a ledger that is created here
+        self.has_opened = False  # a new ledger was created, with default terms
         self._members = members
         self._sign = sign
         self._clock = clock
-        self._replaces_existing = replaces_existing  # what is there now will be removed before this one is opened
+        self._replaces_existing = replaces_existing  # the ledger there now is removed before this one is created
         self._store: SqlStore | None = None
         self._ledger: Ledger | None = None
 
     def check(self) -> None:
-        """Before anything is computed for it: whether the ledger could take the federation's rounds."""
+        """Check before any computation whether the ledger can take the federation's rounds."""
         check_names(self._members)
         if not has_ledger(self.location):
             return
@@ -67,7 +67,7 @@ class FederationLedger:
             store.close()
 
     def open(self) -> str:
-        """Open the ledger now rather than with the first round; returns its identity, which clients' reports name."""
+        """Open the ledger now rather than with the first round; returns its identity, which client reports name."""
         return self._opened().identity
 
     def settle(
@@ -76,13 +76,13 @@ class FederationLedger:
         sample_counts: Mapping[str, int] | None = None,
         signatures: Mapping[str, str] | None = None,
     ) -> Receipt:
-        """Enter a round; one that is settled already stays as it is. Members of whom it knows nothing were absent.
+        """Settle a round; a round that is already settled stays unchanged. Members without figures were absent.
 
         `signatures` are the clients' own; without them each report is signed here.
         """
         settled = _to_settle(record, sample_counts)
         if self._ledger is None and not has_ledger(self.location):
-            draft_round(settled, "", self.terms)  # a round that no ledger would take opens none
+            draft_round(settled, "", self.terms)  # do not create a ledger for a round that it would refuse
         ledger = self._opened()
         ledger.refresh()
         settled = replace(settled, record=replace(record, absent=_absent(record, ledger)))
@@ -107,7 +107,7 @@ class FederationLedger:
             )
 
     def withdraw(self, client: str, round_number: int, signature: str | None) -> Receipt:
-        """Enter that a client leaves after this round, by its signed notice."""
+        """Record a client's signed notice that it leaves after this round."""
         return self._opened().withdraw(client, round_number, signature)
 
     def statement(self, client: str) -> bytes:
@@ -118,7 +118,7 @@ class FederationLedger:
 
     @property
     def settled_rounds(self) -> frozenset[int]:
-        """The rounds that are settled and not reversed; none where there is no ledger yet."""
+        """The rounds that are settled and not reversed; none if there is no ledger yet."""
         if self._ledger is None and not has_ledger(self.location):
             return frozenset()
         ledger = self._opened()
@@ -168,14 +168,14 @@ class FederationLedger:
                 ledger = Ledger.start(store, self.terms, self._keys, clock=self._clock)
                 self.has_opened = True
                 return ledger
-            except CommonwealError:  # another process was quicker
+            except CommonwealError:  # another process created it first
                 with store.reading() as reading:
                     if next(reading.entries(), None) is None:
                         raise
         return Ledger(store, self._keys, clock=self._clock)
 
     def _check_members(self, ledger: Ledger) -> None:
-        """Clients with other keys than they were admitted with are refused now rather than after a round."""
+        """Refuse clients whose keys differ from those they were admitted with, before a round runs."""
         admitted = ledger.state.members
         for client, key in self._members.items():
             if admitted and client not in admitted:
@@ -207,7 +207,7 @@ def _to_settle(record: RoundRecord, sample_counts: Mapping[str, int] | None) -> 
 
 
 def _absent(record: RoundRecord, ledger: Ledger) -> tuple[str, ...]:
-    """Every member of the ledger that is neither in the round nor gone before it.
+    """Members of the ledger that are still active but not in the round.
 
     Of a settled round the ledger has said so: who was admitted or withdrew since changes nothing of it.
     """
@@ -222,5 +222,5 @@ def _is_gone(client: str, round_number: int, state: LedgerState) -> bool:
 
 
 def default_ledger(directory: Path) -> Path:
-    """Where a run's ledger is unless another is named."""
+    """The default location of a run's ledger."""
     return directory / "ledger.db"

@@ -1,4 +1,4 @@
-"""The nouns of a decided round. All frozen; whoever makes them validates."""
+"""The records of a decided round. All frozen; the code that creates them validates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_MECHANISM = "paper"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What a round's decision needs: profit and contribution of each client that took part, in one order."""
+    """What a round's decision needs: profit and contribution of each client that took part, in the same order."""
 
     profits: Mapping[str, float]  # utility − cost, in units of utility
     contributions: Mapping[str, float]  # as measured, before any rule
@@ -80,7 +80,7 @@ class Decision:
     proven_gap: float = 0.0  # no set scores more than objective + this
     node_count: int = 0
     limit_reached: bool = False  # the solver's node limit
-    grace: bool = False  # a round in which nobody may be eliminated
+    grace: bool = False  # nobody can be eliminated in this round
 
     @property
     def mu(self) -> float:
@@ -142,7 +142,7 @@ class MuRange:
         return iter((self.lower, self.upper))
 
     def __str__(self) -> str:
-        """In six digits; whether an end is included is told of the digits shown, so that they are true as written."""
+        """In six digits; brackets say whether the rounded ends, as written, belong to the range."""
         if self.exact_lower == self.exact_upper:
             return f"{self.lower:.6g} only"
         low, high = f"{self.lower:.6g}", f"{self.upper:.6g}"
@@ -161,7 +161,7 @@ class RoundRecord:
     round_number: int
     decision: Decision
     absent: tuple[str, ...] = ()  # active, but without figures in this round
-    withdrawn: tuple[str, ...] = ()  # took part, and leave after it of their own accord
+    withdrawn: tuple[str, ...] = ()  # took part, and leave voluntarily after it
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ class RoundRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The rounds of a federation in order, and all clients that ever were in it."""
+    """The rounds of a federation in order, and all clients that were ever in it."""
 
     clients: tuple[str, ...]
     rounds: tuple[RoundRecord, ...]
@@ -179,10 +179,10 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionMap:
-    """Who stays at which μ in one round, for drawing."""
+    """Who is retained at which μ in one round, for plotting."""
 
     title: str
     clients: tuple[str, ...]
-    pieces: tuple[tuple[MuRange, tuple[str, ...]], ...]  # ranges of μ from 0 to infinity, with the retained
+    pieces: tuple[tuple[MuRange, tuple[str, ...]], ...]  # ranges of μ from 0 to infinity, with the clients retained
     breakpoints: tuple[float, ...]
-    mu: float | None  # the μ that was decided at
+    mu: float | None  # the μ of the decision

@@ -1,4 +1,4 @@
-"""The nouns of a run report: a federation's history with all that a reader is shown. All frozen."""
+"""The records of a run report: a federation's history with everything that a reader is shown. All frozen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Estimate:
     """A figure with its standard error."""
 
     value: float
-    standard_error: float | None  # None: not known; 0.0: exact, or no validation sample spoke against it
+    standard_error: float | None  # None: unknown; 0.0: exact, or all bootstrap draws agree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,25 +31,25 @@ class ClientRound:
     """One client's round in figures. Amounts are in units of utility."""
 
     sample_count: int  # declared as new this round
-    training_count: int  # held by now
-    validation_count: int  # held by now
-    step_count: int | None  # mini-batches it trained on in the round; None: kept private
+    training_count: int  # in total so far
+    validation_count: int  # in total so far
+    step_count: int | None  # mini-batches trained in the round; None: private
     accuracy: Estimate  # of the round's model on its validation samples
-    previous_accuracy: float  # the one its utility is measured from
-    utility: Estimate | None  # None: kept private, as the cost
+    previous_accuracy: float  # the accuracy that utility is measured from
+    utility: Estimate | None  # None: private, like the cost
     cost: float | None
     profit: Estimate
     contribution: Estimate  # as measured, before any rule
     share: Estimate | None  # this and the next two: None if it was eliminated
     payoff: Estimate | None
     transfer: Estimate | None
-    sentence: str  # why it stays or leaves, and for which μ it (would have) stayed
-    stays_for_mu: tuple[MuRange, ...] | None  # None: a round of grace, or its μ path was too long to follow
+    sentence: str  # why it is retained or eliminated, and the μ at which it is (or would be) retained
+    stays_for_mu: tuple[MuRange, ...] | None  # None: a grace round, no mu, or too many breakpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundReport:
-    """One round with all that a reader is shown."""
+    """One round with everything that a reader is shown."""
 
     record: RoundRecord
     clients: Mapping[str, ClientRound]  # those that took part
@@ -66,7 +66,7 @@ class RoundReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """A federation's history with all that a reader is shown: what history.json and the report are made from."""
+    """A federation's history with everything that a reader is shown: the content of history.json and the HTML page."""
 
     name: str
     description: str
@@ -74,12 +74,12 @@ class RunReport:
     settings: Mapping[str, str]  # what was run, for people: seed, model, algorithm, ...
     scenario: Mapping[str, object]  # the whole scenario, for programs
     rules: Rules
-    clients: tuple[str, ...]  # all that ever were members
-    client_facts: Mapping[str, Mapping[str, str]]  # for people: source, samples a round, costs, defect
-    declared: tuple[str, ...]  # figures that are the clients' own word; all others were measured or follow
-    round_count: int  # planned; fewer rounds were held if at most one client was left
+    clients: tuple[str, ...]  # all that were ever in the federation
+    client_facts: Mapping[str, Mapping[str, str]]  # for people: source, samples per round, costs, defect
+    declared: tuple[str, ...]  # figures that clients state themselves; all others are measured or derived
+    round_count: int  # planned; fewer are run if at most one client is left
     rounds: tuple[RoundReport, ...]
-    tsw: tuple[Estimate, ...]  # after each round held
+    tsw: tuple[Estimate, ...]  # after each completed round
     tsfi: tuple[Estimate, ...]
     tsfi_final_set: tuple[Estimate, ...]
     durations: Mapping[str, int]
@@ -91,13 +91,13 @@ class RunReport:
 
     @property
     def departed_after(self) -> dict[str, int]:
-        """The last round of everybody who left, let go or withdrawn."""
+        """The last round of each client that was eliminated or withdrew."""
         eliminated = {client: after for client, after in self.eliminated_after.items() if after is not None}
         return eliminated | dict(self.withdrawn_after)
 
     @property
     def payments(self) -> tuple[tuple[int, str, str, float], ...]:
-        """Who paid whom how much: (round, payer, receiver, amount), each payer serving receivers in proportion."""
+        """Who paid whom how much: (round, payer, receiver, amount); each payer pays all receivers in proportion."""
         flows: list[tuple[int, str, str, float]] = []
         for held in self.rounds:
             transfers = held.record.decision.transfers

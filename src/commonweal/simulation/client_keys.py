@@ -1,6 +1,6 @@
-"""Keys of simulated clients, made from the scenario's seed: the same run, the same signatures.
+"""Keys of simulated clients, derived from the scenario's seed: the same run gives the same signatures.
 
-They show how a real federation signs, and protect nothing: whoever has the scenario can make them again.
+They show how a real federation signs, but protect nothing: anyone with the scenario can derive them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The in-process set of clients: data and learning behind the conductor's Protocol, on all cores of this machine.
+"""The in-process set of clients: data and learning behind the session's protocol, on all cores of this machine.
 
 Clients and coalition models are worked on in parallel threads, each with one torch thread: what is computed does not
 depend on how many there are.
@@ -7,7 +7,7 @@ depend on how many there are.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
@@ -26,7 +26,7 @@ from commonweal.learning.local_training import LocalTraining
 from commonweal.learning.models import ARCHITECTURES, Layout, average, initial_model
 from commonweal.records import Event, RoundRecord
 from commonweal.scenario.spec import Scenario
-from commonweal.simulation.simulated_client import Member
+from commonweal.simulation.simulated_client import SimulatedClient
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -56,8 +56,10 @@ class InProcessClients:
             seed=scenario.seed,
         )
         self._shared = initial_model(layout, scenario.seed, dtype)
-        self._members = {
-            spec.name: Member.start(spec, self._algorithm.first_memory(self._shared), dataset.image_shape, dtype)
+        self._simulated = {
+            spec.name: SimulatedClient.start(
+                spec, self._algorithm.first_memory(self._shared), dataset.image_shape, dtype
+            )
             for spec in scenario.clients
         }
         self._local: dict[str, LocalResult] = {}  # of the last iteration
@@ -83,20 +85,20 @@ class InProcessClients:
 
     def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
         self._scores = {(coalition, client): s for (coalition, client), s in self._scores.items() if not coalition}
-        memories = [member.memory for member in self._members.values()]
-        served = self._algorithm.serve(memories, self._sizes(self._members))
+        memories = [member.memory for member in self._simulated.values()]
+        served = self._algorithm.serve(memories, self._sizes(self._simulated))
         trained = self._for_each(clients, lambda client: self._train(client, round_number, iteration, served))
         self._local = {client: result for client, (result, _) in trained.items()}
         for client, (result, training) in trained.items():
-            self._members[client].memory = result.memory
-            self._members[client].step_count += training.step_count or 0
+            self._simulated[client].memory = result.memory
+            self._simulated[client].step_count += training.step_count or 0
         return {client: training for client, (_, training) in trained.items()}
 
     def evaluate(
         self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]
     ) -> Mapping[str, Mapping[Coalition, Scores]]:
         missing = [c for c in coalitions if any((c, client) not in self._scores for client in clients)]
-        for first in range(0, len(missing), self._worker_count):  # so that only so many models are held at a time
+        for first in range(0, len(missing), self._worker_count):  # to keep only this many models in memory at a time
             some = missing[first : first + self._worker_count]
             models = self._for_each(some, self._aggregate)
             tasks = [(coalition, client) for coalition in some for client in clients]
@@ -110,18 +112,18 @@ class InProcessClients:
     def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
         scores = self.evaluate(round_number, [self._adopted], clients)
         return {
-            client: self._members[client].report(scores[client][self._adopted], self._scenario.seed)
+            client: self._simulated[client].report(scores[client][self._adopted], self._scenario.seed)
             for client in clients
         }
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
-        for client, member in self._members.items():
+        for client, member in self._simulated.items():
             if client in record.decision.figures.profits:
                 member.previous_scores = member.known_scores = self._scores[self._adopted, client]
             else:
                 member.known_scores = np.empty(0)  # absent: it has not seen the round's model
         for client in record.left:
-            del self._members[client]
+            del self._simulated[client]
         return ()
 
     def tell(self, record: RoundRecord, statement_of: Callable[[str], bytes]) -> None:
@@ -129,7 +131,7 @@ class InProcessClients:
 
     def save(self) -> State:
         state = {"shared": self._shared.numpy()}
-        for number, (client, member) in enumerate(self._members.items()):
+        for number, (client, member) in enumerate(self._simulated.items()):
             assert member.previous_scores is not None, "saved after a round"
             state[f"{number}/name"] = np.frombuffer(client.encode(), np.uint8)
             state[f"{number}/memory"] = member.memory.numpy()
@@ -141,29 +143,29 @@ class InProcessClients:
         self._shared = torch.from_numpy(state["shared"])
         numbers = [name.removesuffix("/name") for name in state if name.endswith("/name")]
         members = {state[f"{number}/name"].tobytes().decode(): number for number in numbers}
-        self._members = {client: member for client, member in self._members.items() if client in members}
+        self._simulated = {client: member for client, member in self._simulated.items() if client in members}
         for client, number in members.items():
-            member = self._members[client]
+            member = self._simulated[client]
             member.memory = torch.from_numpy(state[f"{number}/memory"])
             member.previous_scores = state[f"{number}/previous_scores"]
             member.known_scores = state[f"{number}/known_scores"]
             for earlier in range(1, round_number + 1):
                 member.receive(self._dataset.samples_for(client, earlier))
 
-    def fork(self, retained: Container[str]) -> InProcessClients:
-        """The same clients between two rounds, less those not retained: another future of the same past.
+    def fork(self) -> InProcessClients:
+        """A copy from which another continuation of the same rounds can start.
 
-        Both go on independently; threads and data are shared, and closed with the set that was forked first.
+        Both continue independently; they share threads and data, which are closed with the original.
         """
         twin = copy(self)
-        twin._members = {client: replace(member) for client, member in self._members.items() if client in retained}
+        twin._simulated = {client: replace(state) for client, state in self._simulated.items()}
         return twin
 
     def _open(self, client: str, round_number: int) -> Opening:
-        member = self._members[client]
+        member = self._simulated[client]
         samples = self._dataset.samples_for(client, round_number)
         member.receive(samples)
-        # The samples held before were scored with this very model when the last round ended.
+        # Earlier samples were scored with this same model when the last round ended.
         known = len(member.known_scores)
         fresh = self._score(client, self._shared, first=known)
         scores = np.concatenate([member.known_scores, fresh])
@@ -178,7 +180,7 @@ class InProcessClients:
         )
 
     def _train(self, client: str, round_number: int, iteration: int, served: Tensor) -> tuple[LocalResult, Training]:
-        member = self._members[client]
+        member = self._simulated[client]
         result, step_count, loss = self._training.run(
             client,
             round_number,
@@ -199,7 +201,7 @@ class InProcessClients:
         return average([self._local[client].model for client in clients], self._sizes(clients))
 
     def _sizes(self, clients: Iterable[str]) -> list[float]:
-        return [float(len(self._members[client].training_labels)) for client in clients]
+        return [float(len(self._simulated[client].training_labels)) for client in clients]
 
     def _score_all(
         self, tasks: Sequence[tuple[Coalition, str]], models: Mapping[Coalition, Tensor]
@@ -207,7 +209,7 @@ class InProcessClients:
         return self._for_each(tasks, lambda task: self._score(task[1], models[task[0]]))
 
     def _score(self, client: str, model: Tensor, first: int = 0) -> Scores:
-        member = self._members[client]
+        member = self._simulated[client]
         images, labels = member.validation_images[first:], member.validation_labels[first:]
         if not len(labels):
             return np.empty(0)
@@ -215,7 +217,7 @@ class InProcessClients:
         return self._learner.score(personal, images, labels, self._scenario.learning.score).numpy()
 
     def _in_order(self, coalition: Coalition) -> list[str]:
-        return [client for client in self._members if client in coalition]
+        return [client for client in self._simulated if client in coalition]
 
     def _for_each(self, tasks: Iterable[Task], work: Callable[[Task], Result]) -> dict[Task, Result]:
         tasks = list(tasks)

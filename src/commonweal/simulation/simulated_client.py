@@ -1,4 +1,4 @@
-"""One client of the in-process federation: its data, its part of the model, its figures of the round."""
+"""One client of the in-process federation: its data, its part of the model, and its figures of the round."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from commonweal.valuation.bootstrap import mean_draws, resampling_weights
 
 
 @dataclass(slots=True, kw_only=True)
-class Member:
-    """What only this client knows; changed by nobody but the client set that holds it."""
+class SimulatedClient:
+    """The private state of one client; only its client set changes it."""
 
     spec: ClientSpec
     memory: Tensor  # of the algorithm, e.g. the client's own BN layers
@@ -27,14 +27,16 @@ class Member:
     validation_images: Tensor
     validation_labels: Tensor
     previous_scores: Scores | None = None  # of the model that the last utility was measured with
-    declared_count: int = 0  # this and the next two: of the round under way
+    declared_count: int = 0  # this and the next two: of the current round
     fresh_count: int = 0
     step_count: int = 0
     known_scores: Scores = field(default_factory=lambda: np.empty(0))  # of the model that starts the next round
 
     @classmethod
-    def start(cls, spec: ClientSpec, memory: Tensor, image_shape: tuple[int, int, int], dtype: torch.dtype) -> Member:
-        """A client that holds nothing yet."""
+    def start(
+        cls, spec: ClientSpec, memory: Tensor, image_shape: tuple[int, int, int], dtype: torch.dtype
+    ) -> SimulatedClient:
+        """A client without data."""
         nothing, no_labels = torch.empty((0, *image_shape), dtype=dtype), torch.empty(0, dtype=torch.int64)
         return cls(
             spec=spec,
@@ -46,7 +48,7 @@ class Member:
         )
 
     def receive(self, samples: RoundSamples) -> None:
-        """Add what is new in a round to what the client holds."""
+        """Add the samples that are new in a round."""
         dtype = self.training_images.dtype
         self.training_images = torch.cat([self.training_images, to_tensor(samples.training_images, dtype)])
         self.training_labels = torch.cat([self.training_labels, torch.from_numpy(samples.training_labels)])
@@ -57,7 +59,7 @@ class Member:
         self.step_count = 0
 
     def report(self, scores: Scores, seed: int) -> ProfitReport:
-        """The client's figures of the round: computed here, from what only it knows.
+        """The client's report of the round, computed from its private state.
 
         The utility is measured from the accuracy that the last one was measured with, on the samples held then.
         """

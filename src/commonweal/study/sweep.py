@@ -43,9 +43,7 @@ def sweep(
 
     The scenario's own μ and contribution rule are not used.
     """
-    waiting: list[tuple[InProcessClients, Policies, CompletedRounds]] = [
-        (clients.fork(scenario.client_names), policies, ())
-    ]
+    waiting: list[tuple[InProcessClients, Policies, CompletedRounds]] = [(clients.fork(), policies, ())]
     while waiting:
         fork, followed, completed = waiting.pop()
         if on_round is not None:
@@ -67,7 +65,7 @@ def _closed(
 ) -> InProcessClients:
     """A fork in which the round is over, with these clients retained."""
     decision = decision_with(measured.figures, scenario.mechanism.rules, retained)
-    fork = clients.fork(scenario.client_names)
+    fork = clients.fork()
     fork.close_round(RoundRecord(round_number=measured.round_number, decision=decision, absent=measured.absent))
     return fork
 
