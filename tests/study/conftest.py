@@ -34,7 +34,7 @@ def small_replications() -> list[Replication]:
 
 @pytest.fixture(scope="session")
 def small_results(small_replications: list[Replication], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of their result set."""
+    """The folder of their result set."""
     directory = tmp_path_factory.mktemp("results")
     for replication in small_replications:
         write_replication(directory, replication)

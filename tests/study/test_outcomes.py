@@ -1,4 +1,4 @@
-"""What is read off the rows is what runs of their own say."""
+"""Outcomes read from rows are those of separate runs."""
 
 from __future__ import annotations
 

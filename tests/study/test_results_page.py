@@ -1,4 +1,4 @@
-"""The reference page of results.parquet knows every column and field, and its snippet works."""
+"""The reference page of results.parquet lists every column and field, and its snippet works."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_metadata_are_those_of_the_files(small_results: Path) -> None:
     assert known - {"computed_round_count"} == set(replication) - {"held_count"}
 
 
-def test_the_files_lie_where_the_page_says(small_results: Path) -> None:
+def test_the_files_are_where_the_page_says(small_results: Path) -> None:
     assert {str(path.relative_to(small_results)) for path in small_results.rglob("*.parquet")} == {
         "results.parquet", *(f"replications/label-noise/0000{number}.parquet" for number in (1, 2, 3)),
     }  # fmt: skip
@@ -82,7 +82,7 @@ def test_the_snippet_selects_the_rows_of_a_mu(
     assert re.search(rf"clip +a .*\n +b +{mean:.6f}\n", capsys.readouterr().out)
 
 
-def test_rows_are_in_the_order_told(small_results: Path) -> None:
+def test_rows_are_in_the_documented_order(small_results: Path) -> None:
     rows: pa.Table = pq.read_table(small_results / "results.parquet")
     order = ["replication", "contribution_rule", "mu_lower", "mu_upper", "round", "client"]
     assert rows.equals(rows.sort_by([(name, "ascending") for name in order]))

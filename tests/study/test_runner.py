@@ -1,4 +1,4 @@
-"""The runner: the same rows with any number of workers, nothing twice, and nothing of another making."""
+"""The runner gives the same rows with any number of workers, computes nothing twice and mixes no versions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def request(
 
 
 def fulfil(asked: Request, directory: Path, workers: Workers = ONE_WORKER) -> list[tuple[str, int]]:
-    """Which replications were computed for it."""
+    """Carry out a request; returns the replications that were computed for it."""
     computed = []
 
     def note(stored: StoredReplication) -> None:
@@ -77,7 +77,7 @@ def rows(directory: Path) -> pa.Table:
 
 
 def children(process: int) -> set[int]:
-    """Of its own: workers, not the trackers that joblib keeps."""
+    """The workers of a process, without joblib's trackers."""
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -91,7 +91,7 @@ def children(process: int) -> set[int]:
 
 @pytest.fixture(scope="module")
 def two_of_each(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A result set by one worker; not to be changed."""
+    """A result set by one worker. Do not change it."""
     directory = tmp_path_factory.mktemp("two-of-each")
     assert len(fulfil(request(), directory)) == 4
     return directory
@@ -134,17 +134,17 @@ def test_more_replications_leave_the_others_as_they_are(copied: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wider", "now_held"),
+    ("wider", "now_there"),
     [
         ({"clip": (0.0, 0.1)}, {"clip": (0.0, 0.05, 0.1, math.inf)}),
         ({"raw": GRID}, {"clip": GRID, "raw": GRID}),
         ({"clip": "all"}, {"clip": "all"}),
     ],
 )
-def test_what_is_added_stands_beside_what_was_there(
-    wider: Mapping[ContributionRule, Mus], now_held: Mapping[ContributionRule, Mus], copied: Path, tmp_path: Path
+def test_more_mu_are_added_to_those_that_were_there(
+    wider: Mapping[ContributionRule, Mus], now_there: Mapping[ContributionRule, Mus], copied: Path, tmp_path: Path
 ) -> None:
-    """Replications without it are computed anew, the others not; the set is then as if asked for at once."""
+    """Only replications without it are computed again; the set is then as if everything was asked for at once."""
     one = request(scenarios={"label-noise": request().scenarios["label-noise"]}, replications=1, mus=wider)
     others = [path for path in copied.glob("replications/*/*") if "label-noise/00001" not in str(path)]
     before, kept = rows(copied), [path.read_bytes() for path in others]
@@ -153,12 +153,12 @@ def test_what_is_added_stands_beside_what_was_there(
     assert fulfil(one, copied) == []
     assert fulfil(replace(one, mus={"clip": GRID}), copied) == [], "what was there still is"
     assert [held.mus for held in stored_replications(copied) if held.origin.experiment == "label-noise"] == [
-        now_held, {"clip": GRID},
+        now_there, {"clip": GRID},
     ]  # fmt: skip
     now = rows(copied)
     if wider != {"clip": "all"}:  # intervals take the place of values
         assert {tuple(row.values()) for row in before.to_pylist()} <= {tuple(row.values()) for row in now.to_pylist()}
-    fulfil(replace(one, mus=now_held), tmp_path / "at-once")
+    fulfil(replace(one, mus=now_there), tmp_path / "at-once")
     assert rows(tmp_path / "at-once").equals(
         now.filter((pc.field("experiment") == "label-noise") & (pc.field("replication") == 1))
     )
@@ -214,7 +214,7 @@ def diverging() -> Scenario:
 
 
 @pytest.mark.parametrize("workers", [ONE_WORKER, TWO_WORKERS])
-def test_a_refusal_of_a_worker_arrives_whole_and_ends_the_others(workers: Workers, tmp_path: Path) -> None:
+def test_an_error_of_a_worker_arrives_unchanged_and_ends_the_others(workers: Workers, tmp_path: Path) -> None:
     asked = request(scenarios={"small-mnist": small_federation(rounds=2), "label-noise": diverging()}, replications=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -239,8 +239,8 @@ def test_a_failure_here_ends_the_workers(tmp_path: Path) -> None:
     assert len(list(stored_replications(tmp_path))) == 1
 
 
-def test_a_worker_that_is_killed_is_told_and_the_rest_is_kept(two_of_each: Path, tmp_path: Path) -> None:
-    """As a system does when memory runs out."""
+def test_a_killed_worker_is_reported_and_finished_replications_are_kept(two_of_each: Path, tmp_path: Path) -> None:
+    """As the system does when memory runs out."""
 
     def kill_one(stored: StoredReplication) -> None:
         os.kill(min(children(os.getpid())), signal.SIGKILL)
@@ -290,8 +290,8 @@ def test_a_worker_with_another_processor_is_refused_unless_accepted(copied: Path
         plan(request(), copied)
 
 
-def spoil(path: Path, **changes: object) -> None:
-    """Other metadata of its replication."""
+def rewrite(path: Path, **changes: object) -> None:
+    """Change the metadata of its replication."""
     table = pq.read_table(path)
     document = json.loads(table.schema.metadata[b"commonweal"])
     document["replications"][0] |= changes
@@ -317,7 +317,7 @@ def test_broken_metadata_and_other_versions_are_refused(
     changes: dict[str, object], evidence: str, copied: Path
 ) -> None:
     path = copied / "replications/label-noise/00001.parquet"
-    spoil(path, **changes)
+    rewrite(path, **changes)
     with pytest.raises(CommonwealError) as caught:
         plan(request(), copied)
     assert evidence in str(caught.value)
@@ -338,8 +338,8 @@ def test_a_truncated_file_is_named_with_the_way_out(length: int, copied: Path) -
     assert fulfil(request(), copied) == [("small-mnist", 2)]
 
 
-def test_rotten_bytes_inside_a_file_are_noticed(copied: Path) -> None:
-    """The end of the file, where a reader looks first, is whole."""
+def test_corrupt_bytes_inside_a_file_are_noticed(copied: Path) -> None:
+    """The end of the file, where readers look first, is intact."""
     path = copied / "replications/small-mnist/00002.parquet"
     content = bytearray(path.read_bytes())
     content[200] ^= 0xFF
@@ -352,7 +352,7 @@ def test_rotten_bytes_inside_a_file_are_noticed(copied: Path) -> None:
 
 
 def test_files_without_checksums_are_read(copied: Path) -> None:
-    """As versions before wrote them."""
+    """As earlier versions wrote them."""
     before = rows(copied)
     for path in copied.glob("replications/*/*"):
         pq.write_table(pq.read_table(path), path)
@@ -371,7 +371,7 @@ def test_another_format_is_refused(copied: Path) -> None:
         plan(request(), copied)
 
 
-def test_a_folder_made_for_nothing_goes_again(tmp_path: Path) -> None:
+def test_a_folder_that_stays_empty_is_removed(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for name in ("there", "new/inner"):
         with result_directory(tmp_path / name):
@@ -379,7 +379,7 @@ def test_a_folder_made_for_nothing_goes_again(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "there"]
 
 
-def test_only_our_own_left_overs_go(tmp_path: Path) -> None:
+def test_only_our_own_unfinished_files_are_removed(tmp_path: Path) -> None:
     ours = [tmp_path / ".1.unfinished", tmp_path / "replications/label-noise/.2.unfinished"]
     theirs = tmp_path / "other/.3.unfinished"
     for path in (*ours, theirs):
@@ -459,7 +459,7 @@ def test_experiments_follow_the_order_asked_for_with_their_variations_then_the_o
     assert [(one.origin.experiment, one.replication) for one in stored] == [(n, r) for n in ordered for r in (1, 2)]
 
 
-def test_results_of_versions_before_have_no_scenarios_and_are_read(copied: Path) -> None:
+def test_results_of_earlier_versions_are_read_but_not_continued(copied: Path) -> None:
     for path in [copied / RESULTS, *copied.glob("replications/*/*")]:
         table = pq.read_table(path)
         document = json.loads(table.schema.metadata[b"commonweal"])
@@ -474,7 +474,7 @@ def test_results_of_versions_before_have_no_scenarios_and_are_read(copied: Path)
         plan(request(replications=3), copied)
 
 
-def test_results_that_are_not_there_are_asked_for(copied: Path, tmp_path: Path) -> None:
+def test_missing_results_are_reported(copied: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"There is no results\.parquet in .*: run `commonweal reproduce` into this"):
         read_results(tmp_path)
     (copied / RESULTS).unlink()

@@ -1,4 +1,4 @@
-"""Means over replications along the whole axis, against a count by hand at many μ."""
+"""Means over replications along the whole axis, compared with a direct computation at many μ."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_steps_are_the_means_at_every_mu(outcomes):
             assert duration.value == pytest.approx(np.mean([o.durations[client] for o in here]))
 
 
-def test_the_cost_of_a_sweep_is_what_sweeps_cost(small_results: Path, small_replications):
+def test_the_cost_of_a_sweep_is_the_number_of_rounds_it_computes(small_results: Path, small_replications):
     stored, rows = read_results(small_results)
     study = experiment_study(gather(stored, rows)["label-noise", "clip"], stored, scenario=None, grid=MUS)
     assert study.sweep_cost is not None
@@ -62,7 +62,7 @@ def test_the_cost_of_a_sweep_is_what_sweeps_cost(small_results: Path, small_repl
     assert study.sweep_cost.whole_axis == held("all")
 
 
-def test_the_papers_values_are_read_off_the_axis(outcomes):
+def test_the_papers_values_are_read_from_the_axis(outcomes):
     assert shown_mus(outcomes, MUS) == MUS
 
 
@@ -80,7 +80,7 @@ def step_of(tsw: float, tsfi: float, mu: float) -> MuStep:
     st.lists(st.tuples(st.floats(-5, 5), st.floats(0, 1)), min_size=1, max_size=20),
     st.floats(0, 1),
 )
-def test_what_is_recommended_is_fair_enough_and_nothing_fair_is_better(pairs, target):
+def test_a_recommendation_is_fair_enough_and_nothing_fair_is_better(pairs, target):
     steps = [step_of(tsw, tsfi, float(place)) for place, (tsw, tsfi) in enumerate(pairs)]
     best = recommend(steps, target).step
     fair = [step for step in steps if step.tsfi.value >= target]

@@ -1,4 +1,4 @@
-"""Shared histories: no round twice, and to the bit what separate runs give."""
+"""A sweep computes no round twice and gives what separate runs give, to the bit."""
 
 from __future__ import annotations
 

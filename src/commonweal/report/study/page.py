@@ -111,7 +111,7 @@ def _other_rules(study: Study) -> str:
 def _tiles(study: Study) -> list[tuple[str, str, str]]:
     found = Counter(finding.verdict for finding in study.findings)
     return [
-        ("Experiments", str(len(study.experiments)), "of the paper"),
+        ("Experiments", str(len(study.experiments)), "in this study"),
         ("Replications", str(sum(experiment.replication_count for experiment in study.experiments)), "in total"),
         *((f"{SYMBOLS[v]} {v.capitalize()}", str(found[v]), MEANINGS[v]) for v in VERDICTS),
     ]
