@@ -139,9 +139,7 @@ def main() -> int:
         agreeing += sum(plain[mu] == histories_of(together)[mu] for mu in MUS)
         same += sum(fast[mu] == histories_of(together)[mu] for mu in MUS)
     all_count = replication_count * len(MUS)
-    print(
-        f"the plain loop has the same history as the sweep at {agreeing} of {all_count} mu; rounding can decide a near tie"
-    )
+    print(f"the plain loop agrees with the sweep at {agreeing} of {all_count} mu; rounding can decide a near tie")
     print(f"sharing by itself saves a factor of {seconds['fast'] / seconds['sweep']:.2f}")
     return conclude(
         [

@@ -80,7 +80,7 @@ def test_values_are_those_of_toml_and_single_words_need_no_quotes(text: str, val
             "no key 'learning.rate'. Did you mean 'learning.learning_rate'? The keys are rounds, mech",
         ),
         (["clients.north.weight=1"], "for a single client clients.NAME.KEY with source, samples_per_round,"),
-        (["learning.learning_rate=-1"], "learning.learning_rate must be a number > 0, at most 1e30, got -1"),
+        (["learning.learning_rate=-1"], "learning.learning_rate must be a number above 0, at most 1e30, got -1"),
         (["learning.learning_rate=0.1,,1"], "must be written as in TOML, separated by commas, got '0.1,,1'"),
         (["learning.learning_rate=0.1]\nrounds=[1"], "must be written as in TOML"),
         (["learning.learning_rate=[0.1]"], "got an array"),
@@ -104,13 +104,19 @@ def test_bad_settings_are_refused(texts: list[str], evidence: str) -> None:
     [
         (["defaults.unit_value=1,2"], "mine[unit_value=1] and mine[unit_value=2] are the same scenario"),
         (["clients.west.unit_value=1"], "mine[west.unit_value=1] cannot be run: There is no client 'west'"),
-        (["learning.proximal_weight=0.5"], "mine[proximal_weight=0.5] cannot be run: proximal_weight belongs to"),
+        (["learning.proximal_weight=0.5"], "mine.toml: proximal_weight is only for the algorithm fedprox"),
     ],
 )
 def test_settings_that_do_not_fit_the_scenario_are_refused(texts: list[str], evidence: str, mine: str) -> None:
     with pytest.raises(InputError) as caught:
         load_experiments([mine], parse_settings(texts))
     assert evidence in str(caught.value)
+
+
+def test_a_mechanism_without_mu_is_refused(mine: str) -> None:
+    Path(mine).write_text(MINE.replace("mu = 0.05", 'kind = "fli"'))
+    with pytest.raises(InputError, match="mine decides with the mechanism 'fli', and a study follows values of mu"):
+        load_experiments([mine], {})
 
 
 def test_names_are_unique(mine: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 
 from commonweal.errors import InputError, ScenarioError
+from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.keys import CLIENT_KEYS
 from commonweal.scenario.settings import kind_of_setting, setting_keys
 from commonweal.scenario.shipped import load, shipped_names
@@ -74,6 +75,11 @@ def _variations(name_or_path: str, settings: Settings) -> dict[str, Scenario]:
             scenario = load(name_or_path, settings=chosen)
         except ScenarioError as error:
             raise (ScenarioError(f"{name} cannot be run: {error}") if labels else error) from None
+        if scenario.mechanism.rules.mechanism != DEFAULT_MECHANISM:
+            raise InputError(
+                f"{name} decides with the mechanism {scenario.mechanism.rules.mechanism!r}, and a study follows values "
+                f"of mu, as only the mechanism {DEFAULT_MECHANISM!r} can. Run it once with `commonweal run`."
+            )
         twin = by_digest.setdefault(scenario_digest(scenario), name)
         if twin != name:
             raise InputError(
