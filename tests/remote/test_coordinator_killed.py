@@ -9,10 +9,14 @@ import signal
 import numpy as np
 import pytest
 
+from commonweal.atomic_write import held_alone
+from commonweal.errors import CommonwealError, FederationError, InputError, StorageError
+from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.recompute import recompute
+from commonweal.federation.session import Session
+from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.verification.verify import verify_ledger
-from commonweal.remote.coordinator import coordinate as coordinator
 from tests.remote.toy import NAMES, make_toy, open_toy
 
 ROUND, ROUNDS = 2, 3
@@ -20,14 +24,15 @@ RULES = {"rounds": ROUNDS, "mechanism": "mu = 0.001\ngrace_rounds = 1", "learnin
 LEAVER = "west"  # withdraws after round 2
 
 QUESTIONS = {"query.open": 1, "train.iteration": 2, "evaluate.coalitions": 3, "query.report": 1, "query.close": 1}
+STEPS = {"checkpoint": (CheckpointFile, "save"), "settle": (Session, "_settle"), "tell": (Session, "_tell")}
 STAGES = [
     *((kind, number, place) for kind, count in QUESTIONS.items() for number in range(1, count + 1) for place in (0, 1)),
-    *((name, when) for name in ("save_checkpoint", "_settle", "_tell") for when in ("before", "after")),
-    ("book",),
+    *((name, when) for name in STEPS for when in ("before", "after")),
+    ("opening the ledger",),
     ("between settling and the notice",),
 ]
 ONE_OF_EACH_KIND = [
-    ("train.iteration", 2, 1), ("save_checkpoint", "after"), ("_tell", "before"), ("between settling and the notice",),
+    ("train.iteration", 2, 1), ("checkpoint", "after"), ("tell", "before"), ("between settling and the notice",),
 ]  # fmt: skip
 
 
@@ -97,15 +102,16 @@ def run_and_die(toy, stage):
 
 def arm(toy, stage):
     """Let the process die at a stage of the round."""
-    if stage == ("book",):
+    if stage == ("opening the ledger",):
         from commonweal.ledger.ledger import Ledger
 
         Ledger.admit = die
     elif stage == ("between settling and the notice",):
-        coordinator.FederationLedger.withdraw = die
+        FederationLedger.withdraw = die
     elif len(stage) == 2:
         name, when = stage
-        original, calls = getattr(coordinator, name), []
+        owner, method = STEPS[name]
+        original, calls = getattr(owner, method), []
 
         def wrapped(*arguments, **named):
             calls.append(1)
@@ -116,7 +122,7 @@ def arm(toy, stage):
                 die()
             return result
 
-        setattr(coordinator, name, wrapped)
+        setattr(owner, method, wrapped)
     else:
         kind, number, place = stage
         notice, asked = toy.transport.before_answer, []
@@ -195,34 +201,30 @@ def die_after(toy, count):
 
 
 def test_two_coordinators_cannot_run_one_federation(tmp_path):
-    from commonweal.atomic_write import held_alone
-    from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1)
     toy.out.mkdir()
-    with held_alone(toy.out, "a federation"), pytest.raises(CommonwealError, match="another process is using"):
+    with held_alone(toy.out, "a federation"), pytest.raises(StorageError, match="another process is using"):
         toy.coordinate()
 
 
 def test_a_federation_is_resumed_by_its_own_terms(tmp_path):
-    from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1)
     toy.coordinate()
     file = toy.folder / "federation.toml"
     file.write_text(file.read_text().replace("mu = 0.01", "mu = 0.02"))
-    with pytest.raises(CommonwealError, match="goes on by the terms it was started with"):
+    with pytest.raises(CommonwealError, match="was written under other terms"):
         toy.coordinate()
 
 
 def test_a_ledger_with_rounds_unknown_to_the_checkpoint_is_refused_before_anybody_trains(tmp_path):
-    from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1)
     toy.coordinate()
     asked = len(toy.transport.sent)
     (toy.out / "checkpoint.npz").unlink()
-    with pytest.raises(CommonwealError, match="from the rounds of its own checkpoint, got round 1"):
+    with pytest.raises(FederationError, match="Round 1 is settled in the ledger, but the checkpoint has only 0 rounds"):
         toy.coordinate()
     assert len(toy.transport.sent) == asked
 
@@ -230,12 +232,11 @@ def test_a_ledger_with_rounds_unknown_to_the_checkpoint_is_refused_before_anybod
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mechanism": 'mu = 0.01\ncontribution_rule = "raw"'}, "--largest-share"),
-        ({"client_lines": {"north": "profit_bounds = [-1e30, 1e30]"}}, "narrow profit_bounds"),
+        ({"mechanism": 'mu = 0.01\ncontribution_rule = "raw"'}, "opened with a largest share"),
+        ({"client_lines": {"north": "profit_bounds = [-1e30, 1e30]"}}, "Narrow profit_bounds"),
     ],
 )
 def test_terms_that_no_ledger_could_settle_are_refused_before_anybody_trains(tmp_path, options, message):
-    from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1, **options)
     with pytest.raises(CommonwealError, match=message):
@@ -254,9 +255,8 @@ def test_terms_that_no_ledger_could_settle_are_refused_before_anybody_trains(tmp
     ],
 )
 def test_a_model_that_cannot_be_sent_is_refused_before_anybody_trains(tmp_path, initial, message):
-    from commonweal.errors import CommonwealError
 
     toy = make_toy(tmp_path / "f", rounds=1)
-    with pytest.raises(CommonwealError, match=message):
+    with pytest.raises(InputError, match=message):
         toy.coordinate(initial)
     assert not toy.transport.sent

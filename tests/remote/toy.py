@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from commonweal.federation import session
 from commonweal.federation.recompute import recompute
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.verification.verify import verify_ledger
-from commonweal.remote.coordinator import coordinate as coordinator
+from commonweal.remote.coordinator.coordinate import coordinate
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.remote.member.task import NewData, Task, Trained
 from commonweal.seeds import stream
@@ -89,8 +90,8 @@ def coordinate_toy(transport, folder, initial=INITIAL, write=lambda run_report, 
     """
     said = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coordinator, "write_all", write)
-        run_report = coordinator.coordinate(
+        patch.setattr(session, "write_all", write)
+        run_report = coordinate(
             transport,
             read_federation(folder / "federation.toml"),
             initial,
