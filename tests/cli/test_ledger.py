@@ -19,7 +19,7 @@ ROUNDS = """round,client,profit,contribution
 
 @pytest.fixture
 def told(commonweal):
-    """What a command that must succeed prints."""
+    """The output of a command that must succeed."""
 
     def run(*arguments):
         done = commonweal(*arguments)
@@ -159,7 +159,7 @@ def test_one_entry_can_be_read_in_full(told, ledger):
 
 
 def forge(path, change, keys):
-    """A statement that the operator signs, but not as the ledger has it."""
+    """A statement that the operator signed but that differs from the ledger."""
     from commonweal.ledger.key_directory import KeyDirectory
     from commonweal.ledger.signed_files import signed_content
 
@@ -200,7 +200,7 @@ def test_a_member_sees_whether_the_ledger_holds_its_own_key(commonweal, told, tm
 
 
 def test_one_file_per_round_gives_the_same_ledger_as_one_file(told, tmp_path):
-    """Members of whom a file says nothing were absent."""
+    """Members that a file does not mention were absent."""
     rows = ROUNDS.splitlines()
     (tmp_path / "one.csv").write_text("\n".join([rows[0], *rows[1:4]]) + "\n")
     (tmp_path / "two.csv").write_text("\n".join([rows[0], *rows[4:6]]) + "\n")

@@ -1,4 +1,4 @@
-"""What the ledger's commands refuse: one sentence, exit code 2, and the ledger as it was."""
+"""What the ledger commands refuse: with a message, exit code 2, and an unchanged ledger."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUND = "round,client,profit,contribution\n1,north,0.15,0.4\n1,south,-0.05,0.5\n
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Two ledgers, made once."""
+    """Two ledgers, created once."""
     folder = tmp_path_factory.mktemp("ledgers")
     (folder / "r.csv").write_text(ROUND)
     for arguments in (
@@ -40,7 +40,7 @@ def ledger(made, tmp_path):
 
 @pytest.fixture
 def unchanged(refused, ledger, tmp_path):
-    """The refusal of a command that leaves both ledgers, to the byte, as they were."""
+    """The message of a refused command that leaves both ledgers as they were, to the byte."""
 
     def run(*arguments, keys="keys"):
         before = {name: (tmp_path / name).read_bytes() for name in ("ledger.db", "a.db")}
@@ -187,7 +187,7 @@ def test_invalid_members(refused, tmp_path, member, fault):
 
 
 def test_a_disk_that_is_full(commonweal, ledger, tmp_path):
-    """The file may not grow: what SQLite meets when there is no room."""
+    """The file must not grow, as on a full disk."""
     before = ledger.read_bytes()
     rows = "".join(f"{number},{client},0.1,0.5\n" for number in range(2, 60) for client in ("north", "south"))
     (tmp_path / "many.csv").write_text("round,client,profit,contribution\n" + rows)

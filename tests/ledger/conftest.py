@@ -1,4 +1,4 @@
-"""Stores for the tests of ledgers: SQLite in a file, and a PostgreSQL server of our own."""
+"""Stores for the tests: SQLite in a file, and a PostgreSQL server that the tests start themselves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_connections() -> Iterator[None]:
-    """Before it asks the server whether it has TLS, pg8000 reads all of the system's certificates: 40 ms a time."""
+    """Before pg8000 asks the server about TLS, it reads all certificates of the system, which takes 40 ms each time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", os.devnull)
         patch.setenv("SSL_CERT_DIR", os.devnull)
@@ -37,7 +37,7 @@ def quick_connections() -> Iterator[None]:
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def new_location(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewLocation]:
-    """Makes places for ledgers that do not exist yet: paths for SQLite, URLs of empty databases for PostgreSQL."""
+    """Creates locations for new ledgers: paths for SQLite, URLs of empty databases for PostgreSQL."""
     if request.param == "sqlite":
         folder, numbers = tmp_path_factory.mktemp("ledgers"), count(1)
         yield lambda: str(folder / f"{next(numbers)}.db")

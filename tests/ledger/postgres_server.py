@@ -1,9 +1,9 @@
-"""A PostgreSQL server that the tests make, start, stop and remove.
+"""A PostgreSQL server that the tests create, start, stop and remove.
 
     with PostgresServer() as server:
         engine = create_engine(server.new_database())
 
-It listens on a free port of the loopback interface alone and asks for a random password, so that other users of the
+It listens on a free port of only the loopback interface and asks for a random password, so that other users of the
 machine stay out. It forgets everything when it stops. Its clients may be killed at any time: what they committed stays.
 """
 
@@ -51,7 +51,7 @@ SETTINGS = {
 
 
 def missing_reason() -> str | None:
-    """Why no server can be started here; None where one can."""
+    """Why no server can be started here; None if one can."""
     if _programs_folder() is None:
         return "PostgreSQL's server programs are not installed: apt-get install postgresql"
     if os.geteuid() == 0 and _account_instead_of_root() is None:
@@ -60,7 +60,7 @@ def missing_reason() -> str | None:
 
 
 class PostgresServer:
-    """A server from `with` to the end of its block. `url` leads to a database that is always there."""
+    """A server that runs during a `with` block; `url` is that of a database that always exists."""
 
     directory: Path
     process: subprocess.Popen[bytes]
@@ -75,7 +75,7 @@ class PostgresServer:
         if reason := missing_reason():
             raise RuntimeError(reason)
         with contextlib.ExitStack() as undo:
-            # Not pytest's tmp_path: only its owner may pass through that one, and the server may be somebody else.
+            # Not pytest's tmp_path: only its owner may enter it, and the server may run as another user.
             self.directory = Path(tempfile.mkdtemp(prefix="commonweal-postgres-", dir=_quick_folder()))
             undo.callback(shutil.rmtree, self.directory)
             undo.enter_context(_removal_after_our_death(self.directory))
@@ -91,21 +91,21 @@ class PostgresServer:
         self._undo.close()
 
     def new_database(self) -> str:
-        """Make an empty database and return its URL."""
+        """Create an empty database and return its URL."""
         name = f"ledger_{next(self._database_numbers)}"
         # Nobody can be connected to template0, so it can always be copied.
         self._administer(f"CREATE DATABASE {name} TEMPLATE template0")
         return self._url_of(name)
 
     def drop_database(self, url: str) -> None:
-        """Remove a database, whoever is still connected to it."""
+        """Remove a database even if somebody is still connected to it."""
         self._administer(f"DROP DATABASE {urlsplit(url).path.removeprefix('/')} WITH (FORCE)")
 
     def _url_of(self, database: str) -> str:
         return f"postgresql+pg8000://{USER}:{self._password}@{HOST}:{self._port}/{database}"
 
     def _administer(self, statement: str) -> None:
-        # By default pg8000 reads all certificates of the system before it hears that this server has none: 40 ms.
+        # By default pg8000 reads all certificates of the system, although this server has no TLS: 40 ms.
         with Connection(
             USER, host=HOST, port=self._port, password=self._password, database="postgres", ssl_context=False
         ) as connection:
@@ -157,7 +157,7 @@ class PostgresServer:
             )
 
     def _becomes_ready(self) -> bool:
-        """Wait for the word that pg_ctl waits for too; False if the server ends instead."""
+        """Wait for the status that pg_ctl waits for; False if the server ends instead."""
         status_file = self.directory / "data" / "postmaster.pid"
         deadline = time.monotonic() + START_LIMIT_SECONDS
         while self.process.poll() is None:
@@ -183,7 +183,7 @@ class PostgresServer:
 
     def _surroundings(self) -> dict[str, Any]:
         """Folder, environment and user of PostgreSQL's programs, for subprocess."""
-        # PGPORT, PGDATA and their like are about somebody's other server; LC_ALL and TZ make this one alike everywhere.
+        # PGPORT, PGDATA and so on are about another server; LC_ALL and TZ make this one the same everywhere.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         surroundings: dict[str, Any] = {"cwd": self.directory, "env": {**environment, "LC_ALL": "C", "TZ": "UTC"}}
         if account := _account_instead_of_root():
@@ -193,14 +193,14 @@ class PostgresServer:
 
 @contextlib.contextmanager
 def _removal_after_our_death(directory: Path) -> Iterator[None]:
-    """Have a directory removed if this process is killed before it can do so."""
-    # The pipe ends with us; a second later the server, which the kernel stops, writes no more.
+    """Have a directory removed even if this process is killed first."""
+    # The pipe ends with this process; a second later the kernel has stopped the server.
     with subprocess.Popen(
         ["/bin/sh", "-c", 'read _; sleep 1; exec rm -rf "$1"', "sh", str(directory)],
         stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,  # who reads our output shall see it end with us
+        stdout=subprocess.DEVNULL,  # otherwise readers of our output would wait for this process
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # what is killed may be our whole group
+        start_new_session=True,  # our whole process group may be killed
     ) as remover:
         try:
             yield
@@ -209,14 +209,14 @@ def _removal_after_our_death(directory: Path) -> Iterator[None]:
 
 
 def _quick_folder() -> Path | None:
-    """Memory where there is plenty, as a database is three hundred files; None is the system's temporary folder."""
+    """A folder in memory if there is plenty, since a database is 300 files; None: the system's temporary folder."""
     if os.access(MEMORY_FOLDER, os.W_OK) and shutil.disk_usage(MEMORY_FOLDER).free >= MEMORY_NEEDED_BYTES:
         return MEMORY_FOLDER
     return None
 
 
 def _programs_folder() -> Path | None:
-    """The folder of both programs: that of the path, else Debian's newest, which is not on the path."""
+    """The folder of both programs: from the path, or else the newest that Debian has off the path."""
     on_path = shutil.which("initdb")
     folders = sorted(DEBIAN_FOLDER.glob("[0-9]*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
     if on_path:
@@ -234,7 +234,7 @@ def _program(name: str) -> str:
 
 
 def _account_instead_of_root() -> pwd.struct_passwd | None:
-    """Whom root lets the server run as; None for everybody else, who runs it himself."""
+    """The user that root runs the server as; None for everybody else."""
     if os.geteuid() == 0:
         for name in ACCOUNTS_INSTEAD_OF_ROOT:
             with contextlib.suppress(KeyError):

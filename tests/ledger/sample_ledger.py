@@ -1,4 +1,4 @@
-"""A small ledger with every kind of entry in it, and the means to forge one like its operator, or like a burglar."""
+"""A small ledger with every kind of entry, and ways to forge it: as its operator, or as an attacker."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ BY_COST = Rules(mu=INF, loss_rule="cost", liability_cap=0.5)
 
 
 def steady_clock() -> Callable[[], datetime]:
-    """A second later each time."""
+    """A clock that is one second later each time."""
     seconds = itertools.count()
     return lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(seconds))
 
@@ -66,7 +66,7 @@ def signed_round(
     *,
     absent: tuple[str, ...] = (),
 ) -> RoundToSettle:
-    """A round as its clients report it; those who have a key sign."""
+    """A round as its clients report it, signed by those who have a key."""
     given = Figures(
         profits={client: row[0] for client, row in figures.items()},
         contributions={client: row[1] for client, row in figures.items()},
@@ -84,13 +84,13 @@ def signed_round(
 
 
 def signed_notice(ledger: str, client: str, round_number: int) -> str:
-    """The client's word that it leaves."""
+    """The client's withdrawal notice."""
     return WithdrawalNotice(ledger, client, round_number).signed(CLIENT_KEYS[client])
 
 
 @dataclass
 class SampleLedger:
-    """A ledger with its database, its operator's keys and its kinds of entries."""
+    """A ledger with its database and its operator's keys."""
 
     location: str
     store: SqlStore
@@ -99,7 +99,7 @@ class SampleLedger:
 
     @property
     def operator(self) -> SigningKey:
-        """The key that signs now."""
+        """The current key."""
         return self.keys.key_of(self.ledger.state.operator)
 
     def entries(self) -> list[StoredEntry]:
@@ -118,7 +118,7 @@ def open_ledger(location: str, folder: Path, settlement: SettlementKind = "trans
 
 
 def make_sample(location: str, folder: Path, settlement: SettlementKind) -> SampleLedger:
-    """Every kind of entry; realisations only where payoffs accrue."""
+    """A ledger with every kind of entry; realisations only if payoffs accrue."""
     sample = open_ledger(location, folder, settlement)
     ledger = sample.ledger
     ledger.admit(MEMBERS)
@@ -142,11 +142,11 @@ def verified(store: Any, **options: Any) -> Verification:
     return verify_ledger(store, recompute, **options)
 
 
-# What a burglar can do: anything to the rows, but sign for nobody.
+# What an attacker with access to the database can do: anything to the rows, but no signatures.
 
 
-class Burgled:
-    """A store's database while a burglar is at work: without constraints, and nothing of it is ever committed."""
+class TamperedStore:
+    """A store's database without constraints, in a transaction that is never committed."""
 
     def __init__(self, connection: Connection, columns: Mapping[str, Mapping[str, TypeEngine[Any]]]) -> None:
         self.connection = connection
@@ -175,7 +175,7 @@ class Burgled:
         self.run(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})", **row)
 
     def put(self, entry: StoredEntry) -> None:
-        """Replace an entry that is there, and its rows of postings."""
+        """Replace an existing entry and its postings."""
         self.run(f"DELETE FROM {ENTRIES} WHERE number = :number", number=entry.number)
         self.run(f"DELETE FROM {POSTINGS} WHERE entry = :number", number=entry.number)
         self.add(entry)
@@ -185,17 +185,17 @@ class Burgled:
             ENTRIES,
             {"number": entry.number, "content": entry.content, "hash": entry.hash, "signature": entry.signature},
         )
-        with suppress(KeyError, TypeError, ValueError, OverflowError):  # a forgery may state none, or too much
+        with suppress(KeyError, TypeError, ValueError, OverflowError):  # a forgery may have none, or impossible ones
             for position, posting in enumerate(postings_of(parsed(entry))):
                 row = {"entry": entry.number, "position": position, "amount": posting.amount}
                 self.insert(POSTINGS, row | {"account": str(posting.account)})
 
 
 @contextmanager
-def burgled(store: SqlStore) -> Iterator[Burgled]:
-    """Let a burglar in: primary keys, foreign keys and NOT NULL are gone, as far as he sees."""
+def tampering(store: SqlStore) -> Iterator[TamperedStore]:
+    """Remove all constraints for the duration of the block: primary keys, foreign keys, NOT NULL."""
     with store.engine.connect() as connection, connection.begin() as transaction:
-        schema = inspect(connection)  # the database's own word: a new table or column is tampered with too
+        schema = inspect(connection)  # read from the database, so that new tables and columns are tampered with too
         columns = {
             table: {column["name"]: column["type"] for column in schema.get_columns(table)}
             for table in sorted(schema.get_table_names(), reverse=True)  # postings refer to entries
@@ -205,14 +205,14 @@ def burgled(store: SqlStore) -> Iterator[Burgled]:
             connection.execute(text(f"CREATE TABLE loose_{table} AS SELECT * FROM {table}"))
             connection.execute(text(f"DROP TABLE {table}"))
             connection.execute(text(f"ALTER TABLE loose_{table} RENAME TO {table}"))
-        yield Burgled(connection, columns)
+        yield TamperedStore(connection, columns)
         transaction.rollback()
 
 
 @contextmanager
-def undone(burglar: Burgled) -> Iterator[None]:
-    """What is changed in this block is as before after it."""
-    with burglar.connection.begin_nested() as savepoint:
+def undone(attacker: TamperedStore) -> Iterator[None]:
+    """Undo all changes at the end of the block."""
+    with attacker.connection.begin_nested() as savepoint:
         yield
         savepoint.rollback()
 
@@ -235,7 +235,7 @@ def parsed(entry: StoredEntry) -> dict[str, Any]:
 
 
 def sealed(document: Mapping[str, Any], key: SigningKey) -> StoredEntry:
-    """Any document, hashed and signed as an entry is."""
+    """Any document, hashed and signed like an entry."""
     content = canonical(document)
     digest = hash_of(content)
     return StoredEntry(
@@ -249,7 +249,7 @@ def sealed(document: Mapping[str, Any], key: SigningKey) -> StoredEntry:
 def next_document(
     entries: Sequence[StoredEntry], kind: str, body: Mapping[str, Any], postings: Sequence[Posting] = ()
 ) -> dict[str, Any]:
-    """What an entry after the last one would say."""
+    """The content of an entry that follows the last one."""
     return copy.deepcopy(
         {
             "format": parsed(entries[-1])["format"],
@@ -269,9 +269,9 @@ def rewritten(
     first: int,
     keys: Callable[[str], SigningKey],
 ) -> list[StoredEntry]:
-    """History from entry `first` on, told anew with one thing changed in it, every entry chained and signed.
+    """Rewrite history from entry `first` on, with one change in it; every entry is chained and signed again.
 
-    `keys` gives the private half of each key that the ledger has been signed with.
+    `keys` returns the private half of each key that signed the ledger.
     """
     told = [entry for entry in entries if entry.number < first]
     operator = next((parsed(entry)["body"]["operator"] for entry in reversed(told) if _names_a_key(entry)), "")

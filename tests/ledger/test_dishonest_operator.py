@@ -1,4 +1,4 @@
-"""An operator signs what it likes into a sound chain; the audit decides and divides again, and names what is wrong."""
+"""An operator can sign any entry into a sound chain; verification recomputes it and names what is wrong."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.ledger.sample_ledger import (
     LENIENT,
     STRANGER,
     STRICT,
-    burgled,
     make_sample,
     next_document,
     parsed,
     sealed,
     signed_round,
+    tampering,
     undone,
     verified,
 )
@@ -43,7 +43,7 @@ FIGURES = {"ann": (0.2003, 0.4, None), "bob": (0.1009, 0.35, None), "dan": (-0.0
 
 @pytest.fixture(scope="module", params=["transfers", "accruals"])
 def sample(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("book")
+    folder = tmp_path_factory.mktemp("ledger")
     made = make_sample(str(folder / "ledger.db"), folder / "keys", request.param)
     yield made
     made.store.close()
@@ -51,13 +51,13 @@ def sample(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def inside(sample):
-    with burgled(sample.store) as let_in:
-        yield let_in
+    with tampering(sample.store) as attacker:
+        yield attacker
 
 
 @pytest.fixture(scope="module")
 def forge(sample, inside):
-    """What an audit finds once the operator has entered such a document as the next one."""
+    """What verification finds when the operator adds such a document as the next entry."""
     entries = inside.entries()
 
     def findings_of(kind, body, postings=(), *, edit=lambda document: None, key=sample.operator):
@@ -66,7 +66,7 @@ def forge(sample, inside):
         with undone(inside):
             inside.add(sealed(document, key))
             findings = verified(inside).findings
-        # Nothing but the forged entry is accused; the balances are told of the last entry, which it is.
+        # Only the forged entry has findings; balances are findings of the last entry, which it is.
         assert {finding.entry for finding in findings} <= {len(entries) + 1}
         return {finding.rule: finding for finding in findings}
 
@@ -80,7 +80,7 @@ where_transfers_are_paid = pytest.mark.parametrize("sample", ["transfers"], indi
 
 
 def honest(sample, number=ROUND, figures=FIGURES, rules=LENIENT, **options):
-    """A round as the ledger would enter it."""
+    """A round as the ledger would record it."""
     return draft_round(
         signed_round(sample.ledger.identity, number, figures, rules, **options),
         sample.ledger.identity,
@@ -93,7 +93,7 @@ def body_of(draft):
 
 
 def only(findings, rule):
-    """The one finding there is."""
+    """The only finding."""
     assert list(findings) == [rule]
     return findings[rule]
 
@@ -175,7 +175,7 @@ def test_moving_one_cent_to_a_friend(sample, forge):
 
 
 def test_moving_one_cent_to_a_friend_by_rounding(sample, forge):
-    """Where two would get the same, a difference in the sixteenth digit says who gets the odd cent."""
+    """If two payoffs are equal, a difference in the sixteenth digit decides who gets the odd cent."""
     even = {"ann": (-0.000025, 0.5, None), "bob": (-0.000025, 0.5, None), "dan": (0.00005, 1.0, None)}
     if sample.ledger.terms.settlement == "accruals":
         even = {"ann": (0.00003, 0.5, None), "bob": (0.00003, 0.5, None), "dan": (0.00004, 1.0, None)}
@@ -230,7 +230,7 @@ def test_an_unknown_version_of_rules(sample, forge):
 
 
 def test_shares_beyond_the_terms(sample, forge):
-    """A ledger that was opened without --largest-share takes shares from 0 to 1 alone."""
+    """A ledger that was opened without a largest share accepts only shares from 0 to 1."""
     raw = {"ann": (0.2, 0.5, None), "bob": (0.1, -0.4, None)}
     decision = signed_round(sample.ledger.identity, ROUND, raw, Rules(mu=float("inf"), contribution_rule="raw"))
     generous = replace(sample.ledger.terms, largest_share=10.0)
@@ -243,7 +243,7 @@ def test_shares_beyond_the_terms(sample, forge):
 
 
 def signed_otherwise(sample, signature_of):
-    """An honest round, but for the signature of bob's report."""
+    """An honest round, except for the signature of bob's report."""
     settled = signed_round(sample.ledger.identity, ROUND, FIGURES)
     report = settled.report(sample.ledger.identity, "bob")
     signatures = dict(settled.signatures) | {"bob": signature_of(report)}
@@ -289,7 +289,7 @@ def test_the_report_of_an_earlier_round_again(sample, forge):
 
 
 def test_reports_of_a_client_without_a_key_are_counted_as_unsigned(sample, forge):
-    """What cannot be checked is counted instead. Before cyd was eliminated, the operator could say so of it."""
+    """What cannot be checked is counted. Before cyd was eliminated, the operator could state anything about it."""
     told = verified(sample.store)
     rounds = [document for document in map(parsed, forge.entries) if document["kind"] == "round"]
     reports = [row["client"] for held in rounds for row in held["body"]["inputs"]]
@@ -378,7 +378,7 @@ def test_income_divided_wrongly(sample, forge):
 @where_payoffs_accrue
 @pytest.mark.parametrize("reference", ["invoice 1", "invoice 2"])
 def test_a_reference_used_twice(sample, forge, reference):
-    """Also one whose income was reversed."""
+    """Even if its income was reversed."""
     finding = only(forge("realisation", *realisation(sample, 10_001, reference)), "a reference is used once")
     entry = sample.ledger.state.references[reference].entry
     assert (finding.expected, finding.found) == (f"{reference!r} only in entry {entry}", "again")
@@ -438,14 +438,14 @@ def test_a_reversal_of_what_cannot_be_reversed(sample, forge):
 
 
 def withdrawal(sample, client="bob", last=ROUND, key=None, **other):
-    """By its own notice, but for what is given otherwise."""
+    """A withdrawal by the client's own notice, except for what is given."""
     notice = WithdrawalNotice(sample.ledger.identity, client, last)
     return {"client": client, "round": last, "signature": notice.signed(key or CLIENT_KEYS[client])} | other
 
 
 @pytest.mark.parametrize(("client", "last"), [("ann", 3), ("ann", ROUND), ("bob", 1), ("bob", 10**9)])
 def test_an_honest_withdrawal_gives_no_finding(sample, forge, client, last):
-    """bob's round 3 stands only where it was not reversed."""
+    """bob's round 3 counts only if it was not reversed."""
     later = sample.ledger.state.took_part_after(client, last)
     findings = forge("withdrawal", withdrawal(sample, client, last))
     assert set(findings) == (set() if later is None else {"withdrawn clients take part in no later round"})
@@ -655,7 +655,7 @@ def test_an_account_that_is_not_a_name(sample, forge, account):
 
 @where_payoffs_accrue
 def test_content_that_is_nested_too_deeply_for_python(sample, inside):
-    """Somewhere a depth can just be read, and no more be written or shown."""
+    """At some depth a document can be read but no longer written or shown."""
     entry = next(entry for entry in inside.entries() if parsed(entry)["kind"] == "round")
     before, _, after = entry.content.partition('"retained":["ann","bob","cyd"]')
     deepest = next(depth for depth in range(2000, 0, -1) if parse(f'{{"x":{"[" * depth}{"]" * depth}}}') is not None)
@@ -690,7 +690,7 @@ JUNK = (None, True, -1, 0.5, "x", "", [], [[]], {}, {"client": []}, "9" * 5000, 
 
 @given(data=st.data())
 def test_nothing_that_an_operator_signs_breaks_the_verification(sample, inside, forge, data):
-    """Whatever stands in whichever place of whichever entry, the audit goes on to the end."""
+    """Whatever is written in any place of any entry, verification runs to the end."""
     entry = data.draw(st.sampled_from(forge.entries))
     document = parsed(entry)
     put_at(document, data.draw(st.sampled_from(list(places_in(document)))), data.draw(st.sampled_from(JUNK)))
@@ -700,7 +700,7 @@ def test_nothing_that_an_operator_signs_breaks_the_verification(sample, inside, 
 
 
 def test_the_first_entry_can_be_forged_too(sample, inside):
-    """Without its terms nothing can be settled, and that is no reason to stop."""
+    """Even without terms, verification does not stop."""
     first = inside.entries()[0]
     for content in ("", "null", "[]", "{}", '{"kind":"opening"}', "\x00" * 3, "[" * 5000):
         with undone(inside):
@@ -716,7 +716,7 @@ def test_the_first_entry_can_be_forged_too(sample, inside):
 
 @where_transfers_are_paid
 def test_an_honest_decision_with_amounts_that_are_too_large(sample, forge):
-    """More than 10^15 minor units: the ledger refuses, so an entry of it is a finding."""
+    """More than 10^15 minor units: the ledger refuses them, so an entry with them is a finding."""
     figures = Figures(profits={"ann": 1e12, "bob": -1e12}, contributions={"ann": 1.0, "bob": 1.0})
     decision = decide_figures(figures, LENIENT)
     record = RoundRecord(round_number=ROUND, decision=decision)

@@ -1,5 +1,4 @@
-"""Exports: hledger itself reads its own, beancount's is read by its documented grammar, and a copy is as good or bad
-as the ledger."""
+"""Exports: hledger reads its own, the documented grammar reads beancount's, and a copy verifies like the ledger."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ def settled(number, clients, *, mu=math.inf, profits=None, contributions=None):
 
 
 def days():
-    """One entry a day; the clock is put back once, to before the opening."""
+    """One entry per day; the clock is set back once, to before the opening."""
     start = datetime(2026, 2, 26, 23, 59, 59, tzinfo=UTC)
     return iter([start + timedelta(days=count if count != 5 else -3) for count in range(100)])
 
@@ -95,7 +94,7 @@ def fill(location, folder, *, clients=HOSTILE_NAMES, settlement="transfers", dig
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: "-".join(map(str, kind)))
 def filled(request, tmp_path_factory):
     settlement, digits = request.param
-    folder = tmp_path_factory.mktemp("book")
+    folder = tmp_path_factory.mktemp("ledger")
     store, ledger = fill(folder / "ledger.db", folder, settlement=settlement, digits=digits)
     yield store, ledger
     store.close()
@@ -110,7 +109,7 @@ def small_file(tmp_path_factory):
 
 @pytest.fixture
 def small(small_file, tmp_path):
-    """A ledger of five clients that a test may spoil, and its file."""
+    """A ledger of five clients that a test may damage, and its file."""
     file = tmp_path / "ledger.db"
     shutil.copy(small_file, file)
     store = open_store(str(file))
@@ -190,7 +189,7 @@ def hledger(content, folder, *arguments):
 
 
 def hledger_accounts(content):
-    """The ledger's accounts by hledger's names, as the comment before each declaration tells."""
+    """The ledger's accounts by their hledger names, from the comment before each declaration."""
     accounts = {"income:model": "model-income", "income:potential": "model-potential"}
     for quoted, name in re.findall(r'^; (".*"):\naccount (.*)$', content.decode(), re.MULTILINE):
         kind = name.split(":")[1]
@@ -239,7 +238,7 @@ def one_cent_more(stated):
 
 
 def test_a_journal_of_plain_names_is_ascii(small):
-    assert hledger_content(small[0]).isascii()  # hledger reads other letters in a UTF-8 locale alone
+    assert hledger_content(small[0]).isascii()  # hledger needs a UTF-8 locale for other characters
 
 
 # beancount
@@ -247,7 +246,7 @@ def test_a_journal_of_plain_names_is_ascii(small):
 
 @dataclass
 class Beancount:
-    """What a file says, by the grammar of beancount's documentation."""
+    """The content of a file, read by the grammar in beancount's documentation."""
 
     options: dict = field(default_factory=dict)
     opened: dict = field(default_factory=dict)  # account → day
@@ -485,7 +484,7 @@ def test_a_copy_is_verified_with_the_same_outcome(new_location, tmp_path):
         "UPDATE commonweal_entries SET content = replace(content, 'round', 'rownd') WHERE number = 4",
         "UPDATE commonweal_postings SET amount = amount + 1 WHERE entry = 4 AND position = 0",
         "UPDATE commonweal_postings SET position = 17 WHERE entry = 4 AND position = 0",
-        "DELETE FROM commonweal_entries WHERE number = 4",  # and its postings stay
+        "DELETE FROM commonweal_entries WHERE number = 4",  # but not its postings
         "UPDATE commonweal_entries SET signature = 'none' WHERE number = 2",
     ],
 )

@@ -99,13 +99,13 @@ def test_with_a_passphrase_the_file_is_encrypted(folder):
     content = path.read_bytes()
     assert content.startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
     assert not any(form in content for form in forms_of(key))
-    with pytest.raises(TypeError, match=r"(?i)password was not given"):  # so says the library that reads it
+    with pytest.raises(TypeError, match=r"(?i)password was not given"):  # the message of the library
         serialization.load_pem_private_key(content, None)
     assert KeyDirectory(folder, passphrase="correct horse").current().sign(b"x") == key.sign(b"x")
 
 
 def test_without_a_passphrase_the_file_is_not_encrypted(folder):
-    """What the search for forms of a key finds where there is one."""
+    """The search below does find a key that is not encrypted."""
     key = KeyDirectory(folder).current()
     (path,) = private_files(folder)
     assert any(form in path.read_bytes() for form in forms_of(key))
@@ -213,11 +213,11 @@ def test_a_place_that_is_not_a_directory_is_refused(tmp_path):
             KeyDirectory(place).add(SigningKey.new())
 
 
-# Two at once.
+# Two processes at once.
 
 
 def test_the_second_process_takes_the_key_of_the_first(folder, monkeypatch):
-    """Another process makes its key just after this one has made its own, and before this one says so."""
+    """Another process creates its key after this one has created its own, but before it is the current one."""
     add, first = KeyDirectory.add, []
 
     def add_slowly(self, key):
@@ -262,7 +262,7 @@ def test_processes_at_once_end_with_one_key(folder, tmp_path):
 
 
 def forms_of(key):
-    """A private key as bytes, in hexadecimal, in base 64, and as it stands in a PEM file."""
+    """A private key as bytes, in hexadecimal, in base 64, and as in a PEM file."""
     raw = key.private.private_bytes_raw()
     pem = key.private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -289,7 +289,7 @@ def test_a_key_shows_only_its_public_half(folder):
 
 
 def test_a_private_key_is_nowhere_but_in_its_file(tmp_path, caplog):
-    """Not in the database, not in what the operator sends around, not in logs, however much is logged."""
+    """Not in the database, not in what the operator sends out, and not in logs of any level."""
     with caplog.at_level(logging.DEBUG):
         logging.getLogger("sqlalchemy").setLevel(logging.DEBUG)
         try:

@@ -1,4 +1,4 @@
-"""What only a known can tell: that the end of a ledger is missing, or that its operator told history anew."""
+"""What only a known head shows: that the end of a ledger is missing, or that its operator rewrote history."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.ledger.sample_ledger import (
     FIRST_ROUND,
     POSTINGS,
     STRANGER,
-    burgled,
     make_sample,
     open_ledger,
     parsed,
     rewritten,
     sealed,
     signed_round,
+    tampering,
     undone,
     verified,
 )
@@ -33,7 +33,7 @@ OTHER_KEY = SigningKey.from_seed(b"the key of a history told anew..")
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("book")
+    folder = tmp_path_factory.mktemp("ledger")
     made = make_sample(str(folder / "ledger.db"), folder / "keys", "accruals")
     yield made
     made.store.close()
@@ -57,8 +57,8 @@ def known(request, known_heads):
 
 @pytest.fixture(scope="module")
 def inside(sample, known_heads):
-    with burgled(sample.store) as let_in:
-        yield let_in
+    with tampering(sample.store) as attacker:
+        yield attacker
 
 
 def findings(store, *known_heads, **options):
@@ -78,7 +78,7 @@ def private_half(sample):
 
 
 def tell_another_time(document):
-    """Of all that an operator can lie about, what nobody can check."""
+    """Rewrite the one thing that nobody can check."""
     document["at"] = document["at"].replace("2026", "2025")
 
 
@@ -115,7 +115,7 @@ def test_rewritten_history_is_found_only_by_a_known_head(sample, inside, known):
 
 
 def test_history_rewritten_with_another_key_rotation(sample, inside, known):
-    """The known is signed with a key that the new history has never heard of; it brings the proof whose it is."""
+    """The head is signed with a key that the new history does not have, and brings the proof of whose it is."""
     entries = inside.entries()
     rotation = next(entry.number for entry in entries if parsed(entry)["kind"] == "key-rotation")
 
@@ -132,7 +132,7 @@ def test_history_rewritten_with_another_key_rotation(sample, inside, known):
 
 
 def test_a_known_head_says_nothing_about_later_entries(sample, inside, tmp_path_factory):
-    """So members keep the newest statement that they get."""
+    """So members should keep their newest statement."""
     entries = inside.entries()
     state = replace(sample.ledger.state, number=5, head=entries[4].hash)
     path = tmp_path_factory.mktemp("early") / "early.json"
@@ -146,12 +146,12 @@ def test_a_known_head_says_nothing_about_later_entries(sample, inside, tmp_path_
             assert bool(findings(inside, early)) == seen
 
 
-# A whole ledger told anew, by the same operator or another.
+# A whole ledger rewritten, by the same operator or another.
 
 
 @pytest.fixture(scope="module")
 def unsigned(tmp_path_factory):
-    """A ledger in which no client signs: its figures are the operator's word."""
+    """A ledger in which no client signs: the operator vouches for all figures."""
     folder = tmp_path_factory.mktemp("unsigned")
     made = open_ledger(str(folder / "ledger.db"), folder / "keys")
     made.ledger.admit(dict.fromkeys(FIRST_ROUND))
@@ -174,30 +174,30 @@ def test_a_whole_ledger_rewritten(unsigned, tmp_path, edit):
     path = tmp_path / "head.json"
     path.write_bytes(signed_content(head_document(unsigned.ledger.state, AT), unsigned.operator))
     kept = read_known_head(path)
-    with burgled(unsigned.store) as inside:
+    with tampering(unsigned.store) as inside:
         replace_all(inside, rewritten(inside.entries(), edit, 1, private_half(unsigned)))
         assert findings(inside) == ()
         (finding,) = findings(inside, kept)
         assert (finding.entry, finding.rule) == (1, "head.json is about this ledger")
         assert finding.expected == f"ledger {unsigned.ledger.identity[:16]}…"
-        # Whoever knows the operator's key needs no known for another one's ledger.
+        # With the operator's key, no known head is needed to recognise another operator's ledger.
         owner = {finding.rule for finding in findings(inside, operator=unsigned.operator.public)}
         assert owner == ({"the operator signed the ledger"} if edit is with_another_key else set())
 
 
 def test_a_report_is_valid_for_one_ledger(sample, inside):
-    """So where clients sign, a ledger told anew from its first entry is found without a known."""
+    """If clients sign, a ledger that was rewritten from its first entry is found without a known head."""
     with undone(inside):
         replace_all(inside, rewritten(inside.entries(), with_another_key, 1, private_half(sample)))
         rules = {finding.rule for finding in findings(inside)}
     assert "a report is signed by its client" in rules
 
 
-# False known_heads accuse nobody.
+# Forged heads.
 
 
 def forged(known, tmp_path, *, edit=lambda document: None, key=None, **parts):
-    """A file like the known's, changed and signed anew."""
+    """The file of a head, changed and signed again."""
     document = json.loads(json.dumps(known.signed.document))
     edit(document)
     content = json.loads(signed_content(document, key or STRANGER))
@@ -260,8 +260,8 @@ def test_a_forged_head_does_not_hide_a_genuine_one(sample, inside, known, tmp_pa
         ]
 
 
-def test_a_known_head_is_not_judged_by_a_burglars_key(inside, known, tmp_path):
-    """A key rotation that the operator did not sign is a finding; what its key signs is not the operator's word."""
+def test_a_known_head_is_not_judged_by_a_attackers_key(inside, known, tmp_path):
+    """A key rotation that the operator did not sign is a finding, and its key does not make a head valid."""
     entries = inside.entries()
     ledger = entries[0].hash
     document = parsed(entries[-1]) | {

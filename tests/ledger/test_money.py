@@ -1,4 +1,4 @@
-"""Figures become money without a unit too many: every division against exact fractions."""
+"""Figures become money to the last unit: every division is compared with exact fractions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def clients(values) -> dict:
 
 
 def balanced(parts: list[float]) -> dict[str, float]:
-    """Transfers that sum to zero but for the rounding of the last."""
+    """Transfers that sum to zero, up to the rounding of the last one."""
     return clients([*parts, -math.fsum(parts)])
 
 
@@ -47,7 +47,7 @@ def exact(amounts: dict[str, float], worth: int) -> dict[str, Fraction]:
 
 
 def check_largest_remainders(paid: dict[str, int], due: dict[str, Fraction], total: int) -> None:
-    """Floors, and one unit more for the largest remainders; of equal remainders for those that come first."""
+    """Rounded down, plus one unit each for the largest remainders; of equal remainders, for the first ones."""
     assert sum(paid.values()) == total
     assert list(paid) == list(due)
     extra = {client: paid[client] - math.floor(amount) for client, amount in due.items()}
@@ -59,7 +59,7 @@ def check_largest_remainders(paid: dict[str, int], due: dict[str, Fraction], tot
     if abs(missed) < 1:
         assert all(abs(paid[client] - amount) <= 1 for client, amount in due.items())
     if missed == 0:
-        assert all(abs(paid[client] - amount) < 1 for client, amount in due.items())  # what is whole stays as it is
+        assert all(abs(paid[client] - amount) < 1 for client, amount in due.items())  # whole amounts stay as they are
 
 
 @given(st.lists(figures, min_size=1, max_size=8), worths)
@@ -93,7 +93,7 @@ def test_income_is_divided_in_proportion(weights, amount):
 
 
 def test_no_whole_amounts_are_nearer():
-    """By trying all: largest remainders have the least sum of squared errors, and the least greatest one."""
+    """By brute force: largest remainders minimise the sum of squared errors and the largest error."""
     for count, denominator in ((1, 3), (2, 5), (3, 4)):
         for numerators in product(range(-denominator, denominator + 1), repeat=count):
             due = [Fraction(numerator, denominator) for numerator in numerators]
@@ -112,7 +112,7 @@ def test_no_whole_amounts_are_nearer():
 @pytest.mark.parametrize(
     ("due", "paid"),
     [
-        ([0.5, 0.5, -1.0], [1, 0, -1]),  # of equal remainders the first
+        ([0.5, 0.5, -1.0], [1, 0, -1]),  # of equal remainders, the first
         ([0.25, 0.5, 0.25, -1.0], [0, 1, 0, -1]),
         ([-0.75, 0.25, 0.5], [-1, 0, 1]),
         ([-0.5, -0.5, 1.0], [0, -1, 1]),
@@ -125,7 +125,7 @@ def test_transfers_by_hand(due, paid):
 
 
 def test_the_rounding_of_transfers_is_divided_too():
-    """A round of large figures may miss zero by more than a unit: nobody bears more of it than another."""
+    """With large figures the sum may miss zero by more than a unit; everybody bears the same part of it."""
     transfers = clients([2.0**40, 2.0**40, -(2.0**41) - 7])
     paid = settle_transfers(transfers, 1, rounding=10.0)
     assert [paid[client] - int(amount) for client, amount in transfers.items()] == [3, 2, 2]
@@ -141,7 +141,7 @@ def test_transfers_that_do_not_sum_to_zero_are_refused(worth, missing):
 @settings(max_examples=5)
 @given(st.integers(0, 10**6), st.integers(900, 1000), st.sampled_from([1.0, 1e5, 1e9]))
 def test_a_thousand_clients_and_sums_of_many_digits(seed, client_count, scale):
-    """Up to 10^15 minor units a client."""
+    """Up to 10^15 minor units per client."""
     random = Random(seed)
     worth = 100_000
     profits = [random.uniform(-scale, scale) for _ in range(client_count)]

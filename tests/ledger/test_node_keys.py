@@ -1,4 +1,4 @@
-"""Keys of Flower nodes: P-384 signatures that others verify, in one form alone, from the files that others write."""
+"""Keys of Flower nodes: P-384 signatures that other software verifies, in exactly one form, from common key files."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_public_key_is_the_compressed_point_of_rfc_6979():
 
 
 def test_the_order_is_that_of_the_group():
-    """(order − 1) · G is −G: the same x and the other y; and order · G is no point at all."""
+    """(order − 1) · G is −G: the same x and the other y; and order · G is not a point."""
     first, last = key_of(1).public, key_of(ORDER - 1).public
     assert first[7:] == last[7:]
     assert {first[5:7], last[5:7]} == {"02", "03"}
@@ -99,7 +99,7 @@ def test_the_order_is_that_of_the_group():
 
 @given(st.binary(max_size=200), st.integers(1, ORDER - 1))
 def test_an_independent_verifier_agrees(message, number):
-    """The library itself, from the point in the public key, knows the signature for one of ECDSA with SHA-384."""
+    """The library verifies the signature as ECDSA with SHA-384, given only the point in the public key."""
     key = key_of(number)
     signature = key.sign(message)
     r, s = halves(signature)
@@ -116,7 +116,7 @@ def test_an_independent_verifier_agrees(message, number):
 
 
 def test_the_signature_with_the_larger_s_is_refused():
-    """The library takes it: without our rule there would be two signatures, and anybody could write the second."""
+    """The library accepts it: without our rule anybody could turn one signature into another."""
     r, s = halves(KEY.sign(b"message"))
     twin = written(r, ORDER - s)
     KEY.private.public_key().verify(encode_dss_signature(r, ORDER - s), b"message", ec.ECDSA(hashes.SHA384()))
@@ -189,7 +189,7 @@ def test_junk_is_not_a_signature(junk):
 
 
 def test_operators_sign_only_with_ed25519():
-    """What the operator signs is in a format that names one algorithm."""
+    """The format of what the operator signs allows one algorithm."""
     assert not is_signed_by_operator(b"message", KEY.sign(b"message"), KEY.public)
     operator = SigningKey.new()
     assert is_signed_by_operator(b"message", operator.sign(b"message"), operator.public)
@@ -256,7 +256,7 @@ def test_a_key_that_ssh_keygen_locked_is_refused(tmp_path):
 
 
 def test_flower_reads_what_we_write(tmp_path):
-    """As a SuperNode and a SuperLink load keys."""
+    """Loaded as a SuperNode and a SuperLink load keys."""
     pytest.importorskip("flwr", reason="needs flwr")
     key = NodeKey.new()
     key.write(tmp_path / "node")
@@ -381,7 +381,7 @@ def test_other_public_keys_are_refused(tmp_path, which):
 
 
 def test_an_ed25519_key_is_not_a_node_key(tmp_path):
-    """A member may have one all the same."""
+    """But a member may sign with one."""
     key = SigningKey.new()
     (tmp_path / "pub.pem").write_bytes(public_pem(key.public))
     assert read_public_key(tmp_path / "pub.pem") == read_operator_key(tmp_path / "pub.pem") == key.public

@@ -1,4 +1,4 @@
-"""The tests' own PostgreSQL server: closed to others, and gone when it is stopped."""
+"""The PostgreSQL server of the tests: closed to others, and completely gone when it is stopped."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def answer(url: str, question: str) -> object:
 
 @contextlib.contextmanager
 def lingering_client(url: str) -> Iterator[None]:
-    """Somebody who is connected, and still is when the server has gone."""
+    """A client that is still connected when the server is gone."""
     with create_engine(url, poolclass=NullPool).connect() as connection:
         yield
         connection.invalidate()  # the server's end is closed: there is nothing to roll back
@@ -124,7 +124,7 @@ def test_root_does_not_run_it_as_root(server):
 @needs_server
 def test_a_stopped_server_leaves_no_process_and_no_directory():
     with contextlib.ExitStack() as clients, PostgresServer() as server:
-        clients.enter_context(lingering_client(server.new_database()))  # does not hold it up
+        clients.enter_context(lingering_client(server.new_database()))  # does not delay it
         processes = family(server.process.pid)
         assert len(processes) > 1
     assert not any(is_alive(process_id) for process_id in processes)

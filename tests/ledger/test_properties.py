@@ -65,7 +65,7 @@ EXAMPLE_COUNTS = {
     (True, "postgresql"): 60,
 }
 
-Amounts = dict[str, int]  # in minor units, by the ledger's name of an account; nothing is 0
+Amounts = dict[str, int]  # in minor units, by account; zero amounts are left out
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def amounts_of(decision: Decision, terms: Terms) -> Amounts:
 
 
 def divided(due: Mapping[str, Fraction], total: int) -> Amounts:
-    """Floors; then units are given to the largest remainders in turn, or taken from the smallest, until all are."""
+    """Rounded down; then units go to the largest remainders, or come from the smallest, until the sum is right."""
     parts = {name: math.floor(amount) for name, amount in due.items()}
     by_remainder = sorted(due, key=lambda name: parts[name] - due[name])
     missing = total - sum(parts.values())
@@ -199,7 +199,7 @@ def without_zeros(amounts: Mapping[str, int]) -> Amounts:
 
 
 def content_of(settled: RoundToSettle) -> object:
-    """What makes two rounds the same. A cost that the rules do not look at is nobody's business."""
+    """What makes two rounds the same. Costs do not count unless the rules use them."""
     decision = settled.record.decision
     figures, rules = decision.figures, decision.rules
     costs = figures.costs if rules.loss_rule == "cost" else None
@@ -208,7 +208,7 @@ def content_of(settled: RoundToSettle) -> object:
 
 
 def check_ledger(store: SqlStore, account: PlainAccount, known: list[StoredEntry]) -> list[StoredEntry]:
-    """The chain from its first entry on, every sum, and a freshly opened ledger against the account.
+    """Check the chain from its first entry on, every sum, and a newly opened ledger against the account.
 
     `known` are the entries as they were seen before; returned are those of now.
     """
@@ -249,7 +249,7 @@ def clock() -> datetime:
 
 
 def signed_round(number: int, decision: Decision, ledger: str, *, absent: tuple[str, ...] = (), **more: Any) -> Any:
-    """With the signatures of those who have keys."""
+    """A round with the signatures of those who have keys."""
     record = RoundRecord(round_number=number, decision=decision, absent=absent)
     unsigned = RoundToSettle(record=record, rules_version=Paper.version, **more)
     signing = [client for client in decision.figures.clients if client in CLIENT_KEYS]
@@ -269,7 +269,7 @@ all_rules = st.builds(
 
 @st.composite
 def decided_rounds(draw: st.DrawFn, clients: Sequence[str]) -> tuple[Decision, tuple[str, ...], dict[str, int]]:
-    """A decision, who was absent, and declared numbers of samples."""
+    """A decision, absent clients, and reported sample counts."""
     present = draw(st.lists(st.sampled_from(clients), min_size=1, unique=True))
     others = [client for client in clients if client not in present]
     given = Figures(
@@ -321,7 +321,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(handle=handles, number=round_numbers, data=st.data())
     def settle_what_was_not(self, handle, number, data):
-        """Among those who are still there, so that it mostly may."""
+        """Among active clients, so that it is mostly accepted."""
         if number not in self.account.rounds:
             earlier = [held.eliminated for other, held in self.account.rounds.items() if other < number]
             earlier += [{client} for client, (_, last) in self.account.withdrawals.items() if last < number]
@@ -578,7 +578,7 @@ def test_a_thousand_clients(new_ledger, settlement):
     clients = [f"client {place}" for place in range(1000)]
     store, ledger, account = new_ledger(Terms(name="many", worth=10**9, settlement=settlement), clients)
     random = Random(2)
-    for number, mu in ((1, math.inf), (2, 0.0)):  # nobody leaves; every client with a loss leaves
+    for number, mu in ((1, math.inf), (2, 0.0)):  # nobody is eliminated; every client with a loss is
         given = Figures(
             profits={client: random.gauss(0.0, 1000.0) for client in clients},
             contributions={client: random.expovariate(1.0) for client in clients},

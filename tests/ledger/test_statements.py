@@ -1,4 +1,4 @@
-"""A client's statement agrees with the ledger, to that client alone, and nobody can change a letter of it."""
+"""A statement agrees with the ledger, shows only its own client, and cannot be changed unnoticed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.ledger.sample_ledger import (
     SECOND_ROUND,
     STRANGER,
     STRICT,
-    burgled,
     make_sample,
     open_ledger,
     parsed,
     signed_round,
+    tampering,
 )
 
 AT = "2026-03-01T00:00:00.000000Z"
@@ -38,7 +38,7 @@ CLIENTS = ("ann", "bob", "cyd", "dan")
 
 @pytest.fixture(scope="module", params=["transfers", "accruals"])
 def sample(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("book")
+    folder = tmp_path_factory.mktemp("ledger")
     made = make_sample(str(folder / "ledger.db"), folder / "keys", request.param)
     yield made
     made.store.close()
@@ -50,7 +50,7 @@ def file_of(sample, client, key=None):
     return signed_content(statement_document(statement, sample.store), key or sample.operator)
 
 
-def doubts_about(content, key, folder):
+def faults_in(content, key, folder):
     path = folder / "statement.json"
     path.write_bytes(content)
     return faults_of(*read_statement(path), key)
@@ -111,7 +111,7 @@ def test_lines_say_what_happened(tmp_path):
 
 
 def test_an_eliminated_client_sees_the_reversal_of_the_round(tmp_path):
-    """No money moves for it, but it is back."""
+    """No money moves, but the client is active again."""
     sample = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "keys")
     ledger = sample.ledger
     ledger.admit(MEMBERS)
@@ -131,10 +131,10 @@ def test_a_statement_is_of_a_member(sample):
 
 
 def test_a_changed_ledger_gives_no_statement(sample):
-    with burgled(sample.store) as burglar:
-        burglar.run(f"UPDATE {ENTRIES} SET content = replace(content, '0.31', '0.32') WHERE number = 3")
+    with tampering(sample.store) as attacker:
+        attacker.run(f"UPDATE {ENTRIES} SET content = replace(content, '0.31', '0.32') WHERE number = 3")
         with pytest.raises(LedgerError, match="Cannot make a statement: the ledger is not sound, entry 3 was changed"):
-            make_statement(burglar, "ann", at=AT)
+            make_statement(attacker, "ann", at=AT)
 
 
 # Who can check it.
@@ -150,7 +150,7 @@ def test_a_statement_verifies_with_every_key_that_the_operator_has_had(sample, c
     assert len(set(keys)) == 2
     content = file_of(sample, client)
     for key in keys:
-        assert doubts_about(content, key, tmp_path) == []
+        assert faults_in(content, key, tmp_path) == []
 
 
 def test_many_key_rotations_are_followed(tmp_path):
@@ -164,27 +164,27 @@ def test_many_key_rotations_are_followed(tmp_path):
     assert len(set(keys)) == 4
     for held, key in enumerate(keys):
         for made, content in enumerate(files):
-            # Who got a key lately cannot tell what the ones before it signed.
-            assert (doubts_about(content, key, tmp_path) == []) == (made >= held)
+            # A new key says nothing about what earlier keys signed.
+            assert (faults_in(content, key, tmp_path) == []) == (made >= held)
     sample.store.close()
 
 
 def test_a_statement_does_not_verify_with_a_strangers_key(sample, tmp_path):
     content = file_of(sample, "ann")
     for key in (STRANGER.public, CLIENT_KEYS["ann"].public, "", "x", sample.operator.public.upper()):
-        assert doubts_about(content, key, tmp_path) != []
+        assert faults_in(content, key, tmp_path) != []
 
 
 def test_a_stranger_cannot_sign_for_a_node(sample, tmp_path):
     first = parsed(sample.entries()[0])["body"]["operator"]
     content = json.loads(file_of(sample, "ann", STRANGER))
     for signer in (STRANGER.public, sample.operator.public, first, ""):
-        told = doubts_about(json.dumps(content | {"signer": signer}).encode(), sample.operator.public, tmp_path)
+        told = faults_in(json.dumps(content | {"signer": signer}).encode(), sample.operator.public, tmp_path)
         assert told != []
 
 
 def test_a_forged_key_rotation_is_not_accepted(sample, tmp_path):
-    """With a rotation of its own making in the file, a stranger's key still does not come from the operator's."""
+    """A rotation that a stranger wrote into the file does not make its key a successor of the operator's."""
     document = statement_document(make_statement(sample.store, "ann", at=AT), sample.store)
     rotation = document["key_rotations"][0]
     content = json.loads(rotation["content"])
@@ -197,8 +197,8 @@ def test_a_forged_key_rotation_is_not_accepted(sample, tmp_path):
     ):
         file = json.loads(signed_content({**document, "key_rotations": []}, STRANGER))
         file["document"]["key_rotations"] = [rotation, forged]
-        told = doubts_about(json.dumps(file).encode(), sample.operator.public, tmp_path)
-        assert any("nor a successor of it" in doubt for doubt in told)
+        told = faults_in(json.dumps(file).encode(), sample.operator.public, tmp_path)
+        assert any("nor a successor of it" in fault for fault in told)
 
 
 @pytest.mark.parametrize("junk", [5, None, "x", [], {}, {"content": 5}, {"content": "{}", "signature": 5}])
@@ -218,14 +218,14 @@ def signed_file(sample):
 
 @given(data=st.data())
 def test_every_changed_byte_is_found(sample, signed_file, tmp_path_factory, data):
-    """Or it says exactly the same: spaces between the fields are nobody's word."""
+    """Unless it says exactly the same: spaces between fields do not matter."""
     place = data.draw(st.integers(0, len(signed_file) - 1))
     byte = data.draw(st.binary(min_size=1, max_size=1))
     changed = signed_file[:place] + byte + signed_file[place + 1 :]
     assume(changed != signed_file)
     folder = tmp_path_factory.getbasetemp()
-    with suppress(CommonwealError):  # no statement any more
-        if doubts_about(changed, sample.operator.public, folder) == []:
+    with suppress(CommonwealError):  # no longer a statement
+        if faults_in(changed, sample.operator.public, folder) == []:
             assert parse(changed.decode()) == parse(signed_file.decode())
             assert signed_file[place : place + 1].isspace() or byte in b"eE"
 
@@ -239,14 +239,14 @@ def test_every_changed_field_is_found(sample, signed_file, tmp_path, name):
         "1" if isinstance(value, str) else value[:-1] if isinstance(value, list) else other["client"]
     )
     with suppress(CommonwealError):
-        assert doubts_about(json.dumps(file).encode(), sample.operator.public, tmp_path) != []
+        assert faults_in(json.dumps(file).encode(), sample.operator.public, tmp_path) != []
 
 
 def test_a_signed_statement_that_does_not_add_up_is_found(sample, tmp_path):
     def told(edit):
         document = json.loads(json.dumps(statement_document(make_statement(sample.store, "ann", at=AT), sample.store)))
         edit(document)
-        return doubts_about(signed_content(document, sample.operator), sample.operator.public, tmp_path)
+        return faults_in(signed_content(document, sample.operator), sample.operator.public, tmp_path)
 
     def a_line(document):
         document["lines"][1]["amount"] = str(int(document["lines"][1]["amount"]) + 1)
@@ -258,16 +258,16 @@ def test_a_signed_statement_that_does_not_add_up_is_found(sample, tmp_path):
         document["balance"] = str(int(document["balance"]) + 1)
 
     assert told(lambda document: None) == []
-    assert any("does not follow from the lines" in doubt for doubt in told(a_line))
-    assert any("does not follow from the lines" in doubt for doubt in told(a_balance))
-    assert any("is not that of the last line" in doubt for doubt in told(the_end))
+    assert any("does not follow from the lines" in fault for fault in told(a_line))
+    assert any("does not follow from the lines" in fault for fault in told(a_balance))
+    assert any("is not that of the last line" in fault for fault in told(the_end))
 
 
 # Whom it concerns.
 
 
 def leaves(value):
-    """Every figure and every text in a document; texts that are documents are opened."""
+    """Every figure and text in a document, including documents inside texts."""
     if isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from leaves(inner)
@@ -278,7 +278,7 @@ def leaves(value):
 
 
 def figures_of(sample, client):
-    """All that the ledger knows of a client."""
+    """Everything that the ledger knows about a client."""
     found = set()
     for entry in sample.entries():
         document = parsed(entry)
@@ -300,7 +300,7 @@ def test_a_statement_shows_only_its_own_client(sample, client):
     content = file_of(sample, client)
     said = set(leaves(json.loads(content)))
     own = figures_of(sample, client)
-    assert own & said  # figures are found where there are some
+    assert own & said  # the search does find figures
     for other in CLIENTS:
         if other == client:
             continue

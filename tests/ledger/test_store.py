@@ -1,4 +1,4 @@
-"""Both databases keep what a ledger asks of a store."""
+"""Both databases fulfil the contract of a store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TestSqlStore(StoreContract):
 
 
 def test_an_interrupted_start_leaves_the_ledger_of_another_process(tmp_path, monkeypatch):
-    """Two processes make the same file, and one of them is interrupted."""
+    """Two processes create the same file, and one of them is interrupted."""
     location = str(tmp_path / "ledger.db")
     check_schema = SqlStore.check_schema
 

@@ -1,4 +1,4 @@
-"""Whoever gets at the database without the operator's key changes nothing unnoticed, except the end of the ledger."""
+"""Without the operator's key, nobody can change the database unnoticed, except by removing its last entries."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.ledger.sample_ledger import (
     ENTRIES,
     POSTINGS,
     STRANGER,
-    burgled,
     make_sample,
     parsed,
     sealed,
+    tampering,
     undone,
     verified,
 )
@@ -57,10 +57,10 @@ def sample(settlement, new_location, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def burglar(sample):
-    with burgled(sample.store) as let_in:
-        assert verified(let_in).findings == ()
-        yield let_in
+def attacker(sample):
+    with tampering(sample.store) as attacker:
+        assert verified(attacker).findings == ()
+        yield attacker
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +73,14 @@ def number_of(row):
     return row["number"] if "number" in row else row["entry"]
 
 
-def named(burglar):
+def named(attacker):
     """The entries that findings name."""
-    return {finding.entry for finding in verified(burglar).findings}
+    return {finding.entry for finding in verified(attacker).findings}
 
 
-def some_rows(burglar, table):
+def some_rows(attacker, table):
     """All entries; of an entry's postings the first and the last."""
-    rows = burglar.rows(table)
+    rows = attacker.rows(table)
     ends = {number_of(row): row for row in rows}
     return [
         row for place, row in enumerate(rows) if number_of(row) != number_of(rows[place - 1]) or row in ends.values()
@@ -88,7 +88,7 @@ def some_rows(burglar, table):
 
 
 def other_value(row, column, rows):
-    """By turns a neighbouring value, that of another row, and none at all."""
+    """In turn a neighbouring value, the value of another row, and NULL."""
     value, turn = row[column], rows.index(row) % 3
     if turn == 0:
         return value + 1 if isinstance(value, int) else value[:-1] + ("1" if value[-1] == "0" else "0")
@@ -96,73 +96,73 @@ def other_value(row, column, rows):
 
 
 @everywhere
-def test_the_sample_has_every_kind_of_entry(sample, burglar):
+def test_the_sample_has_every_kind_of_entry(sample, attacker):
     without = set() if sample.ledger.terms.settlement == "accruals" else {"realisation"}
-    assert {parsed(entry)["kind"] for entry in burglar.entries()} == KINDS - without
-    assert set(burglar.columns) == {ENTRIES, POSTINGS}
+    assert {parsed(entry)["kind"] for entry in attacker.entries()} == KINDS - without
+    assert set(attacker.columns) == {ENTRIES, POSTINGS}
     members = sample.ledger.state.members
     assert None in members.values()
     assert len([key for key in members.values() if key]) >= 2
 
 
 @everywhere
-def test_every_change_of_a_value_is_found(burglar):
+def test_every_change_of_a_value_is_found(attacker):
     unnoticed = []
-    for table, columns in burglar.columns.items():
-        rows = burglar.rows(table)
+    for table, columns in attacker.columns.items():
+        rows = attacker.rows(table)
         assert rows
-        for row in some_rows(burglar, table):
+        for row in some_rows(attacker, table):
             for column in columns:
                 value = other_value(row, column, rows)
-                with undone(burglar):
-                    burglar.change(table, row, column, value)
-                    # A row that was moved is missed where it was, or is wrong where it is.
+                with undone(attacker):
+                    attacker.change(table, row, column, value)
+                    # A row that was moved is missing in its old place, or wrong in its new one.
                     places = {number_of(row), number_of(row | {column: value}) or 0}
-                    if not places & named(burglar):
+                    if not places & named(attacker):
                         unnoticed.append((table, row, column, value))
     assert unnoticed == []
 
 
 @in_one_ledger
-def test_values_of_another_type_are_found(burglar):
-    """SQLite takes them."""
+def test_values_of_another_type_are_found(attacker):
+    """SQLite accepts them."""
     unnoticed = []
-    for table, columns in burglar.columns.items():
-        row = burglar.rows(table)[-1]
+    for table, columns in attacker.columns.items():
+        row = attacker.rows(table)[-1]
         for column in columns:
             for value in ("seven", 7.25, b"\xff\x00", f"{row[column]}".encode(), "", 2**63 - 1):
-                with undone(burglar):
-                    burglar.change(table, row, column, value)
-                    if not {number_of(row), 2**63 - 1, 0} & named(burglar):
+                with undone(attacker):
+                    attacker.change(table, row, column, value)
+                    if not {number_of(row), 2**63 - 1, 0} & named(attacker):
                         unnoticed.append((table, column, value))
     assert unnoticed == []
 
 
 @everywhere
 @given(data=st.data())
-def test_every_changed_byte_is_found(burglar, is_sqlite, data):
-    table = data.draw(st.sampled_from(sorted(burglar.columns)))
-    row = data.draw(st.sampled_from(burglar.rows(table)))
-    column = data.draw(st.sampled_from(sorted(burglar.columns[table])))
+def test_every_changed_byte_is_found(attacker, is_sqlite, data):
+    table = data.draw(st.sampled_from(sorted(attacker.columns)))
+    row = data.draw(st.sampled_from(attacker.rows(table)))
+    column = data.draw(st.sampled_from(sorted(attacker.columns[table])))
     value = row[column]
-    width = 8 if isinstance(burglar.columns[table][column], BigInteger) else 4
+    width = 8 if isinstance(attacker.columns[table][column], BigInteger) else 4
     old = value.encode() if isinstance(value, str) else value.to_bytes(width, "big", signed=True)
     place, byte = data.draw(st.integers(0, len(old) - 1)), data.draw(st.binary(min_size=1, max_size=1))
     new = old[:place] + byte + old[place + 1 :]
     assume(new != old)
-    with undone(burglar):
+    with undone(attacker):
         if isinstance(value, int):
             changed = int.from_bytes(new, "big", signed=True)
-            burglar.change(table, row, column, changed)
+            attacker.change(table, row, column, changed)
             places = {number_of(row), number_of(row | {column: changed}), 0}
         else:
             if is_sqlite:
-                burglar.change(table, row, column, new, "CAST(:value AS TEXT)")
-            else:  # a database in UTF-8 takes nothing else
+                attacker.change(table, row, column, new, "CAST(:value AS TEXT)")
+            else:  # a UTF-8 database accepts nothing else
                 assume(b"\0" not in new)
-                burglar.change(table, row, column, decoded(new))
+                attacker.change(table, row, column, decoded(new))
             places = {number_of(row)}
-        assert places & named(burglar)
+        assert places & named(attacker)
 
 
 def decoded(value):
@@ -173,84 +173,84 @@ def decoded(value):
 
 
 @everywhere
-def test_every_removed_row_is_found(burglar):
+def test_every_removed_row_is_found(attacker):
     unnoticed = []
-    for table in burglar.columns:
-        for row in burglar.rows(table):
-            with undone(burglar):
-                burglar.remove(table, row)
-                if number_of(row) not in named(burglar):
+    for table in attacker.columns:
+        for row in attacker.rows(table):
+            with undone(attacker):
+                attacker.remove(table, row)
+                if number_of(row) not in named(attacker):
                     unnoticed.append((table, row))
     assert unnoticed == []
 
 
 @everywhere
-def test_every_added_row_is_found(burglar):
-    """Also where nobody who reads the ledger from entry 1 on would look."""
-    last = burglar.rows(ENTRIES)[-1]["number"]
+def test_every_added_row_is_found(attacker):
+    """Even where reading the ledger from entry 1 on would not reach them."""
+    last = attacker.rows(ENTRIES)[-1]["number"]
     places = (last + 1, last + 1000, last, 1, 0, -1, -(2**63), None)
     unnoticed = []
-    for table in burglar.columns:
+    for table in attacker.columns:
         key = "number" if table == ENTRIES else "entry"
-        for row in (burglar.rows(table)[0], burglar.rows(table)[-1]):
+        for row in (attacker.rows(table)[0], attacker.rows(table)[-1]):
             for place in places:
-                with undone(burglar):
-                    burglar.insert(table, row | {key: place})
-                    # 0 is for rows that no entry can have.
-                    if not {place, 0 if place in (None, -(2**63)) else place} & named(burglar):
+                with undone(attacker):
+                    attacker.insert(table, row | {key: place})
+                    # 0 stands for rows that cannot belong to any entry.
+                    if not {place, 0 if place in (None, -(2**63)) else place} & named(attacker):
                         unnoticed.append((table, place))
     assert unnoticed == []
 
 
 @in_one_ledger
 @pytest.mark.parametrize("place", [0, -1])
-def test_an_entry_before_the_first_is_the_only_finding(burglar, place):
-    with undone(burglar):
-        burglar.insert(ENTRIES, burglar.rows(ENTRIES)[-1] | {"number": place})
-        (finding,) = verified(burglar).findings
+def test_an_entry_before_the_first_is_the_only_finding(attacker, place):
+    with undone(attacker):
+        attacker.insert(ENTRIES, attacker.rows(ENTRIES)[-1] | {"number": place})
+        (finding,) = verified(attacker).findings
     assert (finding.entry, finding.rule) == (place, "entries are numbered without gaps")
     assert (finding.expected, finding.found) == ("entry 1", f"entry {place}")
 
 
 @everywhere
-def test_an_added_posting_is_found_at_any_position(burglar):
-    for row in some_rows(burglar, POSTINGS):
+def test_an_added_posting_is_found_at_any_position(attacker):
+    for row in some_rows(attacker, POSTINGS):
         for position, amount in ((row["position"], row["amount"]), (2**31 - 1, 0)):
-            with undone(burglar):
-                burglar.insert(POSTINGS, row | {"position": position, "amount": amount})
-                assert row["entry"] in named(burglar)
+            with undone(attacker):
+                attacker.insert(POSTINGS, row | {"position": position, "amount": amount})
+                assert row["entry"] in named(attacker)
 
 
 @in_one_ledger
-def test_a_posting_moved_to_another_account_and_back_elsewhere_is_found(burglar):
+def test_a_posting_moved_to_another_account_and_back_elsewhere_is_found(attacker):
     """Balances and sums stay as they are; the entries do not."""
-    rows = burglar.rows(POSTINGS)
+    rows = attacker.rows(POSTINGS)
     one, other = next(
         (one, other)
         for one in rows
         for other in rows
         if one["entry"] < other["entry"] and one["account"] == other["account"] and one["amount"] != other["amount"]
     )
-    with undone(burglar):
-        burglar.change(POSTINGS, one, "amount", other["amount"])
-        burglar.change(POSTINGS, other, "amount", one["amount"])
-        assert named(burglar) == {one["entry"], other["entry"]}
+    with undone(attacker):
+        attacker.change(POSTINGS, one, "amount", other["amount"])
+        attacker.change(POSTINGS, other, "amount", one["amount"])
+        assert named(attacker) == {one["entry"], other["entry"]}
 
 
 @in_one_ledger
-def test_swapped_entries_are_found(burglar):
-    rows = burglar.rows(ENTRIES)
+def test_swapped_entries_are_found(attacker):
+    rows = attacker.rows(ENTRIES)
     for columns in (["content"], ["content", "hash"], ["content", "hash", "signature"], ["hash"], ["signature"]):
         for one, other in ((1, 2), (2, 4), (2, len(rows) - 1)):
-            with undone(burglar):
+            with undone(attacker):
                 for row, source in ((rows[one], rows[other]), (rows[other], rows[one])):
                     for column in columns:
-                        burglar.run(
+                        attacker.run(
                             f"UPDATE {ENTRIES} SET {column} = :value WHERE number = :number",
                             value=source[column],
                             number=row["number"],
                         )
-                assert {rows[one]["number"], rows[other]["number"]} <= named(burglar)
+                assert {rows[one]["number"], rows[other]["number"]} <= named(attacker)
 
 
 # Changes inside the content of an entry.
@@ -339,20 +339,20 @@ def signed_by_a_stranger(entry, content):
 FORGERIES = [with_content, with_its_hash, signed_by_a_stranger]
 
 
-def rounds_in(burglar):
-    return [entry for entry in burglar.entries() if parsed(entry)["kind"] == "round"]
+def rounds_in(attacker):
+    return [entry for entry in attacker.entries() if parsed(entry)["kind"] == "round"]
 
 
 @in_one_ledger
 @pytest.mark.parametrize("forge", FORGERIES)
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_inside_an_entry_is_found(burglar, change, forge):
-    for entry in (rounds_in(burglar)[0], rounds_in(burglar)[-1]):
+def test_a_change_inside_an_entry_is_found(attacker, change, forge):
+    for entry in (rounds_in(attacker)[0], rounds_in(attacker)[-1]):
         document = parsed(entry)
         change(document)
-        with undone(burglar):
-            burglar.put(forge(entry, canonical(document).decode()))
-            assert entry.number in named(burglar)
+        with undone(attacker):
+            attacker.put(forge(entry, canonical(document).decode()))
+            assert entry.number in named(attacker)
 
 
 def who_leaves(document):
@@ -376,17 +376,17 @@ def something_more_of_it(document):
 @pytest.mark.parametrize(
     "change", [who_leaves, when_it_leaves, its_signature, something_more_of_it, the_time, the_number, the_format]
 )
-def test_a_change_inside_a_withdrawal_is_found(burglar, change, forge):
-    entry = next(entry for entry in burglar.entries() if parsed(entry)["kind"] == "withdrawal")
+def test_a_change_inside_a_withdrawal_is_found(attacker, change, forge):
+    entry = next(entry for entry in attacker.entries() if parsed(entry)["kind"] == "withdrawal")
     document = parsed(entry)
     change(document)
-    with undone(burglar):
-        burglar.put(forge(entry, canonical(document).decode()))
-        assert entry.number in named(burglar)
+    with undone(attacker):
+        attacker.put(forge(entry, canonical(document).decode()))
+        assert entry.number in named(attacker)
 
 
 def other_forms(content):
-    """Texts that JSON readers take for the same document, or for two."""
+    """Texts that JSON parsers read as the same document, or as different ones."""
     document = json.loads(content)
     yield content.replace('{"absent":[', '{"absent":["cyd"],"absent":[', 1)
     yield content.replace('"round":', '"round":99,"round":', 1)
@@ -402,14 +402,14 @@ def other_forms(content):
 
 @in_one_ledger
 @pytest.mark.parametrize("forge", FORGERIES)
-def test_another_form_of_the_same_content_is_found(burglar, forge):
-    for entry in rounds_in(burglar)[:2]:
+def test_another_form_of_the_same_content_is_found(attacker, forge):
+    for entry in rounds_in(attacker)[:2]:
         for form in other_forms(entry.content):
             assert form != entry.content
-            with undone(burglar):
-                burglar.run(f"DELETE FROM {ENTRIES} WHERE number = :number", number=entry.number)
+            with undone(attacker):
+                attacker.run(f"DELETE FROM {ENTRIES} WHERE number = :number", number=entry.number)
                 forged = forge(entry, form)
-                burglar.insert(
+                attacker.insert(
                     ENTRIES,
                     {
                         "number": forged.number,
@@ -418,13 +418,13 @@ def test_another_form_of_the_same_content_is_found(burglar, forge):
                         "signature": forged.signature,
                     },
                 )
-                assert entry.number in named(burglar)
+                assert entry.number in named(attacker)
 
 
 @in_one_ledger
-def test_another_form_is_found_even_if_the_operator_signed_it(sample, burglar):
-    """Two readers of one signed text may read two things: there must be one form."""
-    entry = burglar.entries()[-1]
+def test_another_form_is_found_even_if_the_operator_signed_it(sample, attacker):
+    """Two parsers may read one signed text differently, so only one form is allowed."""
+    entry = attacker.entries()[-1]
     forms = [
         entry.content.replace('"reason":', '"reason":"none","reason":', 1),
         entry.content.replace(":{", ": {", 1),
@@ -433,16 +433,16 @@ def test_another_form_is_found_even_if_the_operator_signed_it(sample, burglar):
     for form in forms:
         digest = hash_of(form.encode())
         signature = sample.operator.sign(signed_message(digest))
-        with undone(burglar):
-            burglar.put(StoredEntry(number=entry.number, content=form, hash=digest, signature=signature))
-            (finding,) = verified(burglar).findings
+        with undone(attacker):
+            attacker.put(StoredEntry(number=entry.number, content=form, hash=digest, signature=signature))
+            (finding,) = verified(attacker).findings
             assert (finding.entry, finding.rule) == (entry.number, "the content is canonical JSON (RFC 8785)")
 
 
 @in_one_ledger
-def test_an_entry_that_a_stranger_adds_is_found(burglar):
+def test_an_entry_that_a_stranger_adds_is_found(attacker):
     """Hashed, chained and balanced, but not signed by the operator."""
-    entries = burglar.entries()
+    entries = attacker.entries()
     rotation = next(parsed(entry) for entry in entries if parsed(entry)["kind"] == "key-rotation")
     last = parsed(entries[-1])
     extra = {
@@ -451,19 +451,19 @@ def test_an_entry_that_a_stranger_adds_is_found(burglar):
     }
     for kind, body in extra.items():
         document = last | {"number": last["number"] + 1, "previous": entries[-1].hash, "kind": kind, "body": body}
-        with undone(burglar):
-            burglar.add(sealed(document | {"postings": []}, STRANGER))
-            assert "the operator signed the entry" in {finding.rule for finding in verified(burglar).findings}
+        with undone(attacker):
+            attacker.add(sealed(document | {"postings": []}, STRANGER))
+            assert "the operator signed the entry" in {finding.rule for finding in verified(attacker).findings}
 
 
 @in_one_ledger
-def test_findings_have_a_rule_and_what_was_expected_and_found(burglar):
+def test_findings_have_a_rule_and_what_was_expected_and_found(attacker):
     row = next(
-        row for row in burglar.rows(POSTINGS) if row["account"] == "clients/ann" or row["account"] == "accrued/ann"
+        row for row in attacker.rows(POSTINGS) if row["account"] == "clients/ann" or row["account"] == "accrued/ann"
     )
-    with undone(burglar):
-        burglar.change(POSTINGS, row, "amount", row["amount"] + 1)
-        findings = verified(burglar).findings
+    with undone(attacker):
+        attacker.change(POSTINGS, row, "amount", row["amount"] + 1)
+        findings = verified(attacker).findings
     first, balance = findings
     assert first.entry == row["entry"]
     assert first.rule == "the table of postings matches the entry"
@@ -475,19 +475,19 @@ def test_findings_have_a_rule_and_what_was_expected_and_found(burglar):
 
 
 @in_one_ledger
-def test_findings_contain_no_terminal_control_characters(burglar):
-    with undone(burglar):
-        burglar.change(POSTINGS, burglar.rows(POSTINGS)[0], "account", "clients/\x1b[2J\u202eann")
-        findings = verified(burglar).findings
+def test_findings_contain_no_terminal_control_characters(attacker):
+    with undone(attacker):
+        attacker.change(POSTINGS, attacker.rows(POSTINGS)[0], "account", "clients/\x1b[2J\u202eann")
+        findings = verified(attacker).findings
     assert findings
     assert all(str(finding).isprintable() for finding in findings)
 
 
 @in_one_ledger
-def test_many_missing_entries_do_not_hide_other_findings(burglar):
-    last = burglar.rows(ENTRIES)[-1]
-    with undone(burglar):
-        burglar.change(ENTRIES, last, "number", 2**40)
-        findings = verified(burglar).findings
+def test_many_missing_entries_do_not_hide_other_findings(attacker):
+    last = attacker.rows(ENTRIES)[-1]
+    with undone(attacker):
+        attacker.change(ENTRIES, last, "number", 2**40)
+        findings = verified(attacker).findings
     assert 2**40 in {finding.entry for finding in findings}
     assert len(findings) < 150

@@ -1,4 +1,4 @@
-"""A sound ledger gives no findings, whoever verifies it, and wherever it is."""
+"""A sound ledger gives no findings, in any database and with any of the operator's keys."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_progress_is_reported_per_entry(sample):
 
 
 def test_a_corrected_ledger_is_sound(tmp_path):
-    """Rounds and income are reversed, settled anew with other content, and reversed again."""
+    """Rounds and income are reversed, settled again with other content, and reversed again."""
     sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
     ledger = sample.ledger
     for figures in (THIRD_ROUND, FIRST_ROUND_AGAIN | {"dan": (0.01, 0.2, None)}):
@@ -83,7 +83,7 @@ def test_a_corrected_ledger_is_sound(tmp_path):
     ledger.settle(signed_round(ledger.identity, 2, FIRST_ROUND_AGAIN))
     ledger.rotate_key()
     ledger.settle(signed_round(ledger.identity, 4, FIRST_ROUND_AGAIN))
-    ledger.realise(5, "pocket money")  # less than there are members
+    ledger.realise(5, "pocket money")  # fewer units than members
     ledger.reverse(len(sample.entries()), "a toy")
     ledger.realise(7, "more pocket money")
     told = verified(sample.store)
@@ -93,7 +93,7 @@ def test_a_corrected_ledger_is_sound(tmp_path):
 
 
 def test_a_committed_change_is_found_and_the_ledger_cannot_be_continued(tmp_path):
-    """Nobody goes on from a ledger that was changed, either."""
+    """A changed ledger cannot be continued either."""
     sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
     sample.store.close()
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection, connection:

@@ -1,4 +1,4 @@
-"""Who leaves of its own accord is in no later round, keeps what it accrued, and nobody can say it in its name."""
+"""A client that withdraws is in no later round and keeps what it accrued; nobody can withdraw in its name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLIENTS = ("ann", "bob", "cyd")  # with an Ed25519 key, with a node's, and witho
 
 @pytest.fixture
 def sample(tmp_path):
-    """Round 1 is settled, with all three."""
+    """A ledger in which round 1 is settled, with all three."""
     made = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
     made.ledger.admit(MEMBERS)
     made.ledger.settle(signed_round(made.ledger.identity, 1, FIRST_ROUND))
@@ -102,7 +102,7 @@ def test_a_withdrawn_client_keeps_what_it_accrued(sample, ledger, client):
 
 
 def test_a_reversal_does_not_undo_a_withdrawal(ledger):
-    """The notice is the client's, not the operator's to undo."""
+    """The operator cannot undo a client's notice."""
     ledger.withdraw("bob", 1, notice(ledger, "bob", 1))
     ledger.reverse_round(1, "figures came late")
     assert ledger.state.withdrawn == {"bob": 1}
@@ -114,7 +114,7 @@ def test_a_reversal_does_not_undo_a_withdrawal(ledger):
 
 
 def test_a_withdrawn_client_can_be_eliminated_in_an_earlier_round(ledger):
-    """Its notice is for after round 3; round 2 lets it go."""
+    """Its notice is for after round 3, but round 2 eliminates it."""
     ledger.withdraw("cyd", 3, None)
     ledger.settle(signed_round(ledger.identity, 2, SECOND_ROUND, STRICT, absent=("bob",)))
     assert ledger.state.eliminated == {"cyd": 2}
@@ -143,7 +143,7 @@ def test_a_withdrawal_needs_the_clients_own_signature(ledger, which):
     with pytest.raises(LedgerError, match=said):
         ledger.withdraw("bob", 1, signature)
     ledger.withdraw("bob", 1, notice(ledger, "bob", 1))
-    with pytest.raises(LedgerError, match=said):  # also where it has left already
+    with pytest.raises(LedgerError, match=said):  # even if it has already withdrawn
         ledger.withdraw("bob", 1, signature)
     assert ledger.state.number == 4
 
