@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from commonweal.errors import InputError, StorageError
-from commonweal.records import ClientRound, MuRange, RoundReport, RunReport
+from commonweal.records import ClientRound, MuRange, RoundReport, Rules, RunReport
 from commonweal.report.history_json import read_history, to_document, write_history
 from tests.report import run_reports
 
@@ -142,6 +142,16 @@ def test_unusual_histories_are_read_as_they_were_written(unusual, tmp_path):
     assert read.rules.mu == unusual.rules.mu
     write_history(read, tmp_path / "b.json")
     assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
+
+
+def test_another_mechanism_comes_back(tmp_path):
+    pair = without_exact_bounds(run_reports.pair())
+    rules = Rules(mu=0.1, liability_cap=2.5, mechanism="another", parameters=(("rate", 0.5),))
+    (only,) = pair.rounds
+    decision = replace(only.record.decision, rules=rules)
+    changed = replace(pair, rules=rules, rounds=(replace(only, record=replace(only.record, decision=decision)),))
+    write_history(changed, tmp_path / "history.json")
+    assert read_history(tmp_path / "history.json") == changed
 
 
 def test_infinities_withdrawals_and_grace_come_back(tmp_path):
