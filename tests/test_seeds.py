@@ -51,7 +51,7 @@ def test_another_key_gives_other_draws(one, other) -> None:
         ((7, "p", "Ä"), (7, "p", "A\u0308")),
     ],
 )
-def test_keys_that_look_alike_are_kept_apart(one, other) -> None:
+def test_similar_keys_give_different_streams(one, other) -> None:
     assert stream_number(*one) != stream_number(*other)
     assert draws(*one) != draws(*other)
 

@@ -54,7 +54,7 @@ def make_results_folder(directory: Path) -> None:
 
 
 @contextmanager
-def held_alone(directory: Path, what: str) -> Iterator[None]:
+def locked_directory(directory: Path, what: str) -> Iterator[None]:
     """Lock the directory against other processes that ask for the same; `what` is done in it: "a run"."""
     if fcntl is None:
         yield
@@ -83,7 +83,7 @@ def sole_writer(directory: Path) -> Iterator[Path]:
     made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with held_alone(directory, "writing data"):
+        with locked_directory(directory, "writing data"):
             work = directory / _WORK_FOLDER
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir()

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from commonweal.data.importing import import_source
 from tests import one_thread
 from tests.cli.conftest import COMMAND
-from tests.data.worlds import digits, pictures, write_mnist
+from tests.data.small import digits, pictures, write_mnist
 from tests.made_once import made_once
 
 SAMPLE_COUNT = 600

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import COMMAND
 from tests.data.file_server import serving
-from tests.data.worlds import digits, pictures, write_mnist, write_mnist_m
+from tests.data.small import digits, pictures, write_mnist, write_mnist_m
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def test_list_shows_all_sources_without_any_data(commonweal):
     assert "NOT the original SynthDigits" in done.stdout
 
 
-def test_list_shows_sources_of_ones_own(commonweal, own_file, tmp_path):
+def test_list_shows_imported_sources(commonweal, own_file, tmp_path):
     (tmp_path / own_file).rename(tmp_path / "scans[bold].npz")
     assert commonweal("data", "import", "my-scans", "scans[bold].npz", "--data", "store").returncode == 0
     row = next(line for line in commonweal("data", "list", "--data", "store").stdout.splitlines() if "my-scans" in line)
@@ -87,7 +87,7 @@ def test_fetch_of_a_file_that_is_not_the_published_one_is_refused(refused):
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_an_interrupted_fetch_is_made_good_by_the_next(how, commonweal, tmp_path):
+def test_a_fetch_can_be_repeated_after_an_interruption(how, commonweal, tmp_path):
     archive = write_mnist_m(tmp_path / "mnist_m.tar.gz", pictures(100, 32, 3), digits(100))
     cache = tmp_path / "cache"
     words = ["data", "fetch", "mnistm", "--data", "store", "--cache", str(cache), "--url"]
@@ -146,7 +146,7 @@ def test_bad_input_is_refused_in_one_sentence(words, sentence, refused, own_file
     assert sentence in refused("data", *words)
 
 
-def test_a_missing_package_is_told_with_the_way_to_get_it(tmp_path):
+def test_a_missing_package_is_reported_with_the_command_to_install_it(tmp_path):
     """Pillow and its like are an extra; without it the sentence names the extra."""
     script = (
         "import sys; sys.modules['scipy.io'] = None; sys.argv = ['commonweal', 'data', 'import', 'svhn', 'x', "

@@ -24,7 +24,7 @@ def test_the_first_scenario(commonweal, tmp_path):
 
 
 @pytest.mark.parametrize("template", shipped_names())
-def test_every_template_is_written_whole_but_for_its_name(template, tmp_path, monkeypatch, capsys):
+def test_every_template_is_copied_except_for_its_name(template, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     init_command("mine.toml", template=template)
     assert "commonweal run mine.toml" in capsys.readouterr().out
@@ -46,7 +46,7 @@ def test_the_next_command_can_be_typed(commonweal):
     assert "\n  commonweal run 'two words.toml'\n" in commonweal("init", "two words.toml").stdout
 
 
-def test_a_file_is_only_overwritten_by_force(commonweal, refused, tmp_path):
+def test_a_file_is_overwritten_only_with_force(commonweal, refused, tmp_path):
     (tmp_path / "scenario.toml").write_text("mine")
     assert "scenario.toml exists. Choose another name, or overwrite it with --force." in refused("init")
     assert (tmp_path / "scenario.toml").read_text() == "mine"

@@ -1,4 +1,4 @@
-"""Arrivals follow their law and depend on nothing but seed, client and round."""
+"""How samples arrive: counts, order, validation, wrong labels and copies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from commonweal.data.arrival import Arrivals
+from commonweal.data.arrival import Arrivals, copied_share, copies, noisy_labels
+from commonweal.scenario.spec import Duplicates, LabelNoise, Untrained
+from tests.data.small import digits
 
 POOL = np.random.default_rng(7).permutation(5000)
 HOSPITAL = Arrivals(client="hospital", pool=POOL, samples_per_round=40, validation_share=0.3, seed=11)
@@ -38,7 +40,7 @@ def test_rounds_take_the_pool_in_its_order_without_replacement():
     assert start > 1000
 
 
-def test_any_round_can_be_asked_first():
+def test_rounds_can_be_computed_in_any_order():
     late = HOSPITAL.in_round(20)
     for number in range(1, 20):
         HOSPITAL.in_round(number)
@@ -47,7 +49,7 @@ def test_any_round_can_be_asked_first():
 
 
 @pytest.mark.parametrize("share", [0.3, 0.25, 0.5])
-def test_the_validation_share_is_kept_on_average_for_every_count(share):
+def test_the_validation_share_is_right_on_average_for_every_count(share):
     excess, count = [], 0
     for seed in range(3000):
         arrival = replace(HOSPITAL, samples_per_round=5, validation_share=share, seed=seed).in_round(1)
@@ -59,7 +61,7 @@ def test_the_validation_share_is_kept_on_average_for_every_count(share):
     assert count > 14_000
 
 
-def test_every_place_in_a_round_is_as_likely_to_be_validated():
+def test_all_samples_of_a_round_are_equally_likely_to_be_for_validation():
     hits = np.zeros(10)
     chances = 0
     for seed in range(2000):
@@ -81,7 +83,7 @@ def test_counts_do_not_depend_on_the_pool():
     assert HOSPITAL.in_round(3).wanted_count == replace(HOSPITAL, pool=POOL[:50]).in_round(3).wanted_count
 
 
-def test_a_dry_pool_gives_what_it_has_then_nothing():
+def test_an_exhausted_pool_gives_what_remains_then_nothing():
     small = replace(HOSPITAL, pool=POOL[:100])
     rounds = [small.in_round(number) for number in range(1, 8)]
     assert sum(arrival.drawn_count for arrival in rounds) == 100
@@ -98,6 +100,88 @@ def test_copied_samples_are_not_taken_from_the_pool():
         assert abs(copier.in_round(number).drawn_count - 0.75 * declared) <= 0.5
 
 
-def test_rounds_count_from_one():
+def test_rounds_start_at_one():
     with pytest.raises(ValueError, match="round_number must be at least 1, got 0"):
         HOSPITAL.in_round(0)
+
+
+TRUE = digits(20_000)
+COPIER = Arrivals(
+    client="copier", pool=np.arange(2000)[::-1], samples_per_round=50, validation_share=0.3, seed=5, copied_share=0.4
+)
+
+
+def noised(probability, *, training_only=False, seed=3, client="a", round_number=1):
+    noise = LabelNoise(probability=probability, training_only=training_only)
+    return noisy_labels(TRUE, TRUE[:5000], noise, seed=seed, client=client, round_number=round_number)
+
+
+def test_label_noise_has_its_probability_and_is_uniform_over_the_other_classes():
+    for labels in noised(0.3):
+        true = TRUE[: len(labels)]
+        is_wrong = labels != true
+        assert abs(is_wrong.mean() - 0.3) < 5 * np.sqrt(0.21 / len(labels))
+        for digit in range(10):
+            wrong = np.bincount(labels[is_wrong & (true == digit)], minlength=10)
+            assert wrong[digit] == 0
+            assert stats.chisquare(np.delete(wrong, digit)).pvalue > 1e-5
+
+
+def test_noise_of_probability_1_changes_all_labels_and_of_0_none():
+    assert (noised(1.0)[0] != TRUE).all()
+    assert (noised(0.0)[0] == TRUE).all()
+
+
+def test_training_only_noise_changes_the_same_training_labels_and_no_others():
+    both, training_only = noised(0.3), noised(0.3, training_only=True)
+    assert np.array_equal(both[0], training_only[0])
+    assert np.array_equal(training_only[1], TRUE[:5000])
+
+
+@pytest.mark.parametrize("other", [{"seed": 4}, {"client": "b"}, {"round_number": 2}])
+def test_noise_is_keyed(other):
+    assert np.array_equal(noised(0.3)[0], noised(0.3)[0])
+    assert not np.array_equal(noised(0.3)[0], noised(0.3, **other)[0])
+
+
+def test_noise_does_not_write_into_its_argument():
+    before = TRUE.copy()
+    noised(1.0)
+    assert np.array_equal(TRUE, before)
+
+
+def test_only_the_defect_duplicates_copies():
+    assert copied_share(Duplicates(fraction=0.4)) == 0.4
+    assert copied_share(LabelNoise(probability=0.4)) == copied_share(Untrained()) == copied_share(None) == 0
+
+
+def test_copies_are_the_given_fraction_of_the_declared_samples():
+    for number in range(1, 20):
+        fresh, copied = COPIER.in_round(number).drawn_count, len(copies(COPIER, number))
+        assert fresh + copied == COPIER.declared_count(number)
+        assert abs(copied - 0.4 * (fresh + copied)) <= 0.5
+
+
+def test_copies_are_of_earlier_or_new_training_samples():
+    held = set()
+    from_earlier = 0
+    for number in range(1, 15):
+        fresh = set(COPIER.in_round(number).training.tolist())
+        copied = set(copies(COPIER, number).tolist())
+        assert copied <= held | fresh
+        from_earlier += len(copied & held)
+        held |= fresh
+    assert from_earlier > 100
+
+
+def test_copies_shrink_with_the_pool():
+    dry = replace(COPIER, pool=np.arange(100))
+    rounds = [(dry.in_round(number), len(copies(dry, number))) for number in range(1, 10)]
+    partly = [pair for pair in rounds if 0 < pair[0].drawn_count < pair[0].wanted_count]
+    assert len(partly) == 1
+    for arrival, copied in rounds:
+        assert abs(copied - arrival.drawn_count * 0.4 / 0.6) <= 1
+
+
+def test_a_client_that_copies_everything_has_nothing_to_copy():
+    assert len(copies(replace(COPIER, copied_share=1.0), 3)) == 0

@@ -12,7 +12,7 @@ from commonweal.data.importing import import_source
 from commonweal.data.sources import load_source
 from commonweal.errors import ScenarioError
 from commonweal.scenario.spec import Duplicates, LabelNoise
-from tests.data.worlds import client, digits, pictures, scenario
+from tests.data.small import client, digits, pictures, scenario
 
 HOSPITAL = client("hospital", rate=30)
 
@@ -26,7 +26,7 @@ def image_keys(images):
     return [image.tobytes() for image in images]
 
 
-def test_deliveries_are_samples_of_the_source_with_their_labels():
+def test_received_samples_are_those_of_the_source_with_their_labels():
     dataset = FederatedDataset.for_scenario(scenario(HOSPITAL, client("clinic", rate=60)), None)
     source = load_source("mnist-5k", None)
     label_of = dict(zip(image_keys(source.images), source.labels.tolist(), strict=True))
@@ -48,7 +48,7 @@ def test_deliveries_are_samples_of_the_source_with_their_labels():
     assert len(seen) == len(set(seen)), "a sample was delivered twice"
 
 
-def test_the_same_scenario_delivers_the_same_in_any_order():
+def test_the_same_scenario_gives_the_same_samples_in_any_order():
     first, second = (FederatedDataset.for_scenario(scenario(HOSPITAL), None) for _ in range(2))
     late = first.samples_for("hospital", 4)
     for number in (1, 2, 3, 4):
@@ -81,7 +81,7 @@ def test_defects_of_others_on_the_same_source_change_nothing():
     assert (before.validation_labels != after.validation_labels).mean() > 0.6
 
 
-def test_grey_images_are_repeated_beside_coloured_ones():
+def test_grey_images_get_three_channels_if_others_are_in_colour():
     grey = FederatedDataset.for_scenario(scenario(HOSPITAL), None)
     mixed = FederatedDataset.for_scenario(scenario(HOSPITAL, client("street", source="mnist5k-photo")), None)
     assert (grey.image_shape, mixed.image_shape) == ((28, 28, 1), (28, 28, 3))

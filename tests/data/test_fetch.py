@@ -55,7 +55,7 @@ class Counter:
         pass
 
 
-def test_a_file_arrives_whole_and_is_counted(server, cache, published):
+def test_a_file_is_downloaded_completely_with_progress(server, cache, published):
     published()
     bar = Counter()
     [path] = fetch("svhn", cache, urls=[f"{server[0]}/whole/x"], progress=bar)
@@ -64,7 +64,7 @@ def test_a_file_arrives_whole_and_is_counted(server, cache, published):
     assert bar.seen == bar.total == len(CONTENT)
 
 
-def test_a_checked_file_is_not_loaded_again_but_a_damaged_one_is(server, cache, published):
+def test_only_a_damaged_file_is_downloaded_again(server, cache, published):
     published()
     address, asked = server
     urls = [f"{address}/whole/x"]

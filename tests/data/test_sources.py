@@ -22,7 +22,7 @@ from commonweal.data.manifest import Entry, to_json
 from commonweal.data.npz_file import from_npz, to_npz
 from commonweal.data.sources import find_directory, list_sources, load_source
 from commonweal.errors import CommonwealError, InputError, StorageError
-from tests.data.worlds import digits, pictures
+from tests.data.small import digits, pictures
 
 REAL = os.environ.get("COMMONWEAL_DATA")
 needs_originals = pytest.mark.skipif(REAL is None, reason="the originals are read where COMMONWEAL_DATA is set")
@@ -99,7 +99,7 @@ def test_rendered_digits_show_their_labels():
 
 
 @pytest.mark.parametrize("name", ["mnist5k-photo", "rendered-digits"])
-def test_made_sources_are_made_the_same_again(name):
+def test_generated_sources_are_reproducible(name):
     images, labels = BUILT_IN[name].make()
     assert np.array_equal(images, load_source(name, None).images)
     assert np.array_equal(labels, load_source(name, None).labels)
@@ -116,7 +116,7 @@ def test_prepared_copies_load(name):
 
 
 @needs_originals
-def test_resizing_is_pillows():
+def test_images_are_resized_by_pillow():
     from PIL import Image
 
     with np.load(Path(REAL, "usps.npz")) as archive:
@@ -154,7 +154,7 @@ def npz(tmp_path, **arrays):
     return (tmp_path / "made.npz").read_bytes()
 
 
-def test_a_source_of_ones_own_is_found_by_its_manifest(directory):
+def test_an_imported_source_is_found_by_its_manifest(directory):
     loaded = load_source("scans", directory)
     assert np.array_equal(loaded.images[..., 0], pictures(20, 28, 1))
     assert np.array_equal(loaded.labels, digits(20))
@@ -197,7 +197,7 @@ def test_a_file_in_no_manifest_is_refused(directory):
         ({"images": np.array([{}]), "labels": digits(1)}, "Object arrays"),
     ],
 )
-def test_unsound_arrays_are_refused_even_with_a_right_checksum(directory, tmp_path, arrays, evidence):
+def test_invalid_arrays_are_refused_even_with_the_right_checksum(directory, tmp_path, arrays, evidence):
     record(directory, npz(tmp_path, **arrays))
     with pytest.raises(StorageError, match=evidence) as refusal:
         load_source("scans", directory)
@@ -221,7 +221,7 @@ def test_a_damaged_byte_gives_samples_or_a_refusal(place, byte):
         assert len(images) == len(labels)
 
 
-def test_a_bare_array_is_no_source(directory, tmp_path):
+def test_a_single_array_is_refused(directory, tmp_path):
     np.save(tmp_path / "bare.npy", pictures(4, 28, 1))
     record(directory, (tmp_path / "bare.npy").read_bytes())
     with pytest.raises(StorageError, match="not an archive"):
@@ -239,7 +239,7 @@ def test_a_bare_array_is_no_source(directory, tmp_path):
         "[" * 100_000,
     ],
 )
-def test_unsound_manifests_are_refused(directory, text):
+def test_invalid_manifests_are_refused(directory, text):
     (directory / "manifest.json").write_text(text)
     with pytest.raises(StorageError, match=r"manifest.*Remove manifest\.json and"):
         load_source("scans", directory)
@@ -258,7 +258,7 @@ def test_unsound_manifests_are_refused(directory, text):
         {"note": None},
     ],
 )
-def test_unsound_entries_are_refused(directory, change):
+def test_invalid_entries_are_refused(directory, change):
     path = directory / "manifest.json"
     document = json.loads(path.read_text())
     document["sources"]["scans"] |= change
@@ -267,14 +267,14 @@ def test_unsound_entries_are_refused(directory, change):
         load_source("scans", directory)
 
 
-def test_a_manifest_cannot_replace_what_is_built_in(directory, tmp_path):
+def test_a_manifest_cannot_replace_a_built_in_source(directory, tmp_path):
     record(directory, npz(tmp_path, images=pictures(4, 28, 1), labels=digits(4)), name="mnist-5k")
     with pytest.raises(StorageError, match="uses 'mnist-5k', the name of a built-in source"):
         load_source("scans", directory)
 
 
 @pytest.mark.parametrize("name", EXTERNAL)
-def test_what_is_missing_is_refused_with_all_ways_out(name, tmp_path):
+def test_a_missing_file_is_refused_with_all_ways_to_get_it(name, tmp_path):
     for directory in (None, tmp_path / "nowhere", tmp_path):
         with pytest.raises(CommonwealError) as refusal:
             load_source(name, directory)

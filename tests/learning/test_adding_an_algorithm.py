@@ -40,10 +40,10 @@ contribution = "quantity"
 [learning]
 algorithm = "{algorithm}"
 {parameters}
-iteration_limit = 2
+iteration_limit = 1
 [defaults]
 source = "uci-digits"
-samples_per_round = 40
+samples_per_round = 20
 [[clients]]
 name = "a"
 [[clients]]

@@ -284,7 +284,7 @@ def test_fedprox_is_gradient_descent_on_the_loss_with_its_proximal_term(proximal
     close(state.shared, shared)
 
 
-def test_fedprox_stays_the_nearer_to_the_shared_model_the_larger_its_weight() -> None:
+def test_fedprox_stays_closer_to_the_shared_model_with_a_larger_weight() -> None:
     client = make_clients()[1]
     layout, shared = client.task.layout, client.task.vector
     distances = []
@@ -431,7 +431,7 @@ def test_scaffold_forgets_a_client_that_left() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_argument_of_a_clients_or_the_servers_part_is_written_to(name) -> None:
+def test_no_algorithm_writes_into_its_arguments(name) -> None:
     clients = make_clients()
     algorithm = algorithm_named(name, clients[0].task.layout)
     state = iterate(algorithm, clients, 1)
@@ -444,7 +444,7 @@ def test_no_argument_of_a_clients_or_the_servers_part_is_written_to(name) -> Non
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedprox", "scaffold"])
-def test_a_shared_model_is_used_as_it_is_where_nothing_is_personal(name) -> None:
+def test_without_personal_parts_the_shared_model_is_used_unchanged(name) -> None:
     clients = make_clients()
     algorithm = algorithm_named(name, clients[0].task.layout)
     state = iterate(algorithm, clients, 1)
@@ -452,7 +452,7 @@ def test_a_shared_model_is_used_as_it_is_where_nothing_is_personal(name) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_four_algorithms_are_four_and_their_first_iterations_tell_where_they_differ(name) -> None:
+def test_algorithms_differ_from_fedavg_from_the_expected_iteration_on(name) -> None:
     """From zero control variates and equal BN layers, SCAFFOLD and FedBN begin as FedAvg; FedProx does not."""
     clients = make_clients()
     layout = clients[0].task.layout

@@ -157,7 +157,7 @@ def test_both_learners_score_alike_beyond_one_chunk(kind) -> None:
 
 
 @pytest.mark.parametrize("make_learner", LEARNERS)
-def test_a_samples_score_does_not_depend_on_its_company(make_learner) -> None:
+def test_the_score_of_a_sample_does_not_depend_on_the_others(make_learner) -> None:
     task = make_task(sample_count=70)
     learner = make_learner(task.layout)
     together = learner.score(task.vector, task.images, task.labels, "probability")

@@ -1,18 +1,20 @@
-"""Where the tensors of a model lie, how many there are, and what an untrained model holds."""
+"""The layout of models, their initial values, their average, and images as tensors."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy import stats
 from torch import nn
 
-from commonweal.learning.models import ARCHITECTURES, Architecture, Layout
+from commonweal.learning.models import ARCHITECTURES, Architecture, Layout, average, to_tensor
 
 architectures = st.builds(
     Architecture,
@@ -45,7 +47,7 @@ def test_each_entry_of_the_vector_belongs_to_exactly_one_tensor(architecture, sh
 
 @settings(max_examples=30)
 @given(architectures, shapes)
-def test_slices_tell_weights_from_batch_normalisation_and_statistics_from_what_is_trained(architecture, shape) -> None:
+def test_slices_separate_weights_normalisation_and_statistics(architecture, shape) -> None:
     layout = Layout(architecture, shape)
     kinds = torch.zeros(layout.size)
     for kind, parts in parts_of_one_kind(layout).items():
@@ -143,3 +145,97 @@ def test_the_same_seed_gives_the_same_model_in_both_precisions_and_another_seed_
     assert torch.equal(layout.initial(torch.Generator().manual_seed(5), torch.float32), double.float())
     other = layout.initial(torch.Generator().manual_seed(6), torch.float64)
     assert (other[layout.weights] != double[layout.weights]).all()
+
+
+entries = st.floats(-1e3, 1e3)
+weights = st.lists(st.integers(1, 500), min_size=1, max_size=5)
+
+
+@st.composite
+def weighted_models(draw):
+    chosen = draw(weights)
+    table = draw(arrays(np.float64, (len(chosen), 4), elements=entries))
+    return [torch.from_numpy(row) for row in table], [float(weight) for weight in chosen]
+
+
+def exact_average(models, weights):
+    """In fractions, so without any rounding."""
+    total = sum(map(Fraction, weights))
+    return [
+        float(sum(Fraction(float(m[i])) * Fraction(w) for m, w in zip(models, weights, strict=True)) / total)
+        for i in range(len(models[0]))
+    ]
+
+
+@given(weighted_models())
+def test_the_average_is_the_weighted_sum_over_the_sum_of_weights(case) -> None:
+    models, weights = case
+    np.testing.assert_allclose(average(models, weights), exact_average(models, weights), rtol=0, atol=1e-9)
+
+
+@given(weighted_models())
+def test_the_average_is_between_minimum_and_maximum(case) -> None:
+    models, weights = case
+    stacked = torch.stack(models)
+    mean = average(models, weights)
+    assert (mean >= stacked.min(0).values - 1e-9).all()
+    assert (mean <= stacked.max(0).values + 1e-9).all()
+
+
+@given(weighted_models(), st.floats(0.01, 100))
+def test_only_the_ratios_of_weights_matter(case, factor) -> None:
+    models, weights = case
+    scaled = average(models, [factor * weight for weight in weights])
+    np.testing.assert_allclose(scaled, average(models, weights), rtol=0, atol=1e-9)
+
+
+@given(weighted_models())
+def test_an_average_can_be_computed_from_the_averages_of_two_parts(case) -> None:
+    models, weights = case
+    models, weights = [*models, torch.arange(4).double()], [*weights, 7.0]
+    for cut in range(1, len(models)):
+        halves = [average(models[:cut], weights[:cut]), average(models[cut:], weights[cut:])]
+        joined = average(halves, [sum(weights[:cut]), sum(weights[cut:])])
+        np.testing.assert_allclose(joined, average(models, weights), rtol=0, atol=1e-9)
+
+
+@given(arrays(np.float64, 4, elements=entries), st.integers(1, 500))
+def test_the_average_of_one_model_is_that_model(entries, weight) -> None:
+    model = torch.from_numpy(entries)
+    mean = average([model], [float(weight)])
+    assert torch.equal(mean, model)
+    assert mean.data_ptr() != model.data_ptr()
+
+
+@given(weighted_models())
+def test_averaging_changes_no_model_and_is_reproducible(case) -> None:
+    models, weights = case
+    copies = [model.clone() for model in models]
+    first = average(models, weights)
+    assert torch.equal(average(copies, list(weights)), first)
+    assert all(torch.equal(model, copy) for model, copy in zip(models, copies, strict=True))
+
+
+def test_single_precision_stays_single_and_near_the_exact_average() -> None:
+    random = np.random.default_rng(0)
+    models = [torch.from_numpy(random.standard_normal(50)).float() for _ in range(5)]
+    weights = [70.0, 31.0, 8.0, 100.0, 42.0]
+    mean = average(models, weights)
+    assert mean.dtype == torch.float32
+    np.testing.assert_allclose(mean, exact_average(models, weights), rtol=0, atol=1e-6)
+
+
+def test_a_missing_weight_is_an_error() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        average([torch.zeros(2), torch.ones(2)], [1.0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_pixels_are_scaled_to_minus_one_to_one_as_in_the_fedbn_code(dtype) -> None:
+    """ToTensor divides by 255; Normalize(0.5, 0.5) subtracts a half and divides by a half."""
+    images = np.arange(256, dtype=np.uint8).reshape(4, 8, 8, 1)
+    tensor = to_tensor(images, dtype)
+    assert tensor.dtype == dtype
+    np.testing.assert_allclose(tensor.numpy(), (images / 255 - 0.5) / 0.5, rtol=0, atol=1e-6)
+    assert (float(tensor.min()), float(tensor.max())) == (-1.0, 1.0)
+    assert images[0, 0, 1, 0] == 1  # the bytes are as they were

@@ -87,7 +87,7 @@ def true_variances(client: Digits, model: Tensor, layer: int) -> Tensor:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_after_three_batches_the_customary_momentum_leaves_a_model_at_chance_and_ours_does_not(seed) -> None:
+def test_after_three_batches_a_model_with_the_usual_momentum_is_at_chance_and_ours_is_not(seed) -> None:
     client = digits(96, seed)
     epochs = make_epochs(96, 32, 1, np.random.default_rng(seed))
     assert len(epochs[0]) == 3
@@ -103,7 +103,7 @@ def test_after_three_batches_the_customary_momentum_leaves_a_model_at_chance_and
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_after_three_batches_our_statistics_are_the_datas_and_with_momentum_still_near_the_start(seed) -> None:
+def test_after_three_batches_our_statistics_match_the_data_and_with_momentum_they_do_not(seed) -> None:
     client = digits(96, seed)
     epochs = make_epochs(96, 32, 1, np.random.default_rng(seed))
     lagging = train_with_momentum(client, epochs[0], 0.1)
@@ -138,7 +138,7 @@ def test_statistics_of_balanced_batches_are_those_of_all_samples_and_a_tail_of_t
     assert (first_means(tailed) - truth).norm() > 0.02 * truth.norm()
 
 
-def test_a_tail_of_two_samples_costs_ten_points_of_accuracy_and_more() -> None:
+def test_a_last_batch_of_two_samples_costs_over_ten_points_of_accuracy() -> None:
     costs = []
     for seed in range(3):
         client = digits(66, seed)

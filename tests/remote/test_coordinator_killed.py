@@ -9,7 +9,7 @@ import signal
 import numpy as np
 import pytest
 
-from commonweal.atomic_write import held_alone
+from commonweal.atomic_write import locked_directory
 from commonweal.errors import CommonwealError, FederationError, InputError, StorageError
 from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.recompute import recompute
@@ -201,10 +201,9 @@ def die_after(toy, count):
 
 
 def test_two_coordinators_cannot_run_one_federation(tmp_path):
-
     toy = make_toy(tmp_path / "f", rounds=1)
     toy.out.mkdir()
-    with held_alone(toy.out, "a federation"), pytest.raises(StorageError, match="another process is using"):
+    with locked_directory(toy.out, "a federation"), pytest.raises(StorageError, match="another process is using"):
         toy.coordinate()
 
 

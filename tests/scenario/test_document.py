@@ -152,7 +152,7 @@ def test_the_document_is_complete_and_in_order():
     }
 
 
-def test_infinite_mu_is_a_word():
+def test_infinite_mu_is_written_as_inf():
     assert to_document(parse_scenario(SMALL.replace("0.05", "inf"), "a.toml"))["mechanism"]["mu"] == "inf"
 
 

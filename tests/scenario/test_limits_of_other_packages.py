@@ -20,14 +20,14 @@ from commonweal.valuation.registry import MEASURES
 SAMPLED = [name for name, measure in MEASURES.items() if measure.is_sampled]
 
 
-def test_sizes_are_those_of_a_decision():
+def test_limits_of_amounts_match_those_of_decisions():
     assert (kinds.SMALLEST_MU, kinds.LARGEST_MU) == (validation.SMALLEST, validation.LARGEST)
     most_spent = kinds.LARGEST_AMOUNT * 1e6 * keys.MOST_ROUNDS * keys.MOST_CLIENTS
     assert most_spent < validation.LARGEST
     assert kinds.SMALLEST_AMOUNT * 1e-17 > validation.SMALLEST
 
 
-def test_counts_are_those_of_the_stages():
+def test_limits_of_clients_match_those_of_other_packages():
     assert keys.RAW_RULE_CLIENTS == raw.RAW_CANDIDATE_LIMIT
     assert MEASURES["shapley"].client_limit <= EXACT_CLIENT_LIMIT
     assert set(SAMPLED) >= set(get_args(ShapleyMethod))
@@ -57,5 +57,5 @@ def test_every_field_has_its_key_and_every_key_its_field():
         assert set(defect_keys) == names(make)
 
 
-def test_needed_is_what_has_no_default():
+def test_keys_without_default_are_required():
     assert set(NEEDED_OF_CLIENT) == {field.name for field in fields(ClientSpec) if field.default is MISSING}

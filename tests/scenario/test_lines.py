@@ -82,7 +82,7 @@ def test_tables_are_on_the_lines_of_their_headers():
     assert places.line_of(("a",)) == 6, "where it is declared, not where it was implied"
 
 
-def test_what_is_not_there_is_on_the_line_of_what_it_lacks_in():
+def test_a_missing_key_is_reported_on_the_line_of_its_table():
     places = key_places("[a]\nb = 2\n")
     assert places.line_of(("a", "missing")) == 1
     assert places.line_of(("missing",)) is None

@@ -14,11 +14,11 @@ from tests.scenario.small import SMALL
 SCENARIO = parse_scenario(SMALL, "my.toml")
 
 
-def test_nothing_given_changes_nothing():
+def test_without_values_nothing_changes():
     assert override(SCENARIO) == SCENARIO
 
 
-def test_what_is_given_is_what_a_file_would_give():
+def test_given_values_act_like_those_of_a_file():
     text = SMALL.replace("rounds = 8", "rounds = 3\nseed = 7").replace("mu = 0.05", "mu = 0.2")
     assert override(SCENARIO, mu=0.2, seed=7, rounds=3) == parse_scenario(text, "other.toml")
     assert SCENARIO.seed == 1

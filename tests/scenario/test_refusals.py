@@ -397,7 +397,7 @@ SNIPPETS = [
     text=st.sampled_from(TEXTS),
     cuts=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30), st.sampled_from(SNIPPETS) | st.text()), max_size=4),
 )
-def test_a_spoilt_file_is_read_or_refused_and_never_crashes(text, cuts):
+def test_a_damaged_file_is_read_or_refused_but_never_crashes(text, cuts):
     for where, length, inserted in cuts:
         start = int(where * len(text))
         text = text[:start] + inserted + text[start + length :]

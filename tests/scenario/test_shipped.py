@@ -22,7 +22,7 @@ def test_the_list():
 
 
 @pytest.mark.parametrize("name", shipped_names())
-def test_each_can_be_read_and_says_what_it_is(name):
+def test_each_can_be_read_and_has_a_description(name):
     scenario = load(name)
     assert scenario.name == name
     assert 10 <= len(scenario.description) <= 100, "one line of a list"
@@ -80,14 +80,14 @@ def test_the_heterogeneous_experiment():
 
 
 @pytest.mark.parametrize("name", BUILT_IN_ONES)
-def test_the_small_ones_need_no_data_but_those_of_the_packages(name):
+def test_the_small_scenarios_use_only_built_in_sources(name):
     scenario = load(name)
     for source in {client.source for client in scenario.clients}:
         needed = sum(client.samples_per_round for client in scenario.clients if client.source == source)
         assert needed * scenario.round_count <= BUILT_IN[source].sample_count, "enough for every round"
 
 
-def test_the_quickstart_has_its_story():
+def test_the_quickstart_has_a_small_a_costly_and_a_mislabelling_client():
     scenario = load("quickstart")
     defects = [type(client.defect) for client in scenario.clients]
     assert defects.count(LabelNoise) == 1
@@ -95,7 +95,7 @@ def test_the_quickstart_has_its_story():
     assert costs[-1] > costs[-2], "one is more costly"
 
 
-def test_the_cheats_are_one_of_each_beside_honest_ones():
+def test_cheats_has_one_client_of_each_defect_and_honest_ones():
     defects = [type(client.defect) for client in load("cheats").clients]
     for kind in (LabelNoise, Duplicates, Untrained, Noised, Scaled):
         assert defects.count(kind) == 1
@@ -127,7 +127,7 @@ def test_a_path_is_read(tmp_path, monkeypatch):
         ("x" * 300, ["Choose one of"]),
     ],
 )  # fmt: skip
-def test_what_is_neither_is_refused(given, parts, tmp_path, monkeypatch):
+def test_neither_a_name_nor_a_file_is_refused(given, parts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CommonwealError) as caught:
         load(given)

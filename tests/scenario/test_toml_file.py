@@ -23,7 +23,7 @@ from commonweal.scenario.toml_file import SIZE_LIMIT, parse_scenario, read_scena
 from tests.scenario.small import SMALL
 
 
-def test_the_smallest_scenario_has_the_defaults_of_the_nouns():
+def test_the_smallest_scenario_has_the_defaults_of_the_records():
     assert parse_scenario(SMALL, "my.toml") == Scenario(
         name="trial",
         description="",

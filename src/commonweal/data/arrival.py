@@ -102,11 +102,11 @@ def copies(arrivals: Arrivals, round_number: int) -> Indices:
     if wanted == 0:
         return np.empty(0, dtype=np.intp)
     history = [arrivals.in_round(number) for number in range(1, round_number + 1)]
-    held = np.concatenate([arrival.training for arrival in history])
+    earlier = np.concatenate([arrival.training for arrival in history])
     fresh = history[-1]
     count = (
         wanted if fresh.drawn_count == fresh.wanted_count else round(wanted * fresh.drawn_count / fresh.wanted_count)
     )
-    if len(held) == 0:
+    if len(earlier) == 0:
         return np.empty(0, dtype=np.intp)
-    return stream(arrivals.seed, "copies", arrivals.client, round_number).choice(held, size=count)
+    return stream(arrivals.seed, "copies", arrivals.client, round_number).choice(earlier, size=count)

@@ -91,7 +91,7 @@ def rendered_digits() -> tuple[Images, Labels]:
         zoom = glyph.height / (DIGIT_SIZE * generator.uniform(0.55, 0.95))
         across, down = generator.uniform(-3, 3, size=2) + DIGIT_SIZE / 2
         cos, sin = zoom * math.cos(angle), zoom * math.sin(angle)
-        # From a pixel of the picture to the glyph: turned about the digit's centre, which lies at (across, down).
+        # From a pixel of the picture to the glyph: rotated about the digit's centre, which is at (across, down).
         to_glyph = (
             cos,
             sin,

@@ -37,7 +37,7 @@ def from_npz(content: bytes, where: str) -> tuple[Images, Labels]:
 def to_npz(images: Images, labels: Labels) -> bytes:
     """The bytes of an .npz; the same samples give the same bytes on every machine.
 
-    Hence no compression (its bytes depend on the zlib at hand) and one fixed time for all members.
+    So there is no compression, whose bytes depend on the version of zlib, and all members have the same fixed time.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:

@@ -71,7 +71,7 @@ def load_source(name: str, directory: Path | None) -> Samples:
     entry = entries.get(name)
     if entry is None:
         raise StorageError(
-            f"{_file(name, entries)} is in no manifest, so nothing tells whether it is complete. Make it from the "
+            f"{_file(name, entries)} is in no manifest, so it cannot be checked. Make it from the "
             "official "
             f"files with {_ways_to_get(name)}."
         )

@@ -42,14 +42,14 @@ def with_settings(document: Mapping[str, object], settings: Mapping[str, object]
             changed["clients"] = _with_client_value(changed.get("clients"), table.removeprefix(_CLIENTS), last, value)
         else:
             before = changed.get(table, {})
-            # What is no table is left for the file's own check to refuse.
+            # What is not a table is reported by the check of the file.
             changed[table] = {**before, last: value} if isinstance(before, Mapping) else before
     return changed
 
 
 def _with_client_value(clients: object, name: str, key: str, value: object) -> object:
     if not isinstance(clients, list) or not all(isinstance(client, Mapping) for client in clients):
-        return clients  # left for the file's own check to refuse
+        return clients  # reported by the check of the file
     names = [str(client.get("name", "")) for client in clients]
     if name not in names:
         raise ScenarioError(

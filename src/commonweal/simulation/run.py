@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from commonweal.atomic_write import UNFINISHED, held_alone, make_results_folder
+from commonweal.atomic_write import UNFINISHED, locked_directory, make_results_folder
 from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.errors import StorageError
 from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile
@@ -99,7 +99,7 @@ def run_directory(directory: Path, *, resume: bool, overwrite: bool) -> Iterator
     missing = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     make_results_folder(directory)
     try:
-        with held_alone(directory, "a run"):
+        with locked_directory(directory, "a run"):
             _check_no_other_run(directory / CHECKPOINT, resume=resume, overwrite=overwrite)
             for left_over in directory.glob(f".*{UNFINISHED}"):  # of a run that was killed
                 left_over.unlink()

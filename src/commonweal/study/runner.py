@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from commonweal.atomic_write import UNFINISHED, held_alone, make_results_folder
+from commonweal.atomic_write import UNFINISHED, locked_directory, make_results_folder
 from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.data.samples import Samples
 from commonweal.data.sources import load_source
@@ -106,7 +106,7 @@ def result_directory(directory: Path) -> Iterator[None]:
     found = {folder for folder in (*existing, *directory.parents) if folder.exists()}
     try:
         make_results_folder(directory)
-        with held_alone(directory, "a reproduction"):
+        with locked_directory(directory, "a reproduction"):
             for folder in existing:
                 for left_over in folder.glob(f".*{UNFINISHED}"):  # of a run that was killed
                     left_over.unlink()

@@ -13,7 +13,7 @@ from commonweal.errors import CommonwealError, StorageError
 def reading(path: Path, what: str) -> Iterator[None]:
     """Whatever goes wrong in this block means that the file is not `what`.
 
-    Libraries raise anything on damaged files (scipy alone some ten kinds of error), so all of it is translated here.
+    Libraries raise all kinds of errors on damaged files (scipy some ten), so all are translated here.
     """
     try:
         yield

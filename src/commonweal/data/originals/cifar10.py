@@ -63,7 +63,7 @@ def _blank_array(*_: object) -> np.ndarray[Any, Any]:
 
 def _byte_type(kind: object, *_: object) -> np.dtype[Any]:
     if kind not in ("u1", b"u1"):
-        raise pickle.UnpicklingError(f"it holds an array of {kind!r} instead of bytes")
+        raise pickle.UnpicklingError(f"it contains an array of {kind!r} instead of bytes")
     return np.dtype(np.uint8, False, True)  # a copy, because the pickle's next step writes into it
 
 

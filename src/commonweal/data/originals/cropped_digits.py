@@ -22,7 +22,7 @@ def _read_cropped_digits(paths: Sequence[Path]) -> tuple[Images, Labels]:
         content = loadmat(path, variable_names=["X", "y"])
         blocks, digits = content["X"], content["y"].reshape(-1)
         if blocks.dtype != np.uint8 or blocks.shape != (32, 32, 3, len(digits)):
-            raise ValueError(f"X {blocks.dtype} {'×'.join(map(str, blocks.shape))} beside {len(digits)} labels")
+            raise ValueError(f"X {blocks.dtype} {'×'.join(map(str, blocks.shape))} with {len(digits)} labels")
         if not np.isin(digits, np.arange(11)).all():
             raise ValueError("labels outside 0 to 10")
         return blocks.transpose(3, 0, 1, 2), digits.astype(np.int64) % 10

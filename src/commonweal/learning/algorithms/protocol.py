@@ -1,7 +1,7 @@
 """What an algorithm of federated learning decides; everything else is the same for all of them.
 
 Models and memories are flat vectors (see `learning.models`). A memory is what a client keeps from one iteration to the
-next; it is empty where an algorithm needs none. The server keeps none: what it sends beside the model is computed from
+next; it is empty where an algorithm needs none. The server keeps none: what it sends with the model is computed from
 the memories of the active clients, so a client that leaves takes its part with it.
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from commonweal.atomic_write import held_alone, make_results_folder
+from commonweal.atomic_write import locked_directory, make_results_folder
 from commonweal.errors import FederationError
 from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile
 from commonweal.federation.measuring import Progress
@@ -51,7 +51,7 @@ def coordinate(
         name=federation.name,
         members=federation.keys,
     )
-    with held_alone(directory, "a federation"), closing(settled_in):
+    with locked_directory(directory, "a federation"), closing(settled_in):
         checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=federation.digest(), mismatch=_MISMATCH)
         identity = settled_in.open()
         _check_amounts(settled_in, federation)

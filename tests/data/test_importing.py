@@ -16,7 +16,7 @@ from commonweal.data.manifest import read_manifest
 from commonweal.data.npz_file import from_npz, to_npz
 from commonweal.data.sources import load_source
 from commonweal.errors import CommonwealError, InputError, StorageError
-from tests.data.worlds import (
+from tests.data.small import (
     digits,
     idx,
     pictures,
@@ -82,7 +82,7 @@ def test_official_files_are_read_exactly(form, tmp_path):
     assert (read_images.dtype, read_labels.dtype) == (np.uint8, np.int64)
 
 
-def test_the_mnist_pair_may_come_in_either_order_and_unpacked(tmp_path):
+def test_the_mnist_files_may_be_given_in_either_order_and_unpacked(tmp_path):
     images, labels, files = official("mnist", tmp_path)
     for file in files:
         file.with_suffix("").write_bytes(gzip.decompress(file.read_bytes()))
@@ -157,7 +157,7 @@ def test_files_of_another_original_are_refused(name, form, tmp_path):
         convert(name, files)
 
 
-def test_labels_and_images_must_be_as_many(tmp_path):
+def test_there_must_be_as_many_labels_as_images(tmp_path):
     files = write_mnist(tmp_path, pictures(10, 28, 1), digits(9))
     with pytest.raises(StorageError, match=r"hold 10×28×28 and 9\. Give the official pair"):
         convert("mnist", files)
@@ -174,7 +174,7 @@ def test_labels_beyond_nine_are_refused(tmp_path):
         convert("svhn", [broken])
 
 
-def test_an_idx_file_with_bytes_to_spare_is_refused(tmp_path):
+def test_an_idx_file_with_extra_bytes_is_refused(tmp_path):
     files = write_mnist(tmp_path, pictures(10, 28, 1), digits(10))
     files[1].write_bytes(gzip.compress(idx(digits(10)) + b"x"))
     with pytest.raises(StorageError, match=r"train-labels-idx1-ubyte\.gz is not an idx file"):
@@ -230,7 +230,7 @@ def test_a_python_2_pickle_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("form", OFFICIAL)
-def test_imported_originals_load_at_their_size_and_tell_their_origin(form, tmp_path):
+def test_imported_originals_have_their_size_and_a_note_on_their_origin(form, tmp_path):
     images, labels, files = official(form, tmp_path)
     name, data = source_of(form), tmp_path / "data"
     entry = import_source(name, files, data)
@@ -292,14 +292,14 @@ def test_own_images_can_be_resized(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["MNIST", "a b", "", "../x", "synthdigits_rebuilt", "ä", "x" * 80])
-def test_names_that_mislead_are_refused(name, tmp_path):
+def test_misleading_names_are_refused(name, tmp_path):
     with pytest.raises(InputError, match="must be new and made of lower-case letters"):
         import_source(name, own(tmp_path), tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("name", ["mnist", "synthdigits", "synthdigits-rebuilt"])
-def test_own_samples_do_not_pass_as_an_original(name, tmp_path):
+def test_own_samples_cannot_use_the_name_of_an_original(name, tmp_path):
     with pytest.raises(InputError, match=rf"The name '{name}' is reserved for .* Import it under another name\."):
         import_source(name, own(tmp_path), tmp_path / "data")
 
@@ -331,7 +331,7 @@ def test_images_that_are_not_square_are_refused(tmp_path):
         import_source("wide", [tmp_path / "wide.npz"], tmp_path / "data")
 
 
-def test_a_killed_import_leaves_nothing_that_a_new_one_does_not_remove(tmp_path):
+def test_leftovers_of_a_killed_import_are_removed(tmp_path):
     work = tmp_path / "data" / ".commonweal-partial"
     work.mkdir(parents=True)
     (work / "scans.npz").write_bytes(b"half")
@@ -339,7 +339,7 @@ def test_a_killed_import_leaves_nothing_that_a_new_one_does_not_remove(tmp_path)
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["manifest.json", "scans.npz"]
 
 
-def test_two_writers_do_not_meet(tmp_path):
+def test_a_second_writer_is_refused(tmp_path):
     fcntl = pytest.importorskip("fcntl")
     (tmp_path / "data").mkdir()
     descriptor = os.open(tmp_path / "data", os.O_RDONLY)
