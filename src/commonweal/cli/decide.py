@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from commonweal.cli import figures_file, json_view, text_view
-from commonweal.cli.example import EXAMPLE_CSV, EXAMPLE_MU
+from commonweal import figures_file
+from commonweal.cli import json_view, text_view
 from commonweal.cli.ledger.options import Keys
 from commonweal.cli.ledger.settle import settle_outcome
 from commonweal.cli.outcome import Outcome, find_outcome
@@ -24,6 +24,19 @@ from commonweal.decision.validation import check_mu
 from commonweal.errors import InputError
 from commonweal.records import Rules
 from commonweal.report import decision_map
+
+EXAMPLE_CSV = """\
+round,client,utility,cost,contribution
+1,C1,0.2,0.1,0.4
+1,C2,0.15,0.1,0.2
+1,C3,0.3,0.05,0.4
+2,C1,0.1,0.15,0.5
+2,C2,0.1,0.15,0.1
+2,C3,0.3,0.15,0.4
+"""
+"""The paper's worked example: two rounds of three clients."""
+
+EXAMPLE_MU = 0.05
 
 
 class ContributionRuleOption(StrEnum):
@@ -186,7 +199,11 @@ def _rounds(file: str | None, *, example: bool) -> figures_file.Rounds:
         raise InputError(
             "a decision needs figures, got no FILE; name a CSV or JSON file, - for standard input, or try --example"
         )
-    return figures_file.read_figures(file)
+    if file != "-":
+        return figures_file.read_figures(file)
+    if sys.stdin is None:
+        raise InputError("Standard input is closed. Name a file instead of -.")
+    return figures_file.parse_figures(sys.stdin.buffer.read(), "standard input")
 
 
 @contextmanager

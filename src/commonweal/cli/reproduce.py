@@ -8,15 +8,15 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from commonweal.cli.mu_list import parse_mus
 from commonweal.cli.run import INTERRUPTED
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
 from commonweal.paper.experiments import EVERY_ONE, REPLICATION_COUNT, chosen_experiments
+from commonweal.scenario.override import checked_mu
 from commonweal.study.machine import core_count, cpu_kind
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def reproduce_command(
         )
     if workers is not None and workers < 1:
         raise InputError(f"--workers must be at least 1, got {workers}; leave it out for one per core.")
-    mus = parse_mus(mu)
+    mus = _mus(mu)
     with needed_for("a reproduction"):
         from commonweal.cli.reproduce_view import ReproductionView, verdict_line
         from commonweal.data.sources import find_directory
@@ -186,3 +186,13 @@ def _local(count: int | None) -> AbstractContextManager[Workers]:
         from commonweal.study.local_workers import replicate_locally
 
     return nullcontext(partial(replicate_locally, worker_count=count or core_count()))
+
+
+def _mus(given: str) -> tuple[float, ...] | Literal["all"]:
+    """The values of `--mu` in rising order, each once."""
+    if given.strip() == "all":
+        return "all"
+    parts = [part.strip() for part in given.split(",")]
+    if not all(parts):
+        raise InputError(f"--mu must be numbers separated by commas, such as 0,0.05,inf, or all, got {given!r}.")
+    return tuple(sorted({checked_mu(part) for part in parts}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,31 +15,41 @@ from commonweal.decision.mechanisms.paper import Paper
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import Choice, choose, used_contributions
 from commonweal.decision.raw import make_problem
-from commonweal.decision.validation import check_mu, check_name, figure_array
+from commonweal.decision.validation import Named, by_client, check_mu, check_name, figure_array
 from commonweal.errors import InputError
 from commonweal.records import ContributionRule, Decision, Figures, LossRule, Rules
 
 
 def decide(
     *,
-    profits: Mapping[str, float],
-    contributions: Mapping[str, float],
+    profits: Named,
+    contributions: Named,
     mu: float,
     contribution_rule: ContributionRule = "clip",
     loss_rule: LossRule = "contribution",
-    costs: Mapping[str, float] | None = None,
+    costs: Named | None = None,
     liability_cap: float | None = None,
+    clients: Sequence[str] | None = None,
     grace: bool = False,
 ) -> Decision:
     """Decide one round: who stays, and who pays whom.
 
-    `profits` are utility − cost before any transfer, `contributions` any measure of what each client brought;
-    the order of `profits` is the order of clients. `costs` serve the loss rule "cost" alone. With `grace`
-    nobody is eliminated, and transfers are made as usual.
+    `profits` are utility − cost before any transfer, `contributions` any measure of what each client contributed.
+    Both are dicts or pandas Series by client name, or arrays in the order of `clients`. The order of `profits` is the
+    order of clients. `costs` are needed only for the loss rule "cost". With `grace` nobody is eliminated; transfers
+    are made as usual.
     """
-    figures = Figures(profits=profits, contributions=contributions, costs=costs)
+    figures = _named_figures(profits, contributions, costs, clients)
     rules = Rules(mu=mu, contribution_rule=contribution_rule, loss_rule=loss_rule, liability_cap=liability_cap)
     return decide_figures(figures, rules, grace=grace)
+
+
+def _named_figures(profits: Named, contributions: Named, costs: Named | None, clients: Sequence[str] | None) -> Figures:
+    return Figures(
+        profits=by_client("profits", profits, clients),
+        contributions=by_client("contributions", contributions, clients),
+        costs=None if costs is None else by_client("costs", costs, clients),
+    )
 
 
 def decide_figures(figures: Figures, rules: Rules, *, grace: bool = False) -> Decision:
@@ -61,21 +71,22 @@ def decision_with(figures: Figures, rules: Rules, retained: Container[str]) -> D
 
 def mu_path(
     *,
-    profits: Mapping[str, float],
-    contributions: Mapping[str, float],
+    profits: Named,
+    contributions: Named,
     contribution_rule: ContributionRule = "clip",
     loss_rule: LossRule = "contribution",
-    costs: Mapping[str, float] | None = None,
+    costs: Named | None = None,
     liability_cap: float | None = None,
+    clients: Sequence[str] | None = None,
     limit: int = PATH_LIMIT,
     progress: Callable[[int], None] | None = None,
 ) -> MuPath:
     """The decision for every μ from 0 to infinity.
 
-    `limit` bounds the number of breakpoints; `path.complete` tells whether it sufficed. `progress` is called
-    with the number of breakpoints found so far.
+    The figures are given as for `decide`. `limit` bounds the number of breakpoints; `path.complete` tells whether it
+    was enough. `progress` is called with the number of breakpoints found so far.
     """
-    figures = Figures(profits=profits, contributions=contributions, costs=costs)
+    figures = _named_figures(profits, contributions, costs, clients)
     rules = Rules(mu=0.0, contribution_rule=contribution_rule, loss_rule=loss_rule, liability_cap=liability_cap)
     return mu_path_of_figures(figures, rules, limit=limit, progress=progress)
 

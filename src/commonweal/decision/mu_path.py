@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import cached_property
+from html import escape
 from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
@@ -19,6 +20,7 @@ from commonweal.errors import IncompletePathError, InputError
 from commonweal.records import Decision, MuRange
 
 _T = TypeVar("_T")
+_SHOWN_PIECES = 50
 
 
 class MuPath:
@@ -30,6 +32,26 @@ class MuPath:
         self.clients = clients
         self._envelope = envelope
         self._decision_at = decision_at
+
+    def __repr__(self) -> str:
+        if not self.complete:
+            return f"<MuPath of {len(self.clients)} clients, cut off after {len(self.breakpoints)} breakpoints>"
+        lines = [f"  mu {range_}: retains {', '.join(kept) or 'nobody'}" for range_, kept in self._shown_pieces()]
+        return "\n".join([f"<MuPath of {len(self.clients)} clients, {len(self.breakpoints)} breakpoints", *lines]) + ">"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        if not self.complete:
+            return f"<p>{escape(repr(self))}</p>"
+        rows = "".join(
+            f"<tr><td>{escape(str(range_))}</td><td>{escape(', '.join(kept))}</td></tr>"
+            for range_, kept in self._shown_pieces()
+        )
+        more = f"<p>{len(self.pieces())} ranges in all.</p>" if len(self.pieces()) > _SHOWN_PIECES else ""
+        return f"<table><thead><tr><th>mu</th><th>retained</th></tr></thead><tbody>{rows}</tbody></table>{more}"
+
+    def _shown_pieces(self) -> tuple[tuple[MuRange, tuple[str, ...]], ...]:
+        return self.pieces()[:_SHOWN_PIECES]
 
     @property
     def breakpoints(self) -> tuple[float, ...]:

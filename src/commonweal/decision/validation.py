@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, get_args, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from commonweal.decision.exact import BoolArray, FloatArray
 from commonweal.errors import InputError
@@ -14,6 +15,42 @@ from commonweal.records import ContributionRule, Figures, LossRule, Rules
 
 # Beyond these sizes products of three figures leave the range of doubles; no real figure comes near.
 SMALLEST, LARGEST = 1e-50, 1e50
+
+
+@runtime_checkable
+class _Series(Protocol):
+    """What a pandas Series offers, without importing pandas."""
+
+    def items(self) -> Iterable[tuple[Any, Any]]: ...
+
+
+Named = Mapping[str, float] | _Series | ArrayLike
+"""A number per client: a mapping or a pandas Series by name, or an array in the order of `clients`."""
+
+
+def by_client(what: str, values: Named, clients: Sequence[str] | None) -> Mapping[str, float]:
+    """The values by client name."""
+    if isinstance(values, Mapping):
+        return values
+    if isinstance(values, _Series):
+        named = dict(values.items())
+        if not all(isinstance(client, str) for client in named):
+            raise InputError(f"The index of {what} must be the names of the clients, got {list(named)[:3]!r}.")
+        return named
+    if clients is None:
+        raise InputError(
+            f"{what} must be a dict or a pandas Series by client, or an array together with clients=[...], "
+            f"got {type(values).__name__} without clients."
+        )
+    array = np.asarray(values)
+    if array.shape != (len(clients),):
+        raise InputError(
+            f"{what} must have one number for each of the {len(clients)} clients, got an array of shape {array.shape}."
+        )
+    if len(set(clients)) < len(clients):
+        twice = next(client for client in clients if list(clients).count(client) > 1)
+        raise InputError(f"clients must be distinct, got {twice!r} more than once.")
+    return dict(zip(clients, array.tolist(), strict=True))
 
 
 def admissible(values: FloatArray) -> BoolArray:

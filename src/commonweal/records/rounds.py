@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from html import escape
 from typing import Any, Literal
 
 ContributionRule = Literal["clip", "raw"]
@@ -59,7 +60,7 @@ class Rules:
         return cls(**{**document, "mu": float(document["mu"]), "parameters": parameters})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Decision:
     """Who stays after a round, and who pays whom. Amounts are in units of utility.
 
@@ -81,6 +82,31 @@ class Decision:
     node_count: int = 0
     limit_reached: bool = False  # the solver's node limit
     grace: bool = False  # nobody can be eliminated in this round
+
+    def __repr__(self) -> str:
+        transfers = ", ".join(f"{client} {amount:+.6g}" for client, amount in self.transfers.items() if amount)
+        return (
+            f"<Decision at mu = {self.mu:g}: retained {', '.join(self.retained) or 'nobody'}; "
+            f"eliminated {', '.join(self.eliminated) or 'nobody'}; budget {self.budget:.6g}; "
+            f"transfers {transfers or 'none'}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        head = "".join(f"<th>{column}</th>" for column in ("client", "decision", "profit", "transfer", "payoff"))
+        rows = "".join(
+            f"<tr><td>{escape(client)}</td><td>{'retained' if client in self.transfers else 'eliminated'}</td>"
+            + "".join(
+                f"<td>{'' if amount is None else f'{amount:.6g}'}</td>"
+                for amount in (profit, self.transfers.get(client), self.payoffs.get(client))
+            )
+            + "</tr>"
+            for client, profit in self.figures.profits.items()
+        )
+        return (
+            f"<table><caption>mu = {self.mu:g}, budget {self.budget:.6g}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        )
 
     @property
     def mu(self) -> float:

@@ -12,7 +12,7 @@ from commonweal.errors import InputError
 from commonweal.valuation.bootstrap import DRAW_COUNT, Draws
 from commonweal.valuation.coalition import Coalition, CoalitionValue
 
-ClientStream = Callable[[str], np.random.Generator]
+ClientStream = Callable[[str], "np.random.Generator"]  # in quotes: numpy loads its generators on demand
 """A random stream of a client's own, for the error that an estimator adds to the draws."""
 
 

@@ -10,7 +10,6 @@ import csv
 import io
 import json
 import math
-import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ import numpy as np
 
 from commonweal.decision.exact import FloatArray
 from commonweal.decision.validation import LARGEST, SMALLEST, admissible
-from commonweal.errors import CommonwealError, InputError
+from commonweal.errors import CommonwealError, InputError, StorageError
 from commonweal.records import Figures
 from commonweal.valuation.profit import profit as profit_of
 
@@ -71,34 +70,27 @@ def shown(value: Any) -> str:
     return text if len(text) <= _EVIDENCE_LIMIT else f"{text[:_EVIDENCE_LIMIT]}... ({len(text)} characters)"
 
 
-def read_figures(source: str) -> Rounds:
-    """Rounds in order, from the path of a file or `-` for standard input."""
-    name = "standard input" if source == "-" else source
-    return parse_figures(_text(source, name), name)
+def read_figures(path: str | Path) -> Rounds:
+    """The figures of one round or many, from a CSV or JSON file: a list of (round number, figures) in order."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise StorageError(f"Cannot read {path}: {reason}.") from None
+    return parse_figures(content, str(path))
 
 
-def parse_figures(text: str, name: str) -> Rounds:
-    """Rounds in order, from the text of a file; `name` is for messages."""
+def parse_figures(content: str | bytes, name: str) -> Rounds:
+    """As `read_figures`, from the content of a file; `name` is for messages."""
+    text = content if isinstance(content, str) else _decoded(content, name)
     if not text.strip():
-        raise InputError(
-            f"the file must hold at least one client, got an empty one ({name}); "
-            "see `commonweal decide --example` for what belongs into it"
-        )
+        raise InputError(f"{name} is empty. Add a header and a row for each client.")
     table = _json_table(text, name) if text.lstrip()[0] in "[{" else _csv_table(text, name)
     table.raise_faults()
     return _rounds(table)
 
 
-def _text(source: str, name: str) -> str:
-    try:
-        if source != "-":
-            content = Path(source).read_bytes()
-        elif sys.stdin is None:
-            raise InputError("standard input must be open, got a closed one; name a FILE instead of -")
-        else:
-            content = sys.stdin.buffer.read()
-    except OSError as error:
-        raise InputError(f"the file must be readable, got {error.strerror} for {name}; check the path") from None
+def _decoded(content: bytes, name: str) -> str:
     bad = content.find(b"\0")
     try:
         text = content.decode("utf-8-sig")
@@ -107,8 +99,8 @@ def _text(source: str, name: str) -> str:
     if bad >= 0:
         line = content.count(b"\n", 0, bad) + 1
         raise InputError(
-            f"the file must be text in UTF-8, got the byte {content[bad]:#04x} (line {line} of {name}); "
-            "export the figures as CSV or JSON, and save them as UTF-8"
+            f"The file must be text in UTF-8, got the byte {content[bad]:#04x} (line {line} of {name}). "
+            "Export the figures as CSV or JSON, and save them as UTF-8."
         )
     return text
 

@@ -1,0 +1,62 @@
+"""A ledger that exists, to read and verify from a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from commonweal.federation.recompute import recompute
+from commonweal.ledger.canonical import parse
+from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.sql.store import SqlStore, open_store
+from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.verify import Verification, verify_ledger
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReader:
+    """Reads a ledger: `terms`, `balances`, `entries()`, `verify()`."""
+
+    _store: SqlStore
+    _ledger: Ledger
+
+    @property
+    def terms(self) -> Terms:
+        """The rules that the ledger was opened with: currency, worth of a unit of utility, decimals."""
+        return self._ledger.terms
+
+    @property
+    def balances(self) -> dict[str, Decimal]:
+        """The balance of each account, in the ledger's currency. They sum to zero."""
+        scale = -self.terms.minor_digits
+        return {account: Decimal(amount).scaleb(scale) for account, amount in self._ledger.state.balances.items()}
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """The entries in order, each as the document that was signed."""
+        with self._store.reading() as reading:
+            for stored in reading.entries():
+                yield parse(stored.content) or {}
+
+    def verify(self) -> Verification:
+        """Check the chain, signatures and balances, and recompute every decision; `findings` lists what is wrong."""
+        return verify_ledger(self._store, recompute)
+
+    def __repr__(self) -> str:
+        state = self._ledger.state
+        return (
+            f"<Ledger {self.terms.name!r}: {state.number} entries, {len(state.rounds)} settled rounds, "
+            f"{len(state.members)} members>"
+        )
+
+
+@contextmanager
+def open_ledger(location: str) -> Iterator[LedgerReader]:
+    """An existing ledger, open for reading within a `with` block."""
+    store = open_store(location)
+    try:
+        yield LedgerReader(store, Ledger(store, None))
+    finally:
+        store.close()
