@@ -61,13 +61,13 @@ def test_a_sweep_gives_what_separate_runs_give_to_the_bit(algorithm: str, mechan
     scenario = small_federation(algorithm=algorithm, mechanism=mechanism)
     branches, _ = swept(scenario, {"clip": MuGrid(GRID), "raw": MuGrid(GRID)})
     assert len({histories(branch.rounds) for branch in branches}) > 2, (
-        "the policies must part for this to test anything"
+        "the policies must diverge for this to test anything"
     )
     for rule, mus in (("clip", GRID if algorithm == "fedavg" else (0.0, 0.05, math.inf)), ("raw", (0.05,))):
         for mu in mus:
             alone = run_alone(scenario, mu, rule)
             together = branch_at(branches, mu, rule)
-            assert [h.figures for h in alone] == [h.figures for h, _ in together.rounds], (rule, mu)
+            assert [h.record.decision.figures for h in alone] == [h.figures for h, _ in together.rounds], (rule, mu)
             assert [h.record.decision.retained for h in alone] == [kept for _, kept in together.rounds]
             assert [h.measured for h in alone] == [h.measured for h, _ in together.rounds]
             assert [h.iteration_accuracies for h in alone] == [h.iteration_accuracies for h, _ in together.rounds]
