@@ -286,4 +286,4 @@ def test_figures_without_signatures_for_a_member_that_signs(refused, commonweal,
     (tmp_path / "n.pem").write_bytes(public_pem(SigningKey.new().public))
     commonweal("ledger", "init", "k.db", "--member", "north=n.pem", "--member", "south", "--keys", "keys")
     said = refused("decide", "r.csv", "--mu", "inf", "--ledger", "k.db", "--keys", "keys")
-    assert "without its signature" in said
+    assert "these figures are not signed" in said
