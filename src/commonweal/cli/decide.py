@@ -92,7 +92,7 @@ def decide_command(
         str | None,
         typer.Option(
             metavar="LEDGER",
-            help="Settle the rounds in this book, a SQLite file or a database URL; opened if it is not there.",
+            help="Settle the rounds in this ledger, a SQLite file or a database URL; opened if it does not exist.",
             show_default=False,
         ),
     ] = None,

@@ -14,7 +14,7 @@ from commonweal.federation.replay import Replay, replay
 from commonweal.records import DecisionMap, Figures, RoundRecord, Rules
 
 # A path costs many solves, an explanation one. Unasked they are made in short files only: the path of rounds with few
-# loss-makers, and not far; explanations of those let go also where there are more. --mu-path asks for paths in full.
+# loss-makers, and not far; explanations of eliminated clients also in longer ones. --mu-path asks for paths in full.
 UNASKED_ROUNDS = 100
 UNASKED_CANDIDATES = 40
 UNASKED_BREAKPOINTS = 200
@@ -152,7 +152,7 @@ def _view(
     view = RoundView(record=record, path=path, fates={})
     if not explain_clients or len(decision.candidates) > EXPLAINED_CANDIDATES:
         return view
-    # Where there are many, or even the path is cut, explanations are dear: only those let go get theirs.
+    # Where there are many, or even the path is cut, explanations are expensive: only eliminated clients get theirs.
     all_of_them = view.whole_path is not None and len(decision.candidates) <= EXPLAINED_CLIENTS
     explained = decision.candidates if all_of_them else decision.eliminated[:EXPLAINED_CLIENTS]
     return replace(view, fates={client: explain(decision, client, view.whole_path) for client in explained})

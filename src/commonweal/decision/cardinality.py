@@ -1,7 +1,7 @@
 """A second line of proof: fix how many go.
 
 Where candidates near the price all contribute about the same, no set can retain about X*, but the relaxation, which
-may let one go in part, does not see that. With the number k of those who go fixed, it does: every set of k has
+may eliminate one in part, does not see that. With the number k of those who go fixed, it does: every set of k has
 
     Σ_E l − μT/X(E)  =  νk + Σ_E (l − ν) − μT/X(E)      for any ν,
 

@@ -1,6 +1,6 @@
 """The continuous relaxation of the choice, and the price it puts on contribution.
 
-If a candidate could go in part, the best would be to let candidates go in order of falling ratio l/q until
+If a candidate could be eliminated in part, the best would be to eliminate in order of falling ratio l/q until
 the ratio no longer exceeds the marginal penalty μT/X². The ratio where that happens is the price λ.
 
 For any price λ > 0, and X* = √(μT/λ), every set E satisfies the identity

@@ -7,7 +7,7 @@ sorted by falling ratio r = l/q, the first j of them go in full exactly while
 
     (what else stays)  >  √(μT/r_j) − Σ_{i>j} q_i,
 
-whose right-hand side rises with j. Letting those j go is also a set in its own right, so every
+whose right-hand side rises with j. Eliminating those j is also a set in its own right, so every
 step yields both a bound for each state and the best set found so far. Once the rest has no more decisions
 than there are states, the two are joined: sorted by contribution, only pairs that retain about X* matter.
 

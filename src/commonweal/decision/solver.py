@@ -34,7 +34,7 @@ class Solution:
 
 
 def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LIMIT) -> Solution:
-    """The candidates to let go at a finite μ > 0.
+    """The candidates to eliminate at a finite μ > 0.
 
     Up to EXACT_TIE_LIMIT candidates the answer is the one of `reference.best_eliminated`, ties included.
     Beyond, it is within the proven gap, which is 0 unless there are so many sets of nearly the same value that
