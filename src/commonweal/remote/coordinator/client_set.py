@@ -355,4 +355,4 @@ def _outcome(record: RoundRecord, client: str) -> str:
         return "eliminated, without a transfer"
     transfer = record.decision.transfers[client]
     left = ", and withdrawn after it" if client in record.withdrawn else ""
-    return f"stays, transfer {transfer:+.6g} in units of utility{left}"
+    return f"retained, transfer {transfer:+.6g} in units of utility{left}"
