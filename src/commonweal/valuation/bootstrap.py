@@ -23,7 +23,7 @@ DRAW_COUNT = 400
 """A standard error from 400 draws is itself good to about 4 %."""
 
 
-@lru_cache(maxsize=32)  # a round asks for the same weights at the client and at the conductor
+@lru_cache(maxsize=32)  # a round asks for the same weights at the client and in the session
 def resampling_weights(seed: int, client: str, sample_count: int) -> NDArray[np.float64]:
     """Weights of a client's first validation samples, one row a sample, one column a draw."""
     # Drawn row by row: with more samples the first rows stay as they are (but for the repair below).

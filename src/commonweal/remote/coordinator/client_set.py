@@ -1,4 +1,4 @@
-"""The set of clients on other machines, behind the conductor's Protocol; a `Transport` carries what they are asked.
+"""The set of clients on other machines, behind the session's protocol; a `Transport` carries what they are asked.
 
 Models are known by their hashes, and each is sent to a member once. A question names the models it needs by hash; a
 member that has lost one says so, and is sent it again. An answer counts if it arrived in time, is signed with the key
