@@ -90,7 +90,7 @@ class RunReport:
     warnings: tuple[str, ...]  # sentences: rationality failed, node limit reached, ...
 
     @property
-    def departed_after(self) -> dict[str, int]:
+    def left_after(self) -> dict[str, int]:
         """The last round of each client that was eliminated or withdrew."""
         eliminated = {client: after for client, after in self.eliminated_after.items() if after is not None}
         return eliminated | dict(self.withdrawn_after)

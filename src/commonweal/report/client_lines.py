@@ -39,7 +39,7 @@ def lines_by_client(
     """Bands are ± one standard error; a cross marks where a client left."""
     styles = client_styles(run_report.clients)
     lines = {
-        client: _Line(points=points[client], style=styles[client], left=client in run_report.departed_after)
+        client: _Line(points=points[client], style=styles[client], left=client in run_report.left_after)
         for client in run_report.clients
         if points[client]  # a client that was never present has no line
     }

@@ -51,7 +51,7 @@ def durations(run_report: RunReport, width: float) -> Figure:
     figure = new_figure(width, 21.0 * len(run_report.clients) + 34)
     axes = figure.subplots()
     for row, client in enumerate(run_report.clients):
-        rounds, left = run_report.durations[client], run_report.departed_after.get(client)
+        rounds, left = run_report.durations[client], run_report.left_after.get(client)
         colour = styles[client].colour
         axes.barh(row, rounds, height=0.62, color=PAPER, linewidth=0)  # so that the grid does not shine through
         axes.barh(row, rounds, height=0.62, color=colour, alpha=0.38 if left else 1.0, linewidth=0)

@@ -42,7 +42,7 @@ def _tiles(run_report: RunReport) -> list[tuple[str, str, str]]:
     tsfi, tsfi_error = estimate_parts(run_report.tsfi[-1], decimals=3)
     return [
         ("Rounds completed", str(len(run_report.rounds)), f"of {run_report.round_count} planned"),
-        ("Stayed", str(client_count - len(run_report.departed_after)), f"of {counted(client_count, 'client')}"),
+        ("Stayed", str(client_count - len(run_report.left_after)), f"of {counted(client_count, 'client')}"),
         ("TSW", tsw, _noted(tsw_error, "total welfare")),
         ("TSFI", tsfi, _noted(tsfi_error, "selection fairness, 1 is best")),
         ("Money moved", number(moved, decimals=decimals_for((moved,))), "paid between clients"),
