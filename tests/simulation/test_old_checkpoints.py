@@ -1,4 +1,4 @@
-"""A run that version 0.1.0 left after two of its four rounds is continued; the folder holds its scenario and checkpoint."""
+"""A run that version 0.1.0 left after two of its four rounds is continued, from its scenario and checkpoint."""
 
 from __future__ import annotations
 
