@@ -7,7 +7,7 @@ import math
 import pytest
 
 from commonweal.errors import ScenarioError
-from commonweal.scenario.override import override
+from commonweal.scenario.settings import override
 from commonweal.scenario.toml_file import parse_scenario
 from tests.scenario.small import SMALL
 

@@ -10,7 +10,7 @@ import pytest
 
 from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.session import run_rounds
-from commonweal.scenario.override import override
+from commonweal.scenario.settings import override
 from commonweal.scenario.shipped import load
 from commonweal.simulation.client_set import InProcessClients
 

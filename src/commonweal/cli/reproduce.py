@@ -16,7 +16,7 @@ from commonweal.cli.run import INTERRUPTED
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
 from commonweal.paper.experiments import EVERY_ONE, REPLICATION_COUNT, chosen_experiments
-from commonweal.scenario.override import checked_mu
+from commonweal.scenario.settings import checked_mu
 from commonweal.study.machine import core_count, cpu_kind
 
 if TYPE_CHECKING:

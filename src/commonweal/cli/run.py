@@ -16,7 +16,7 @@ from commonweal.cli import text_view
 from commonweal.cli.ledger.options import Keys, key_directory
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
-from commonweal.scenario.override import override
+from commonweal.scenario.settings import override
 from commonweal.scenario.shipped import FIRST, load
 
 if TYPE_CHECKING:
