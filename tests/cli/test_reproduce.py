@@ -212,8 +212,8 @@ def test_a_broken_results_file_is_collected_again(reproduce, copied, whole):
         (["--replications", "-1"], "got -1"),
         (["--replications", "100000"], "got 100000"),
         (["--mu", "some"], "mu must be a number, got 'some'"),
-        (["--mu", "0,,1"], "--mu must be numbers with commas between, or all, got '0,,1'; write it like 0,0.05,inf"),
-        (["--mu", ""], "--mu must be numbers with commas between"),
+        (["--mu", "0,,1"], "--mu must be numbers separated by commas, such as 0,0.05,inf, or all, got '0,,1'"),
+        (["--mu", ""], "--mu must be numbers separated by commas"),
         (["--mu", "0,all"], "mu must be a number, got 'all'"),
         (["--mu", "-0.1"], "got -0.1"),
         (["--mu", "0,nan"], "got nan"),
@@ -221,7 +221,7 @@ def test_a_broken_results_file_is_collected_again(reproduce, copied, whole):
         (["--workers", "0"], "--workers must be at least 1, got 0"),
     ],
 )
-def test_bad_words_are_refused(words, evidence, refused):
+def test_bad_arguments_are_refused(words, evidence, refused):
     assert evidence in refused("reproduce", *words)
 
 
