@@ -1,4 +1,4 @@
-"""What a benchmark promises, what it found, and the exit code that follows."""
+"""What a benchmark promises, what it found, and its exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Promise:
     found: float
     at_least: float | None = None
     less_than: float | None = None
-    known_miss: str | None = None  # why the target is out of reach today: told, but no failure of the run
+    known_miss: str | None = None  # why the target is out of reach today: reported, but not a failure
 
     @property
     def holds(self) -> bool:
@@ -27,7 +27,7 @@ class Promise:
 
 
 def conclude(promises: list[Promise]) -> int:
-    """Print each promise; returns 1 where one is broken that is not known to be out of reach."""
+    """Print each promise; return 1 if one is broken that is not a known miss."""
     print(f"\n{'promise':66s} {'target':>7s} {'found':>7s}")
     for promise in promises:
         verdict = "holds" if promise.holds else f"MISSED: {promise.known_miss}" if promise.known_miss else "BROKEN"
