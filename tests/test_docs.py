@@ -81,12 +81,21 @@ def test_the_installed_command_runs():
         assert option in done.stdout, option
 
 
+class Sessions(doctest.DocTestRunner):
+    """Tests that are skipped within a session are skipped, not failed."""
+
+    def report_unexpected_exception(self, out, test, example, exc_info):
+        if isinstance(exc_info[1], pytest.skip.Exception):
+            raise exc_info[1]
+        super().report_unexpected_exception(out, test, example, exc_info)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_python_sessions_give_what_the_page_shows(page):
     session = "\n".join(body for kind, _, body in blocks(page) if kind == "pycon")
     parsed = doctest.DocTestParser().get_doctest(session, {}, page_id(page), str(page), 0)
     report: list[str] = []
-    results = doctest.DocTestRunner(verbose=False).run(parsed, out=report.append)
+    results = Sessions(verbose=False).run(parsed, out=report.append)
     assert results.failed == 0, "".join(report)
 
 
