@@ -1,4 +1,4 @@
-"""Figures of rounds from a CSV or JSON file, with every fault found named by its place.
+"""Figures of rounds from a CSV or JSON file; every error is reported with its place.
 
 Columns (CSV) or keys (a JSON array of objects): `client`, `contribution`, and either `profit` or both `utility` and
 `cost`; `cost` may also stand beside `profit`, for the loss rule "cost"; `round` if there is more than one.
@@ -53,7 +53,7 @@ class _Table:
         if len(self.faults) < _FAULTS_SHOWN:
             client = self.columns["client"][row] if row < len(self.columns.get("client", ())) else ""
             whose = f" for client {shown(client)}" if isinstance(client, str) and client else ""
-            self.faults.append(f"{rule}, got {evidence}{whose} ({self.place(row)} of {self.name}); {way_out}")
+            self.faults.append(f"{rule}, got {evidence}{whose} ({self.place(row)} of {self.name}); {way_out}.")
 
     def raise_faults(self) -> None:
         if self.fault_count == 1:
@@ -61,7 +61,7 @@ class _Table:
         if self.fault_count > 1:
             more = self.fault_count - len(self.faults)
             tail = [f"... and {more} more"] if more else []
-            raise InputError("\n  ".join([f"{self.name} has {self.fault_count} faults:", *self.faults, *tail]))
+            raise InputError("\n  ".join([f"{self.name} has {self.fault_count} errors:", *self.faults, *tail]))
 
 
 def shown(value: Any) -> str:
@@ -112,8 +112,8 @@ def _csv_table(text: str, name: str) -> _Table:
         rows = [values for values in reader if values]
     except csv.Error as error:
         raise InputError(
-            f"the file must be CSV with commas and balanced quotes, got {error} (line {reader.line_num} of {name}); "
-            "export it again"
+            f"The file must be CSV with commas and balanced quotes, got {error} (line {reader.line_num} of {name}). "
+            "Export it again."
         ) from None
 
     @cache
@@ -136,7 +136,7 @@ def _csv_table(text: str, name: str) -> _Table:
                     f"{len(values)} ({shown(','.join(values))})",
                     "add what is missing"
                     if len(values) < width
-                    else "drop what is too much; numbers are written with a point, not a comma",
+                    else "remove what is too much; write numbers with a decimal point, not a comma",
                 )
         return table
     table.columns = {column: [values[position] for values in body] for position, column in enumerate(header)}
@@ -153,19 +153,19 @@ def _json_table(text: str, name: str) -> _Table:
     except CommonwealError:  # a ValueError too, but of our own making
         raise
     except RecursionError:
-        raise InputError(f"the file must be an array of flat objects, got deep nesting in {name}; flatten it") from None
+        raise InputError(f"The file must be an array of flat objects, got deep nesting in {name}.") from None
     except json.JSONDecodeError as error:
         raise InputError(
-            f"the file must be valid JSON, got {error.msg} (line {error.lineno} of {name}); export it again"
+            f"The file must be valid JSON, got {error.msg} (line {error.lineno} of {name}). Export it again."
         ) from None
     except ValueError:  # Python's own limit on the digits of a whole number
         raise InputError(
-            f"numbers must have at most 4,300 digits, got a longer one in {name}; write it like 1e-3"
+            f"Numbers must have at most 4,300 digits, got a longer one in {name}. Write it like 1e-3."
         ) from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(
-            f"a JSON file must be an array of objects, one for each client and round, got something else in {name}; "
-            'write [{"client": "ann", "profit": 0.1, "contribution": 0.5}, ...]'
+            f"A JSON file must be an array of objects, one for each client and round, got something else in {name}. "
+            'Write [{"client": "ann", "profit": 0.1, "contribution": 0.5}, ...].'
         )
     table = _Table(name=name, columns={}, place=lambda row: f"entry {row + 1}", numbers_as_text=False)
     if rows:
@@ -178,7 +178,7 @@ def _json_table(text: str, name: str) -> _Table:
                     row,
                     "all entries must have the same keys",
                     f"{'an extra' if odd in entry else 'no'} {odd!r}",
-                    "add or drop it",
+                    "add or remove it",
                 )
         if not table.fault_count:
             table.columns = {key: [entry[key] for entry in rows] for key in header}
@@ -190,41 +190,41 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(entry) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"each key must occur once in an entry, got {twice!r} twice in {shown(entry)}; drop one")
+        raise InputError(f"Each key must occur once in an entry, got {twice!r} twice in {shown(entry)}. Remove one.")
     return entry
 
 
 def _check_columns(header: list[str], name: str, what: str) -> None:
     for column in header:
         if column not in COLUMNS:
-            hint = ""
+            hint = "."
             if any(mark in column for mark in ";\t"):
-                hint = "; separate the columns by commas"
+                hint = "; separate the columns by commas."
             elif column.lower() in COLUMNS:
                 hint = f"; did you mean {column.lower()!r}?"
             raise InputError(
-                f"a {what} must be one of {', '.join(COLUMNS)}, got {column!r} in {name}; rename or drop it{hint}"
+                f"A {what} must be one of {', '.join(COLUMNS)}, got {column!r} in {name}. Rename or remove it{hint}"
             )
         if header.count(column) > 1:
-            raise InputError(f"each {what} must occur once, got {column!r} twice in {name}; drop one")
+            raise InputError(f"Each {what} must occur once, got {column!r} twice in {name}. Remove one.")
     if "profit" in header and "utility" in header:
         raise InputError(
-            f"either profit or utility and cost must be given, got both profit and utility in {name}; drop one of them"
+            f"Give either profit, or utility and cost; got both profit and utility in {name}. Remove one of them."
         )
     needed = ["client", "contribution"]
     needed += ["profit"] if "profit" in header or not {"utility", "cost"} & set(header) else ["utility", "cost"]
     for column in needed:
         if column not in header:
             raise InputError(
-                f"the {what}s client, contribution and profit (or utility and cost) must be there, "
-                f"got no {column!r} in {name}; add it"
+                f"The {what}s client, contribution and profit (or utility and cost) are required, "
+                f"got no {column!r} in {name}. Add it."
             )
 
 
 def _rounds(table: _Table) -> Rounds:
     if not table.columns.get("client"):
         raise InputError(
-            f"the file must hold at least one client, got none in {table.name}; add a row or entry for each client"
+            f"The file must have at least one client, got none in {table.name}. Add a row or entry for each client."
         )
     clients = _clients(table)
     numbers = _round_numbers(table)
@@ -317,12 +317,12 @@ def _numbers(table: _Table, column: str, minimum: float | None = None) -> FloatA
             row,
             f"{column} must be a finite number, 0 or between {SMALLEST:g} and {LARGEST:g} in size",
             shown(values[row]),
-            "correct it or leave the row out",
+            "correct it or remove the row",
         )
     if minimum is not None:
         for row in np.flatnonzero(allowed & (numbers < minimum)).tolist():
             table.fault(
-                row, f"{column} must be >= {minimum:g}", shown(values[row]), "a gain belongs into utility or profit"
+                row, f"{column} must be at least {minimum:g}", shown(values[row]), "a gain belongs in utility or profit"
             )
     return numbers
 
@@ -370,5 +370,5 @@ def _check_unique(table: _Table, clients: list[str], numbers: np.ndarray[tuple[i
                 row,
                 "a client must occur once in a round",
                 f"it a second time in round {key[0]} (first in {table.place(first)})",
-                "drop one of the two",
+                "remove one of the two",
             )

@@ -40,9 +40,9 @@ def test_the_example_shows_the_decision_and_why(decided):
     text = decided("--example").stdout
     assert "2,C2,0.1,0.15,0.1" in text
     assert "Round 2 at mu = 0.05" in text
-    row = next(line for line in text.splitlines() if line.strip().startswith("C2") and "leaves" in line)
+    row = next(line for line in text.splitlines() if line.strip().startswith("C2") and "eliminated" in line)
     assert ">= 0.45" in row
-    assert "C2 leaves: letting it go gains 0.0444444" in text
+    assert "C2 is eliminated: eliminating it gains 0.0444444" in text
     assert "TSW +0.5, TSFI 0.9500 (with the final set in all rounds 0.8500)" in text
 
 
@@ -170,10 +170,10 @@ def test_a_grace_round_has_no_ranges(decided):
 
 
 def test_what_is_shown_of_a_breakpoint_is_true_of_the_decision_there(decided):
-    """0.036 lies a hair below the exact breakpoint of these doubles: C1 leaves there, and stays above it."""
+    """0.036 lies a hair below the exact breakpoint of these doubles: C1 is eliminated there, and retained above it."""
     text = decided("-", "--mu", "0.036", stdin=ROUND).stdout
     row = next(line for line in text.splitlines() if line.strip().startswith("C1"))
-    assert "leaves" in row
+    assert "eliminated" in row
     assert "> 0.036" in row
     found = document(decided("-", "--mu", "0.036", "--json", stdin=ROUND))
     (range_,) = found["rounds"][0]["clients"][0]["stays_for_mu"]
@@ -183,7 +183,7 @@ def test_what_is_shown_of_a_breakpoint_is_true_of_the_decision_there(decided):
 def test_an_unproven_hard_file_does_not_take_minutes(decided):
     rows = "".join(f"{t},c{i},{-2e-4 * (90 + 7 * i % 31)},{90 + 7 * i % 31}\n" for t in range(1, 9) for i in range(38))
     text = decided("-", "--mu", "inf", stdin="round,client,profit,contribution\n" + rows).stdout
-    assert "the mu path was given up after 200 breakpoints" in text
+    assert "the mu path stopped after 200 breakpoints" in text
 
 
 def test_no_figure_is_cut_on_a_narrow_terminal(tmp_path):
@@ -209,14 +209,14 @@ def test_no_figure_is_cut_on_a_narrow_terminal(tmp_path):
     assert not any("…" in row for row in rows)
 
 
-def test_everybody_let_go_gets_a_sentence(decided):
+def test_every_eliminated_client_gets_a_sentence(decided):
     """Also where ranges are not made unasked: many loss-makers, or paths too long."""
     rows = "".join(f"c{i},{-0.5 - i / 1000},{(i * 37 % 11 + 1) / 100}\n" for i in range(60)) + "x,1,1\n"
     text = decided("-", "--mu", "1", stdin="client,profit,contribution\n" + rows).stdout
-    sentences = [line for line in text.splitlines() if "leaves: letting it go gains" in line]
-    eliminated = [line for line in text.splitlines() if " leaves " in line and "gains" not in line]
+    sentences = [line for line in text.splitlines() if "is eliminated: eliminating it gains" in line]
+    eliminated = [line for line in text.splitlines() if " eliminated " in line and "gains" not in line]
     assert len(sentences) == 40 <= len(eliminated)
-    assert "... 20 more leave" in text
+    assert "... 20 more eliminated" in text
 
 
 def test_names_with_markup_are_shown_as_they_are(decided):
@@ -232,7 +232,7 @@ def test_a_hundred_thousand_clients(decided, tmp_path):
     rows = "".join(f"c{i},{(i * 7919 % 1000 - 600) / 1000},{(i * 104729 % 997 + 1) / 997}\n" for i in range(100_000))
     (tmp_path / "round.csv").write_text("client,profit,contribution\n" + rows)
     text = decided("round.csv", "--mu", "100").stdout
-    assert "of 100,000 clients stay" in text
+    assert "of 100,000 clients retained" in text
     assert "... and 99,960 more clients: see --json" in text
 
 

@@ -12,37 +12,37 @@ from tests.cli.conftest import COMMAND
 HEADER = "client,profit,contribution\n"
 GOOD = HEADER + "ann,0.1,0.5\nbob,-0.05,0.2\n"
 FILES = {
-    "missing column": ("client,profit\nann,0.1\n", ["no 'contribution' in", "add it"]),
-    "missing client column": ("profit,contribution\n1,2\n", ["no 'client' in", "add it"]),
-    "no profit at all": ("client,contribution\nann,1\n", ["no 'profit' in", "add it"]),
-    "utility without cost": ("client,contribution,utility\nann,1,1\n", ["no 'cost' in", "add it"]),
-    "unknown column": ("client,profit,contribution,colour\nann,1,1,red\n", ["got 'colour'", "rename or drop it"]),
+    "missing column": ("client,profit\nann,0.1\n", ["no 'contribution' in", "Add it"]),
+    "missing client column": ("profit,contribution\n1,2\n", ["no 'client' in", "Add it"]),
+    "no profit at all": ("client,contribution\nann,1\n", ["no 'profit' in", "Add it"]),
+    "utility without cost": ("client,contribution,utility\nann,1,1\n", ["no 'cost' in", "Add it"]),
+    "unknown column": ("client,profit,contribution,colour\nann,1,1,red\n", ["got 'colour'", "Rename or remove it"]),
     "semicolons": ("client;profit;contribution\nann;1;1\n", ["got 'client;profit;contribution'", "by commas"]),
-    "column twice": ("client,profit,profit,contribution\nann,1,1,1\n", ["got 'profit' twice", "drop one"]),
+    "column twice": ("client,profit,profit,contribution\nann,1,1,1\n", ["got 'profit' twice", "Remove one"]),
     "duplicate client": (GOOD + "ann,0.2,0.3\n", ["once in a round", "client 'ann'", "line 4", "first in line 2"]),
     "NaN": (HEADER + "ann,nan,0.5\n", ["profit must be a finite number", "'nan'", "line 2", "client 'ann'"]),
     "infinity": (HEADER + "ann,0.1,inf\n", ["contribution must be a finite number", "'inf'", "line 2"]),
     "enormous": (HEADER + "ann,1e300,1\n", ["between 1e-50 and 1e+50", "'1e300'", "line 2"]),
     "negative cost": (
         "client,utility,cost,contribution\nann,0.1,-2.5,1\n",
-        ["cost must be >= 0, got '-2.5' for client 'ann'", "line 2", "a gain belongs into utility"],
+        ["cost must be at least 0, got '-2.5' for client 'ann'", "line 2", "a gain belongs in utility"],
     ),
     "text in a number": (HEADER + "ann,0.1,much\n", ["contribution must be a number, got 'much'", "line 2"]),
     "underscore in a number": (HEADER + "ann,1_0,1\n", ["profit must be a number, got '1_0'", "line 2"]),
     "empty field": (HEADER + "ann,,1\n", ["profit must be a number, got ''", "line 2"]),
     "nameless client": (HEADER + " ,1,1\n", ["client must be a name", "line 2"]),
     "escape codes in a name": (HEADER + "\x1b[31mann,1,1\n", ["printable", "line 2", "remove U+001B"]),
-    "empty file": ("", ["an empty one", "--example"]),
-    "only blank lines": ("\n \n\n", ["an empty one"]),
-    "only a header": (HEADER, ["got none in", "add a row"]),
+    "empty file": ("", ["round.csv is empty", "a row for each client"]),
+    "only blank lines": ("\n \n\n", ["round.csv is empty"]),
+    "only a header": (HEADER, ["got none in", "Add a row"]),
     "profit and utility": (
         "client,profit,utility,cost,contribution\nann,1,1,1,1\n",
-        ["got both profit and utility", "drop one of them"],
+        ["got both profit and utility", "Remove one of them"],
     ),
     "row too short": (GOOD + "eve,0.1\n", ["each of the 3 columns, got 2", "line 4", "add what is missing"]),
     "row too long": (
         GOOD + "eve,0,1,0,2\n",
-        ["each of the 3 columns, got 5", "line 4", "drop what is too much", "with a point, not a comma"],
+        ["each of the 3 columns, got 5", "line 4", "remove what is too much", "with a decimal point, not a comma"],
     ),
     "rounds out of order": (
         "round,client,profit,contribution\n2,ann,1,1\n1,ann,1,1\n",
@@ -51,7 +51,7 @@ FILES = {
     "round not whole": ("round,client,profit,contribution\n1.5,ann,1,1\n", ["round must be a whole number", "'1.5'"]),
     "negative round": ("round,client,profit,contribution\n-1,ann,1,1\n", ["round must be a whole number", "'-1'"]),
     "unbalanced quote": (HEADER + 'ann,0.1,"0.5\n', ["balanced quotes", "line 2"]),
-    "broken JSON": ('[{"client": "ann",', ["valid JSON", "export it again"]),
+    "broken JSON": ('[{"client": "ann",', ["valid JSON", "Export it again"]),
     "JSON of another shape": ('{"client": "ann"}', ["array of objects", '"client": "ann"']),
     "JSON key twice": (
         '[{"client":"a","profit":1,"profit":-5,"contribution":1}]',
@@ -86,9 +86,9 @@ FILES = {
     ),
     "JSON unknown key": (
         json.dumps([{"client": "a", "profit": 1, "contribution": 1, "mood": 1}]),
-        ["a key must be one of", "got 'mood'"],
+        ["A key must be one of", "got 'mood'"],
     ),
-    "JSON too deep": ("[" * 100_000, ["deep nesting", "flatten it"]),
+    "JSON too deep": ("[" * 100_000, ["deep nesting", "array of flat objects"]),
 }
 
 
@@ -108,24 +108,24 @@ def test_a_file_that_is_not_text_is_refused(content, refused, tmp_path):
     (tmp_path / "round.csv").write_bytes(content)
     error = refused("decide", "round.csv", "--mu", "0.05")
     assert "must be text in UTF-8" in error
-    assert "export the figures as CSV or JSON" in error
+    assert "Export the figures as CSV or JSON" in error
 
 
 OPTIONS = {
     "negative mu": (["--mu", "-0.1"], "mu must be a number >= 0 or infinity, got -0.1"),
     "mu nan": (["--mu", "nan"], "mu must be a number >= 0 or infinity, got nan"),
-    "mu text": (["--mu", "lenient"], "--mu must be a number, got 'lenient'"),
-    "no mu": ([], "got no --mu; give e.g. --mu 0.05, or --mu-path"),
-    "cap": (["--mu", "1", "--liability-cap", "-1"], "--liability-cap must be a finite number >= 0, got -1"),
-    "cap text": (["--mu", "1", "--liability-cap", "low"], "--liability-cap must be a number, got 'low'"),
-    "grace": (["--mu", "1", "--grace-rounds", "-1"], "--grace-rounds must be a whole number >= 0, got -1"),
+    "mu text": (["--mu", "lenient"], "--mu must be a number such as 0.05, got 'lenient'"),
+    "no mu": ([], "needs --mu, e.g. --mu 0.05, or --mu-path"),
+    "cap": (["--mu", "1", "--liability-cap", "-1"], "--liability-cap must be finite and at least 0, got -1"),
+    "cap text": (["--mu", "1", "--liability-cap", "low"], "--liability-cap must be a number such as 0.05, got 'low'"),
+    "grace": (["--mu", "1", "--grace-rounds", "-1"], "--grace-rounds must be at least 0, got -1"),
     "path limit": (["--mu", "1", "--path-limit", "0"], "--path-limit must be at least 1, got 0"),
-    "cost rule without costs": (["--mu", "1", "--loss-rule", "cost"], "got no costs; add a column cost"),
+    "cost rule without costs": (["--mu", "1", "--loss-rule", "cost"], "needs costs: add a column cost"),
     "unknown rule": (["--mu", "1", "--loss-rule", "luck"], "Invalid value for '--loss-rule'"),
     "unknown option": (["--mu", "1", "--lenient"], "No such option"),
     "picture format": (["--mu", "1", "--plot", "map.bmp"], "must end in .pdf, .png, .svg, got 'map.bmp'"),
     "picture folder": (["--mu", "1", "--plot", "nowhere/map.png"], "the folder 'nowhere' does not exist. Create it"),
-    "example and file": (["--example"], "brings its own figures"),
+    "example and file": (["--example"], "has its own figures and takes no file, got 'round.csv'"),
 }
 
 
@@ -145,16 +145,16 @@ def test_raw_refuses_more_than_twenty_candidates(refused, tmp_path):
 
 def test_many_rounds_need_mu(refused, tmp_path):
     (tmp_path / "round.csv").write_text("round,client,profit,contribution\n1,a,1,1\n2,a,1,1\n")
-    assert "a file of many rounds needs --mu" in refused("decide", "round.csv", "--mu-path")
+    assert "A file of several rounds needs --mu" in refused("decide", "round.csv", "--mu-path")
 
 
 @pytest.mark.parametrize("path", ["missing.csv", "."])
 def test_an_unreadable_file_is_refused(path, refused):
-    assert "the file must be readable" in refused("decide", path, "--mu", "1")
+    assert f"Cannot read {path}: " in refused("decide", path, "--mu", "1")
 
 
 def test_no_file_is_refused(refused):
-    assert "got no FILE; name a CSV or JSON file, - for standard input, or try --example" in refused(
+    assert "needs figures: name a CSV or JSON file, - for standard input, or try --example" in refused(
         "decide", "--mu", "1"
     )
 
@@ -163,16 +163,16 @@ def test_a_closed_input_and_a_full_disk_are_told():
     script = f"{COMMAND} decide - --mu 1 <&-; echo $?; {COMMAND} decide --example > /dev/full; echo $?"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["2", "2"]
-    assert "standard input must be open" in done.stderr
+    assert "Standard input is closed" in done.stderr
     assert "Cannot write the output: no space left on device" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_all_faults_of_a_file_are_told_at_once(refused, tmp_path):
+def test_all_errors_of_a_file_are_reported_at_once(refused, tmp_path):
     rows = "".join(f"c{i},x,1\n" for i in range(25))
     (tmp_path / "round.csv").write_text(HEADER + "ann,nan,1\n,1,1\n" + rows)
     error = refused("decide", "round.csv", "--mu", "1")
-    assert "round.csv has 27 faults:" in error
+    assert "round.csv has 27 errors:" in error
     assert "... and 17 more" in error
 
 
@@ -180,9 +180,9 @@ def test_an_incomplete_path_is_not_drawn(refused, tmp_path):
     rows = "".join(f"c{i},-{0.3 * (i + 1.37):.6f},{i + 1.37}\n" for i in range(9))
     (tmp_path / "round.csv").write_text(HEADER + rows + "x,1,1\n")
     error = refused("decide", "round.csv", "--mu", "1", "--plot", "map.png", "--path-limit", "3")
-    assert "drawn from a complete mu path, got none within the limit; raise --path-limit" in error
+    assert "needs a complete mu path, and none was complete within the limit. Raise --path-limit" in error
 
 
 def test_json_needs_a_mu_to_decide_at(refused, tmp_path):
     (tmp_path / "round.csv").write_text(GOOD)
-    assert "--json reports a decision, got no --mu" in refused("decide", "round.csv", "--mu-path", "--json")
+    assert "--json needs --mu" in refused("decide", "round.csv", "--mu-path", "--json")

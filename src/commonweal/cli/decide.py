@@ -18,7 +18,7 @@ from commonweal import figures_file
 from commonweal.cli import json_view, text_view
 from commonweal.cli.ledger.options import Keys
 from commonweal.cli.ledger.settle import settle_outcome
-from commonweal.cli.outcome import Outcome, find_outcome
+from commonweal.cli.outcome import DecideResult, find_outcome
 from commonweal.decision.envelope import PATH_LIMIT
 from commonweal.decision.validation import check_mu
 from commonweal.errors import InputError
@@ -55,7 +55,7 @@ def decide_command(
         str | None,
         typer.Argument(
             help="CSV or JSON with client, contribution, and profit or both utility and cost; round if there are "
-            "many; - reads standard input.",
+            "several. - reads standard input.",
             show_default=False,
         ),
     ] = None,
@@ -69,35 +69,38 @@ def decide_command(
     ] = None,
     example: Annotated[bool, typer.Option("--example", help="Decide the paper's worked example, mu 0.05.")] = False,
     mu_path: Annotated[
-        bool, typer.Option("--mu-path", help="Show the decision for every mu; of one round, --mu may then be left out.")
+        bool,
+        typer.Option("--mu-path", help="Show the decision for every mu. For a single round, --mu is then optional."),
     ] = False,
     contribution_rule: Annotated[
         ContributionRuleOption,
-        typer.Option(help="clip: negative contributions count as 0. raw: as they come, at most 20 loss-makers."),
+        typer.Option(
+            help="clip: negative contributions count as 0. raw: as measured, for at most 20 loss-making clients."
+        ),
     ] = ContributionRuleOption.clip,
     loss_rule: Annotated[
-        LossRuleOption, typer.Option(help="By what a negative budget is divided; cost needs a cost column.")
+        LossRuleOption, typer.Option(help="What a negative budget is divided by; cost needs a cost column.")
     ] = LossRuleOption.contribution,
     liability_cap: Annotated[
         str | None,
-        typer.Option(metavar="AMOUNT", help="The most a client can be made to pay in a round.", show_default=False),
+        typer.Option(metavar="AMOUNT", help="The most that a client can be made to pay per round.", show_default=False),
     ] = None,
     grace_rounds: Annotated[
         int, typer.Option(metavar="G", help="Rounds at the start in which nobody is eliminated.")
     ] = 0,
     path_limit: Annotated[
-        int, typer.Option(metavar="N", help="Breakpoints after which a mu path is given up.")
+        int, typer.Option(metavar="N", help="Stop a mu path after this many breakpoints.")
     ] = PATH_LIMIT,
     ledger: Annotated[
         str | None,
         typer.Option(
             metavar="LEDGER",
-            help="Settle the rounds in this ledger, a SQLite file or a database URL; opened if it does not exist.",
+            help="Settle the rounds in this ledger, a SQLite file or a database URL; created if it does not exist.",
             show_default=False,
         ),
     ] = None,
     keys: Keys = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document instead of tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the decision map over mu: .png, .svg or .pdf.", show_default=False),
@@ -117,23 +120,23 @@ def decide_command(
         decision_map.check_format(plot)
     if rules.liability_cap is not None and not 0 <= rules.liability_cap < math.inf:
         raise InputError(
-            f"--liability-cap must be a finite number >= 0, got {rules.liability_cap:g}; leave it out for no cap"
+            f"--liability-cap must be finite and at least 0, got {rules.liability_cap:g}; leave it out for no cap."
         )
     if grace_rounds < 0:
-        raise InputError(f"--grace-rounds must be a whole number >= 0, got {grace_rounds}; 0 means no grace")
+        raise InputError(f"--grace-rounds must be at least 0, got {grace_rounds}.")
     if mu is None and not example and as_json:
-        raise InputError("--json reports a decision, got no --mu to decide at; add e.g. --mu 0.05")
+        raise InputError("--json needs --mu, e.g. --mu 0.05.")
     if path_limit < 1:
-        raise InputError(f"--path-limit must be at least 1, got {path_limit}; leave it out for {PATH_LIMIT}")
+        raise InputError(f"--path-limit must be at least 1, got {path_limit} (default: {PATH_LIMIT}).")
     if ledger is not None and mu is None and not example:
-        raise InputError("a ledger takes decisions, got no --mu to decide at; add e.g. --mu 0.05")
+        raise InputError("--ledger needs --mu, e.g. --mu 0.05.")
     rounds = _rounds(file, example=example)
     if loss_rule is LossRuleOption.cost and any(figures.costs is None for _, figures in rounds):
-        raise InputError("--loss-rule cost divides a loss by cost, got no costs; add a column cost to the figures")
+        raise InputError("--loss-rule cost needs costs: add a column cost to the figures.")
     if mu is None and not example and len(rounds) > 1:
         raise InputError(
-            f"a file of many rounds needs --mu, because who takes part depends on who left before, got none for "
-            f"{len(rounds)} rounds; add --mu"
+            f"A file of several rounds needs --mu, because earlier eliminations decide who takes part; got "
+            f"{len(rounds)} rounds."
         )
     with _progress(len(rounds)) as (on_round, on_breakpoint):
         outcome = find_outcome(
@@ -178,7 +181,7 @@ def _mu(mu: str | None, *, example: bool, path_only: bool) -> float:
         return EXAMPLE_MU
     if path_only:
         return 0.0
-    raise InputError("a decision needs its leniency, got no --mu; give e.g. --mu 0.05, or --mu-path for every mu")
+    raise InputError("A decision needs --mu, e.g. --mu 0.05, or --mu-path for every mu.")
 
 
 def _number(option: str, text: str) -> float:
@@ -187,18 +190,16 @@ def _number(option: str, text: str) -> float:
             raise ValueError
         return float(text)
     except ValueError:
-        raise InputError(f"{option} must be a number, got {text!r}; write it like 0.05") from None
+        raise InputError(f"{option} must be a number such as 0.05, got {text!r}.") from None
 
 
 def _rounds(file: str | None, *, example: bool) -> figures_file.Rounds:
     if example and file is not None:
-        raise InputError(f"--example brings its own figures, got the file {file!r} too; drop one of them")
+        raise InputError(f"--example has its own figures and takes no file, got {file!r}.")
     if example:
         return figures_file.parse_figures(EXAMPLE_CSV, "the example")
     if file is None:
-        raise InputError(
-            "a decision needs figures, got no FILE; name a CSV or JSON file, - for standard input, or try --example"
-        )
+        raise InputError("A decision needs figures: name a CSV or JSON file, - for standard input, or try --example.")
     if file != "-":
         return figures_file.read_figures(file)
     if sys.stdin is None:
@@ -227,13 +228,13 @@ def _progress(round_count: int) -> Iterator[tuple[Callable[[int], None], Callabl
         )
 
 
-def _draw(outcome: Outcome, path: Path, *, mu: float | None) -> str:
+def _draw(outcome: DecideResult, path: Path, *, mu: float | None) -> str:
     """Draw the decision maps; returns the sentence that says where."""
     maps = [view.map(mu) for view in outcome.rounds]
     complete = [m for m in maps if m is not None]
     if not complete:
         raise InputError(
-            "a decision map is drawn from a complete mu path, got none within the limit; raise --path-limit"
+            "A decision map needs a complete mu path, and none was complete within the limit. Raise --path-limit."
         )
     interesting = [m for m in complete if m.breakpoints] or complete[:1]
     drawn = decision_map.draw(interesting, path)

@@ -7,14 +7,14 @@ import math
 from importlib.metadata import version
 from typing import Any
 
-from commonweal.cli.outcome import Outcome, RoundView
+from commonweal.cli.outcome import DecideResult, RoundView
 from commonweal.report.history_json import range_document
 
 SCHEMA = "commonweal.decide/1"
 _INDENTED_ROWS = 10_000
 
 
-def to_json(outcome: Outcome, *, with_pieces: bool) -> str:
+def to_json(outcome: DecideResult, *, with_pieces: bool) -> str:
     """One JSON document; infinity is the string "inf". `with_pieces`: the whole μ path of each round too."""
     rules, totals = outcome.rules, outcome.totals
     document = {

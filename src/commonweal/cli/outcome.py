@@ -70,7 +70,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DecideResult:
     """Rounds, totals, and what a reader should be told beside them."""
 
     rules: Rules
@@ -91,7 +91,7 @@ def find_outcome(
     path_limit: int,
     on_round: Callable[[int], None] | None = None,
     on_breakpoint: Callable[[int], None] | None = None,
-) -> Outcome:
+) -> DecideResult:
     """Decide all rounds and gather what is to be shown."""
     replayed = replay(rounds, rules, grace_rounds=grace_rounds, progress=on_round)
     views: list[RoundView] = []
@@ -121,7 +121,7 @@ def find_outcome(
         correlation=metrics.payoff_contribution_correlation(history),
         irrational_rounds=metrics.irrational_rounds(history),
     )
-    return Outcome(
+    return DecideResult(
         rules=rules,
         grace_rounds=grace_rounds,
         replay=replayed,
@@ -144,7 +144,7 @@ def _view(
 ) -> RoundView:
     """A round with its path up to `path_limit` breakpoints (0: none), and its clients explained if wanted."""
     decision = record.decision
-    if decision.grace:  # nobody may go at any μ: there is nothing to range over or to explain
+    if decision.grace:  # nobody can be eliminated at any μ: there is nothing to range over or to explain
         return RoundView(record=record, path=None, fates={})
     path = None
     if path_limit:
@@ -181,7 +181,7 @@ def _notes(replayed: Replay, views: list[RoundView], rounds: list[tuple[int, Fig
     if cut:
         longest = max(len(view.path.breakpoints) for view in views if view.path is not None)
         notes.append(
-            f"ranges of mu are not shown for round {_listed([str(n) for n in cut])}: the mu path was given up after "
+            f"ranges of mu are not shown for round {_listed([str(n) for n in cut])}: the mu path stopped after "
             f"{longest:,} breakpoints; --mu-path follows it to 10,000, --path-limit N to N (losses in proportion to "
             "contribution can have 2^n)"
         )

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from commonweal.cli.outcome import Outcome, RoundView
+from commonweal.cli.outcome import DecideResult, RoundView
 from commonweal.decision.explain import describe
 
 _CLIENTS_SHOWN = 40
@@ -28,8 +28,8 @@ def make_console() -> Console:
     return console
 
 
-def show(outcome: Outcome, console: Console, *, with_pieces: bool) -> None:
-    """Rounds in full while they are few (else those in which somebody leaves), then totals, notes and warnings."""
+def show(outcome: DecideResult, console: Console, *, with_pieces: bool) -> None:
+    """Rounds in full while they are few (else those with eliminations), then totals, notes and warnings."""
     mu = outcome.rules.mu
     rounds = outcome.rounds
     shown = rounds
@@ -55,14 +55,14 @@ def show(outcome: Outcome, console: Console, *, with_pieces: bool) -> None:
         console.print(f"[dim]... and {len(outcome.warnings) - _SUMMARY_SHOWN} more warnings: see --json[/]")
 
 
-def show_path(outcome: Outcome, console: Console) -> None:
+def show_path(outcome: DecideResult, console: Console) -> None:
     """The one round of a file for every μ, where none was asked for in particular."""
     for view in outcome.rounds:
         console.print(_pieces(view))
     _say_notes(outcome, console)
 
 
-def _say_notes(outcome: Outcome, console: Console) -> None:
+def _say_notes(outcome: DecideResult, console: Console) -> None:
     for note in outcome.notes:
         console.print(Text.assemble(("note: ", "cyan"), note), soft_wrap=True)
 
@@ -70,18 +70,18 @@ def _say_notes(outcome: Outcome, console: Console) -> None:
 def _round(view: RoundView, mu: float) -> tuple[Table, list[str]]:
     """The table of a round, and the sentences below it."""
     decision = view.record.decision
-    grace = ", grace: nobody may be eliminated" if decision.grace else ""
+    grace = ", grace: nobody can be eliminated" if decision.grace else ""
     title = f"[bold]Round {view.number}[/] at mu = {mu:g}{grace}"
     table = _table(title)
     table.add_column("client", max_width=_NAME_WIDTH, overflow="fold")
     for column in ("profit", "contribution", "share"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("fate", no_wrap=True)
+    table.add_column("decision", no_wrap=True)
     for column in ("payoff", "transfer"):
         table.add_column(column, justify="right", no_wrap=True)
     path = view.whole_path
     if path is not None:
-        table.add_column("stays for mu", overflow="fold")
+        table.add_column("retained for mu", overflow="fold")
     clients = decision.figures.clients
     for client in clients[:_CLIENTS_SHOWN]:
         stays = client in decision.payoffs
@@ -90,7 +90,7 @@ def _round(view: RoundView, mu: float) -> tuple[Table, list[str]]:
             amount(decision.figures.profits[client]),
             amount(decision.figures.contributions[client], signed=False),
             f"{decision.shares[client]:.4f}" if stays else "",
-            "[green]stays[/]" if stays else "[red]leaves[/]",
+            "[green]retained[/]" if stays else "[red]eliminated[/]",
             amount(decision.payoffs[client]) if stays else "",
             amount(decision.transfers[client]) if stays else "",
         ]
@@ -101,7 +101,7 @@ def _round(view: RoundView, mu: float) -> tuple[Table, list[str]]:
     if len(clients) > _CLIENTS_SHOWN:
         sentences.append(f"[dim]... and {len(clients) - _CLIENTS_SHOWN:,} more clients: see --json[/]")
     sentences.append(
-        f"{len(decision.retained):,} of {len(clients):,} clients stay; budget {amount(decision.budget)}, "
+        f"{len(decision.retained):,} of {len(clients):,} clients retained; budget {amount(decision.budget)}, "
         f"objective {amount(decision.objective)}"
         + ("" if decision.proven_gap == 0 else f" (proven best to within {decision.proven_gap:.2g})")
     )
@@ -109,7 +109,7 @@ def _round(view: RoundView, mu: float) -> tuple[Table, list[str]]:
     sentences += [escape(f"  {fate.sentence}") for fate in told[:_SENTENCES_SHOWN]]
     untold = len(decision.eliminated) - len(told[:_SENTENCES_SHOWN])
     if untold:
-        sentences.append(f"[dim]  ... {untold:,} more leave{'s' * (untold == 1)}[/]")
+        sentences.append(f"[dim]  ... {untold:,} more eliminated[/]")
     return table, [*sentences, ""]
 
 
@@ -123,10 +123,14 @@ def _pieces(view: RoundView) -> RenderableType:
     path = view.whole_path
     if path is None:
         found = 0 if view.path is None else len(view.path.breakpoints)
-        why = "nobody may go" if view.record.decision.grace else f"{found:,} breakpoints found, path not complete"
+        why = (
+            "grace, nobody can be eliminated"
+            if view.record.decision.grace
+            else f"{found:,} breakpoints found, path not complete"
+        )
         return f"[dim]Round {view.number} for every mu: {why}[/]\n"
     table = _table(f"Round {view.number} for every mu")
-    for column in ("mu", "stay", "leave"):
+    for column in ("mu", "retained", "eliminated"):
         table.add_column(column)
     pieces = path.pieces()
     for piece, retained in pieces[: 2 * _SUMMARY_SHOWN]:
@@ -141,9 +145,9 @@ def _names(clients: list[str]) -> str:
     return escape(", ".join(clients[:12]) + (f" and {len(clients) - 12:,} more" if len(clients) > 12 else ""))
 
 
-def _summary(outcome: Outcome) -> RenderableType:
+def _summary(outcome: DecideResult) -> RenderableType:
     table = _table("[bold]Rounds[/]")
-    for column in ("round", "took part", "leave", "budget", "TSW", "TSFI"):
+    for column in ("round", "took part", "eliminated", "budget", "TSW", "TSFI"):
         table.add_column(column, justify="right")
     last = len(outcome.rounds) - 1
     for index, view in enumerate(outcome.rounds):
@@ -163,7 +167,7 @@ def _summary(outcome: Outcome) -> RenderableType:
     return table
 
 
-def _totals(outcome: Outcome) -> RenderableType:
+def _totals(outcome: DecideResult) -> RenderableType:
     totals = outcome.totals
     table = _table("[bold]Totals[/]")
     table.add_column("client", max_width=_NAME_WIDTH, overflow="fold")

@@ -6,13 +6,13 @@ from contextlib import closing
 from pathlib import Path
 
 from commonweal.cli.ledger.options import key_directory
-from commonweal.cli.outcome import Outcome
+from commonweal.cli.outcome import DecideResult
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import CommonwealError
 from commonweal.records.statement import amount_text
 
 
-def settle_outcome(outcome: Outcome, location: str, keys: Path | None, *, name: str) -> str:
+def settle_outcome(outcome: DecideResult, location: str, keys: Path | None, *, name: str) -> str:
     """Settle every round in order; returns a line that says so.
 
     The operator vouches for the figures: no client signed them.
