@@ -23,9 +23,7 @@ counts = {
 
 
 @given(**counts)
-def test_an_epoch_has_each_sample_once_in_few_batches(
-    sample_count, batch_size, epoch_count, seed
-) -> None:
+def test_an_epoch_has_each_sample_once_in_few_batches(sample_count, batch_size, epoch_count, seed) -> None:
     epochs = make_epochs(sample_count, batch_size, epoch_count, np.random.default_rng(seed))
     assert len(epochs) == epoch_count
     for batches in epochs:
