@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 STARTS_A_PROCESS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
-SECONDS_LIMIT = 4.0  # of CPU time, so that other work on the machine does not count
+SECONDS_LIMIT = 3.0  # of CPU time, so that other work on the machine does not count
 
 _is_testing = False
 

@@ -180,6 +180,7 @@ def test_what_is_shown_of_a_breakpoint_is_true_of_the_decision_there(decided):
     assert not (range_["lower"] <= 0.036 if range_["includes_lower"] else range_["lower"] < 0.036)
 
 
+@pytest.mark.slow
 def test_an_unproven_hard_file_does_not_take_minutes(decided):
     rows = "".join(f"{t},c{i},{-2e-4 * (90 + 7 * i % 31)},{90 + 7 * i % 31}\n" for t in range(1, 9) for i in range(38))
     text = decided("-", "--mu", "inf", stdin="round,client,profit,contribution\n" + rows).stdout

@@ -146,7 +146,7 @@ def test_a_new_run_removes_what_the_one_before_it_reported(interrupted):
 def test_two_runs_at_once_do_not_share_a_folder(interrupted):
     *_, second = interrupted
     assert second.returncode == 2
-    assert "another process at work" in second.stderr
+    assert "another process is using the directory" in second.stderr
 
 
 def test_options_override_the_scenario(commonweal, small, tmp_path):
@@ -158,8 +158,8 @@ def test_options_override_the_scenario(commonweal, small, tmp_path):
 
 def test_two_runs_are_not_mixed_in_one_folder(refused, ran_one_round, small):
     ran_one_round("out/small")
-    assert "add --resume to continue the run in it" in refused("run", "small.toml", "--rounds", 1)
-    assert "got other ones than those of" in refused("run", "small.toml", "--seed", 4, "--resume")
+    assert "'out/small' already holds a run. Resume it, overwrite it" in refused("run", "small.toml", "--rounds", 1)
+    assert "was written for another scenario or other data" in refused("run", "small.toml", "--seed", 4, "--resume")
 
 
 def test_a_run_that_cannot_start_leaves_the_one_before_it(refused, ran_one_round, small, tmp_path):
@@ -199,7 +199,7 @@ def test_a_run_is_not_continued_on_other_data(commonweal, refused, small, tmp_pa
     assert commonweal("run", "small.toml", "--rounds", 1, "--data", "store").returncode == 0
     assert commonweal("data", "import", "mine", "second.npz", "--data", "store").returncode == 0
     error = refused("run", "small.toml", "--rounds", 1, "--data", "store", "--resume")
-    assert "a run continues with the scenario and the data it was started with" in error
+    assert "was written for another scenario or other data" in error
 
 
 def test_a_spoilt_checkpoint_is_refused(refused, ran_one_round, small, tmp_path):
@@ -208,7 +208,9 @@ def test_a_spoilt_checkpoint_is_refused(refused, ran_one_round, small, tmp_path)
     content = checkpoint.read_bytes()
     for spoilt in (content[: len(content) // 2], b"", b"no archive at all"):
         checkpoint.write_bytes(spoilt)
-        assert "a checkpoint must be readable" in refused("run", "small.toml", "--rounds", 1, "--resume")
+        assert "Cannot read checkpoint 'out/small/checkpoint.npz'" in refused(
+            "run", "small.toml", "--rounds", 1, "--resume"
+        )
 
 
 ALL_CLIENTS = re.compile(r"\[\[clients\]\].*", re.DOTALL)
@@ -250,12 +252,12 @@ def test_a_changed_data_file_is_refused(refused, small, tmp_path):
     ("arguments", "evidence"),
     [
         (["nowhere"], "quickstart"),
-        (["small.toml", "--mu", "-1"], "--mu"),
-        (["small.toml", "--rounds", "0"], "--rounds"),
-        (["small.toml", "--seed", "-1"], "--seed"),
+        (["small.toml", "--mu", "-1"], 'mu must be 0, a number from 1e-50 to 1e+50, or "inf", got -1.0'),
+        (["small.toml", "--rounds", "0"], "rounds must be a whole number from 1 to 10000, got 0"),
+        (["small.toml", "--seed", "-1"], "seed must be a whole number from 0 to 9223372036854775807, got -1"),
         (["small.toml", "--workers", "0"], "--workers"),
-        (["small.toml", "--resume"], "no checkpoint"),
-        (["small.toml", "--resume", "--overwrite"], "drop one"),
+        (["small.toml", "--resume"], "Nothing to resume in 'out/small'"),
+        (["small.toml", "--resume", "--overwrite"], "exclude each other. Drop one of them"),
         (["small.toml", "--out", "small.toml"], "small.toml"),
         (["small.toml", "--out", "/proc/nowhere"], "Cannot write results into"),
     ],
@@ -288,7 +290,7 @@ def test_a_really_full_disk_leaves_the_last_round_safe(commonweal, whole, small,
     try:
         done = commonweal("run", "small.toml", "--out", "disk/run")
         assert done.returncode == 2, done.stderr
-        assert "No space left on device" in done.stderr
+        assert "no space left on device. Make room there, then resume" in done.stderr
         assert "Traceback" not in done.stderr
         assert not list(disk.rglob("*unfinished*"))
         (tmp_path / "elsewhere").mkdir()

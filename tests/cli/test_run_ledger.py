@@ -49,7 +49,7 @@ def test_a_named_ledger_is_kept_and_takes_no_other_run(run, tmp_path):
     run(*words, "--out", "named", "--overwrite")
     assert (tmp_path / "named.db").read_bytes() == before, "the same rounds again change nothing"
     said = run(*words, "--out", "other", "--seed", "9", code=2)
-    assert "admitted with" in said
+    assert "Client 'north' was admitted to the ledger 'named.db' with another key" in said
     assert not (tmp_path / "other").exists()
     assert (tmp_path / "named.db").read_bytes() == before
 

@@ -96,6 +96,7 @@ def test_ranges_of_clients_tell_who_is_retained(figures_of_clients):
         assert [retained for range_, retained in path.pieces() if mu in range_] == [decision.retained]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlated", [False, True])
 def test_a_thousand_candidates_take_at_most_three_solves_a_breakpoint(correlated):
     rng = np.random.default_rng(43)

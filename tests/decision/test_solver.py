@@ -119,6 +119,7 @@ def test_agrees_with_dynamic_programming(kind, count):
         assert solution.proven_gap <= 1e-9 * losses.sum()
 
 
+@pytest.mark.slow
 def test_fixing_how_many_go_agrees_with_dynamic_programming(monkeypatch):
     """Contributions all about the same, and few left: the relaxation alone would take millions of states."""
     proofs = []
@@ -199,6 +200,7 @@ def test_a_tiny_remainder_and_giants_do_not_blur_each_other(chunk):
         )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exponent", [20, 40, 50, 60])
 def test_a_giant_among_many_leaves_the_gap_true(exponent):
     """A giant that goes must not hide what the others leave: dynamic programming with it in, and with it out."""
@@ -223,6 +225,7 @@ def test_a_giant_among_many_leaves_the_gap_true(exponent):
         assert solution.proven_gap <= 1e-9 * (losses.sum() + giant_loss)
 
 
+@pytest.mark.slow
 def test_twenty_five_equals_but_for_the_last_bit_get_a_tiny_gap():
     rng = np.random.default_rng(0)
     contributions = 1 + np.arange(25) * 2.0**-52

@@ -259,6 +259,7 @@ def test_fedprox_without_weight_is_fedavg_to_the_bit() -> None:
     assert torch.equal(prox.shared, iterate(algorithm_named("fedavg", layout), clients, 2).shared)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proximal_weight", [0.01, 1.0, 5.0])
 def test_fedprox_is_gradient_descent_on_the_loss_with_its_proximal_term(proximal_weight) -> None:
     """Autograd on ℓ(w) + ρ/2 ‖w − w_shared‖², BN scales and shifts included."""

@@ -475,6 +475,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.seen[f"{what}: {'refused' if entry is None else 'fresh' if fresh else 'known'}"] += 1
 
 
+@pytest.mark.slow
 @pytest.mark.hypothesis
 def test_a_ledger_agrees_with_a_plain_account(new_location, tmp_path):
     location = new_location()

@@ -71,6 +71,7 @@ def test_the_same_seed_gives_the_same_bits(method, federation) -> None:
     assert estimate(7).values != estimate(8).values
 
 
+@pytest.mark.slow
 @every_method
 def test_stated_errors_match_the_real_ones(method, federation) -> None:
     """Over many seeds: root mean square of the stated errors against that of the actual errors."""
@@ -84,6 +85,7 @@ def test_stated_errors_match_the_real_ones(method, federation) -> None:
     assert 0.6 < ratio < 2.2
 
 
+@pytest.mark.slow
 @every_method
 def test_null_and_like_clients_are_treated_so_on_average(method) -> None:
     clients = [f"c{i}" for i in range(8)]
