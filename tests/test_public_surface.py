@@ -17,7 +17,7 @@ def test_the_surface_is_sorted_and_complete():
         assert getattr(commonweal, name) is not None
     public = {name for name in vars(commonweal) if not name.startswith("_")}
     modules = {module.name for module in pkgutil.iter_modules(commonweal.__path__)}  # visible once imported
-    of_python = {"AbstractContextManager", "Path", "TYPE_CHECKING", "annotations"}
+    of_python = {"AbstractContextManager", "Path", "TYPE_CHECKING", "annotations", "nullcontext"}
     assert public - (modules - set(commonweal.__all__)) - of_python == set(commonweal.__all__)
 
 

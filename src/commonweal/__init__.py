@@ -17,7 +17,7 @@ Importing this package loads only numpy. `run` and `open_ledger` import what the
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,24 +84,35 @@ def load_scenario(name_or_path: str | Path) -> Scenario:
 def run(
     scenario: Scenario | str | Path,
     *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
     data_directory: str | Path | None = None,
     worker_count: int | None = None,
 ) -> RunReport:
     """Run a scenario in this process and return its `RunReport`: every round with its decision and its figures.
 
-    `scenario` is a `Scenario`, or what `load_scenario` takes. `data_directory` has the datasets that are not built in.
-    `worker_count` is the number of threads (default: one per core); results do not depend on it. Nothing is written.
+    `scenario` is a `Scenario`, or what `load_scenario` takes. The results folder `out` gets a checkpoint after each
+    round and the report in the end; without it nothing is written. `resume` continues the run in `out`, `overwrite`
+    replaces it. `data_directory` has the datasets that are not built in. `worker_count` is the number of threads
+    (default: one per core); results do not depend on it. No ledger is kept: `commonweal run` does that.
     """
     from commonweal.data.optional_packages import needed_for
 
     with needed_for("a simulation"):
-        from commonweal.simulation.run import run_scenario
+        from commonweal.simulation.run import run_directory, run_scenario
 
-    return run_scenario(
-        load_scenario(scenario) if isinstance(scenario, str | Path) else scenario,
-        data_directory=None if data_directory is None else Path(data_directory),
-        worker_count=worker_count,
-    )
+    if resume and (overwrite or out is None):
+        raise InputError("resume=True needs a results folder `out`, and excludes overwrite=True.")
+    directory = None if out is None else Path(out)
+    with nullcontext() if directory is None else run_directory(directory, resume=resume, overwrite=overwrite):
+        return run_scenario(
+            load_scenario(scenario) if isinstance(scenario, str | Path) else scenario,
+            data_directory=None if data_directory is None else Path(data_directory),
+            directory=directory,
+            resume=resume,
+            worker_count=worker_count,
+        )
 
 
 def open_ledger(location: str | Path) -> AbstractContextManager[LedgerReader]:

@@ -7,12 +7,19 @@ from contextlib import closing
 
 import pytest
 
+import commonweal as cw
+from commonweal.decision.decide import decide_figures
+from commonweal.decision.mechanism import RoundDecider
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import LedgerError
 from commonweal.federation.checkpoint import CheckpointFile
+from commonweal.federation.recompute import recompute
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.verify import verify_ledger
+from commonweal.report.history_json import read_history
 from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.run import ledger_of_run, run_scenario
@@ -111,9 +118,49 @@ def test_steps_of_a_round_come_in_one_order(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "out/history.json").read_text())["rounds"]
 
 
+def test_a_mechanism_that_needs_costs_is_settled_and_verified(tmp_path):
+    """Costs are part of what clients sign then, and of what verification decides from; so is the state of FLI."""
+    text = RAW.format(seed=4).replace('mu = 0.05\ncontribution_rule = "raw"', 'kind = "fli"\nomega = 2.0')
+    scenario = parse_scenario(
+        text.replace("samples_per_round = 20", "samples_per_round = 20\ncost_per_sample = 1e-3"), "x"
+    )
+    report = run(scenario, tmp_path / "out")
+    with closing(open_store(str(tmp_path / "out/ledger.db"))) as store:
+        verified = verify_ledger(store, recompute)
+        assert (verified.findings, verified.round_count, verified.signed_reports) == ((), 2, 6)
+        rounds = [json.loads(entry.content)["body"] for entry in entries_of(store) if '"round":' in entry.content]
+    (first, second) = [body for body in rounds if "inputs" in body]
+    assert {body["rules_version"] for body in (first, second)} == {"fli/1"}
+    assert all(row["cost"] > 0 for body in (first, second) for row in body["inputs"])
+    replayed = RoundDecider(make_mechanism(scenario.mechanism.rules))
+    for one in report.rounds:
+        again = replayed.decide(one.record.decision.figures)
+        assert again.payoffs == one.record.decision.payoffs
+    stateless = [decide_figures(one.record.decision.figures, scenario.mechanism.rules) for one in report.rounds]
+    assert stateless[1].payoffs != report.rounds[1].record.decision.payoffs, "what went before counts"
+
+
+def entries_of(store):
+    with store.reading() as reading:
+        return list(reading.entries())
+
+
 def test_a_run_without_a_ledger_takes_raw_contributions(tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     report = run_scenario(raw(), directory=folder)
     assert len(report.rounds) == 2
     assert not (folder / "ledger.db").exists()
+
+
+def test_the_public_function_writes_resumes_and_overwrites(tmp_path):
+    out, scenario = tmp_path / "out", raw(rule="clip")
+    report = cw.run(scenario, out=out)
+    assert read_history(out / "history.json").rounds == report.rounds
+    assert cw.run(scenario, out=out, resume=True).tsw == report.tsw
+    with pytest.raises(cw.StorageError, match="already holds a run"):
+        cw.run(scenario, out=out)
+    assert cw.run(scenario, out=out, overwrite=True).tsw == report.tsw
+    for options in ({"resume": True}, {"out": out, "resume": True, "overwrite": True}):
+        with pytest.raises(cw.InputError, match="resume=True needs a results folder"):
+            cw.run(scenario, **options)
