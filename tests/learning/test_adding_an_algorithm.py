@@ -28,7 +28,7 @@ class Mixture:
         return LocalResult(model=model, memory=model)
 """
 ENTRY = (
-    '        "mixture": AlgorithmEntry("commonweal.learning.algorithms.mixture:Mixture", {"own_share": Parameter('
+    '        "mixture": AlgorithmEntry("commonweal.learning.algorithms.mixture:Mixture", {"own_share": AlgorithmParameter('
     'kind=number("a number from 0 to 1", "0.5", lambda share: 0 <= share <= 1), default=0.5)}),'
 )
 SCENARIO = """

@@ -7,7 +7,7 @@ import math
 from importlib.metadata import version
 from typing import Any
 
-from commonweal.cli.outcome import DecideResult, RoundView
+from commonweal.cli.outcome import DecidedRound, DecideResult
 from commonweal.report.history_json import range_document
 
 SCHEMA = "commonweal.decide/1"
@@ -20,13 +20,7 @@ def to_json(outcome: DecideResult, *, with_pieces: bool) -> str:
     document = {
         "schema": SCHEMA,
         "version": version("commonweal"),
-        "rules": {
-            "mu": _number(rules.mu),
-            "contribution_rule": rules.contribution_rule,
-            "loss_rule": rules.loss_rule,
-            "liability_cap": rules.liability_cap,
-            "grace_rounds": outcome.grace_rounds,
-        },
+        "rules": {**rules.to_document(), "grace_rounds": outcome.grace_rounds},
         "clients": list(outcome.replay.history.clients),
         "rounds": [_round(view, with_pieces) for view in outcome.rounds],
         "ignored": [{"round": number, "clients": list(clients)} for number, clients in outcome.replay.ignored.items()],
@@ -54,7 +48,7 @@ def to_json(outcome: DecideResult, *, with_pieces: bool) -> str:
     return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
-def _round(view: RoundView, with_pieces: bool) -> dict[str, Any]:
+def _round(view: DecidedRound, with_pieces: bool) -> dict[str, Any]:
     decision, path = view.record.decision, view.whole_path
     below = decision.irrational
     document: dict[str, Any] = {
@@ -80,7 +74,7 @@ def _round(view: RoundView, with_pieces: bool) -> dict[str, Any]:
     return document
 
 
-def _client(view: RoundView, client: str) -> dict[str, Any]:
+def _client(view: DecidedRound, client: str) -> dict[str, Any]:
     decision, path = view.record.decision, view.whole_path
     fate = view.fates.get(client)
     costs = decision.figures.costs

@@ -24,7 +24,7 @@ EXPLAINED_CLIENTS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundView:
+class DecidedRound:
     """One round with what explains it."""
 
     record: RoundRecord
@@ -76,7 +76,7 @@ class DecideResult:
     rules: Rules
     grace_rounds: int
     replay: Replay
-    rounds: tuple[RoundView, ...]
+    rounds: tuple[DecidedRound, ...]
     totals: Totals
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -94,7 +94,7 @@ def find_outcome(
 ) -> DecideResult:
     """Decide all rounds and gather what is to be shown."""
     replayed = replay(rounds, rules, grace_rounds=grace_rounds, progress=on_round)
-    views: list[RoundView] = []
+    views: list[DecidedRound] = []
     cut_count = 0
     short_file = len(rounds) <= UNASKED_ROUNDS
     for record in replayed.history.rounds:
@@ -141,15 +141,15 @@ def _view(
     path_limit: int,
     explain_clients: bool,
     on_breakpoint: Callable[[int], None] | None,
-) -> RoundView:
+) -> DecidedRound:
     """A round with its path up to `path_limit` breakpoints (0: none), and its clients explained if wanted."""
     decision = record.decision
     if decision.grace:  # nobody can be eliminated at any μ: there is nothing to range over or to explain
-        return RoundView(record=record, path=None, fates={})
+        return DecidedRound(record=record, path=None, fates={})
     path = None
     if path_limit:
         path = mu_path_of_figures(decision.figures, rules, limit=path_limit, progress=on_breakpoint)
-    view = RoundView(record=record, path=path, fates={})
+    view = DecidedRound(record=record, path=path, fates={})
     if not explain_clients or len(decision.candidates) > EXPLAINED_CANDIDATES:
         return view
     # Where there are many, or even the path is cut, explanations are expensive: only eliminated clients get theirs.
@@ -158,7 +158,7 @@ def _view(
     return replace(view, fates={client: explain(decision, client, view.whole_path) for client in explained})
 
 
-def _notes(replayed: Replay, views: list[RoundView], rounds: list[tuple[int, Figures]]) -> list[str]:
+def _notes(replayed: Replay, views: list[DecidedRound], rounds: list[tuple[int, Figures]]) -> list[str]:
     notes: list[str] = []
     ignored_rows = sum(len(clients) for clients in replayed.ignored.values())
     if ignored_rows:

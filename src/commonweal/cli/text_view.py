@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from commonweal.cli.outcome import DecideResult, RoundView
+from commonweal.cli.outcome import DecidedRound, DecideResult
 from commonweal.decision.explain import describe
 
 _CLIENTS_SHOWN = 40
@@ -67,7 +67,7 @@ def _say_notes(outcome: DecideResult, console: Console) -> None:
         console.print(Text.assemble(("note: ", "cyan"), note), soft_wrap=True)
 
 
-def _round(view: RoundView, mu: float) -> tuple[Table, list[str]]:
+def _round(view: DecidedRound, mu: float) -> tuple[Table, list[str]]:
     """The table of a round, and the sentences below it."""
     decision = view.record.decision
     grace = ", grace: nobody can be eliminated" if decision.grace else ""
@@ -119,7 +119,7 @@ def _table(title: str) -> Table:
     )
 
 
-def _pieces(view: RoundView) -> RenderableType:
+def _pieces(view: DecidedRound) -> RenderableType:
     path = view.whole_path
     if path is None:
         found = 0 if view.path is None else len(view.path.breakpoints)

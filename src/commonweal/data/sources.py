@@ -40,7 +40,7 @@ class SourceStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class DatasetCheck:
     """Sources whose files match their manifests, and a sentence about each problem."""
 
     sound: tuple[str, ...]
@@ -126,7 +126,7 @@ def list_sources(directory: Path | None) -> list[SourceStatus]:
     return listed
 
 
-def verify(directory: Path) -> Verification:
+def verify(directory: Path) -> DatasetCheck:
     """Read every file completely. A missing file is a problem only if it was imported."""
     recorded = read_manifest(directory)
     listed = [status for status in list_sources(directory) if status.kind != "built-in"]
@@ -147,7 +147,7 @@ def verify(directory: Path) -> Verification:
             sound.append(status.name)
     unlisted = sorted({path.name for path in directory.glob("*.npz")} - {status.file for status in listed})
     problems += [f"{name}: in no manifest. Add it with `commonweal data import`." for name in unlisted]
-    return Verification(sound=tuple(sound), problems=tuple(problems))
+    return DatasetCheck(sound=tuple(sound), problems=tuple(problems))
 
 
 @cache

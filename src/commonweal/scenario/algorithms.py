@@ -16,7 +16,7 @@ from commonweal.scenario.kinds import Kind, number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class AlgorithmParameter:
     """A key of [learning] that only some algorithms have."""
 
     kind: Kind
@@ -28,7 +28,7 @@ class AlgorithmEntry:
     """Where an algorithm is implemented, and its own parameters: keyword arguments of its class."""
 
     implementation: str  # "module:class"
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, AlgorithmParameter] = field(default_factory=dict)
 
     def defaults(self) -> dict[str, Any]:
         return {name: parameter.default for name, parameter in self.parameters.items()}
@@ -41,7 +41,7 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = MappingProxyType(
         "fedprox": AlgorithmEntry(
             "commonweal.learning.algorithms.fedprox:FedProx",
             {
-                "proximal_weight": Parameter(
+                "proximal_weight": AlgorithmParameter(
                     kind=number("a number from 0 to 1e6", "0.01", lambda weight: 0 <= weight <= 1e6), default=0.01
                 )
             },
