@@ -28,8 +28,8 @@ class Mixture:
         return LocalResult(model=model, memory=model)
 """
 ENTRY = (
-    '        "mixture": AlgorithmEntry("commonweal.learning.algorithms.mixture:Mixture", {"own_share": AlgorithmParameter('
-    'kind=number("a number from 0 to 1", "0.5", lambda share: 0 <= share <= 1), default=0.5)}),'
+    '        "mixture": AlgorithmEntry("commonweal.learning.algorithms.mixture:Mixture", {"own_share": '
+    'AlgorithmParameter(kind=number("a number from 0 to 1", "0.5", lambda share: 0 <= share <= 1), default=0.5)}),'
 )
 SCENARIO = """
 name = "trial"
