@@ -61,7 +61,7 @@ def test_a_run_that_does_not_complete_is_an_error(commonweal, tmp_path, monkeypa
     assert done.returncode == 1
     assert not done.stdout
     last = done.stderr.splitlines()[-1]
-    assert last == "error: The run ended as failed (no disk). Its logs are in out/logs."
+    assert last == "error: The run did not complete: failed (no disk). Its logs are in out/logs."
 
 
 @pytest.mark.soak
@@ -78,6 +78,6 @@ def test_a_run_that_fails(commonweal, tmp_path):
     assert not done.stdout
     assert "no disk" in done.stderr
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("error: The run ended as failed")
+    assert last.startswith("error: The run did not complete: failed")
     assert last.endswith("Its logs are in out/logs.")
     assert not (tmp_path / "out" / "report.html").exists()

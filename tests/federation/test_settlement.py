@@ -255,7 +255,7 @@ def test_a_nodes_key_is_no_operators(new_treasury, tmp_path):
         done = CliRunner().invoke(app, [*arguments, "--key", str(tmp_path / "node.pub")])
         assert done.exit_code != 0
         told = done.output + str(done.exception)
-        assert "has no Ed25519 public key in PEM" in " ".join(told.split())
+        assert "does not contain an Ed25519 public key in PEM" in " ".join(told.split())
 
 
 def test_a_book_is_opened_with_the_key_of_a_node(tmp_path):

@@ -187,11 +187,11 @@ def test_a_file_that_is_not_a_key_is_refused(folder, content):
     key = KeyDirectory(folder).current()
     (path,) = private_files(folder)
     path.write_bytes(content)
-    with pytest.raises(LedgerError, match="has no Ed25519 private key in PEM"):
+    with pytest.raises(LedgerError, match="does not contain an Ed25519 private key in PEM"):
         KeyDirectory(folder).current()
     public = folder / "other.pub.pem"
     public.write_bytes(content)
-    with pytest.raises(LedgerError, match="has no public key: it must be an Ed25519 key"):
+    with pytest.raises(LedgerError, match="must contain a public key: Ed25519 in PEM, or P-384"):
         read_public_key(public)
     with pytest.raises(StorageError, match=r"Cannot read the public key .*none.pub.pem: no such file"):
         read_public_key(folder / "none.pub.pem")
@@ -200,7 +200,7 @@ def test_a_file_that_is_not_a_key_is_refused(folder, content):
 
 def test_a_private_key_is_not_read_as_a_public_one(folder):
     KeyDirectory(folder).current()
-    with pytest.raises(LedgerError, match="has no public key: it must be an Ed25519 key"):
+    with pytest.raises(LedgerError, match="must contain a public key: Ed25519 in PEM, or P-384"):
         read_public_key(private_files(folder)[0])
 
 

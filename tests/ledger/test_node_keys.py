@@ -218,7 +218,7 @@ def test_public_keys_are_read(tmp_path, encoding, form):
         assert node_public_key(content + extra) == KEY.public
         assert read_node_public_key(path) == KEY.public
         assert read_public_key(path) == KEY.public
-    with pytest.raises(LedgerError, match=r"has no Ed25519 public key in PEM.*ledger init"):
+    with pytest.raises(LedgerError, match=r"does not contain an Ed25519 public key in PEM.*ledger init"):
         read_operator_key(path)
 
 
@@ -376,7 +376,7 @@ def test_other_public_keys_are_refused(tmp_path, which):
         node_public_key(path.read_bytes())
     with pytest.raises(LedgerError, match=r"Cannot use .*other\.pub: .*P-384"):
         read_node_public_key(path)
-    with pytest.raises(LedgerError, match="it must be an Ed25519 key in PEM, or a P-384 key"):
+    with pytest.raises(LedgerError, match="must contain a public key: Ed25519 in PEM, or P-384 in PEM"):
         read_public_key(path)
 
 

@@ -130,7 +130,10 @@ LIES = {
     "another client's key": (with_signature_of("west", "train.iteration"), "not signed with the key"),
     "another client's key in a report": (with_signature_of("north", "query.report"), "not signed with the key"),
     "an old answer": (answered_before("evaluate.coalitions"), "not signed with the key"),
-    "a model it does not have, again and again": (with_fields("train.iteration", lacks=["00"]), "it was sent"),
+    "a model it does not have, again and again": (
+        with_fields("train.iteration", lacks=["00"]),
+        "missing a model that was sent twice",
+    ),
 }
 ONE_OF_EACH_KIND = {
     "weights that are no numbers",

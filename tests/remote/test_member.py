@@ -224,7 +224,7 @@ def test_a_question_about_a_settled_round_changes_nothing(agent):
     ("fields", "message"),
     [
         ({"client": "south"}, "answers for 'north', got a question for 'south'"),
-        ({"book": "0" * 64}, "belongs to one federation, got a question about ledger 0000000000000000…"),
+        ({"book": "0" * 64}, "got a question about ledger 0000000000000000…. Name another `home`"),
     ],
 )
 def test_a_question_for_another_member_is_not_answered(agent, fields, message):

@@ -142,10 +142,10 @@ def _interval(finding: ClaimResult) -> str:
 
 
 def _claimed(finding: ClaimResult) -> str:
-    """A threshold just below 1 belongs to a share that is claimed to be 1."""
+    """What the paper claims. A threshold slightly below 1 stands for a claim that a share is 1."""
     return "all" if 0.999999 < finding.threshold < 1 else f"> {finding.threshold:g}"
 
 
 def _number(value: float) -> str:
-    """Three decimals, or as many as are needed to tell it from 0 and 1."""
+    """Three decimals, or as many as needed to distinguish the value from 0 and 1."""
     return f"{value:.3f}" if value in (0, 1) or min(abs(value), abs(1 - value)) >= 0.0005 else f"{value:.3g}"

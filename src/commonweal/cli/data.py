@@ -64,7 +64,7 @@ def list_command(data: DataDirectory = None) -> None:
     console = make_console()
     console.print(table)
     if directory is None:
-        console.print("No data directory. For the originals, name one with --data DIR or COMMONWEAL_DATA.")
+        console.print("No data directory given. For the originals, name one with --data DIR or COMMONWEAL_DATA.")
 
 
 @data_app.command("import")
@@ -152,7 +152,7 @@ def _directory(given: Path | None) -> Path:
 
     directory = find_directory(given)
     if directory is None:
-        raise InputError("No data directory. Name one with --data DIR or COMMONWEAL_DATA.")
+        raise InputError("No data directory given. Name one with --data DIR or COMMONWEAL_DATA.")
     return directory
 
 
@@ -162,7 +162,7 @@ def _say(name: str, entry: Entry, directory: Path) -> None:
 
 
 class _Bar:
-    """Shows with rich what pooch counts."""
+    """Shows pooch's download progress with rich."""
 
     def __init__(self, progress: Progress, name: str) -> None:
         self._progress = progress

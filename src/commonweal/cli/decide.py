@@ -1,4 +1,4 @@
-"""`commonweal decide`: figures of one round or many in, decisions out."""
+"""`commonweal decide`: decide one or more rounds from their figures."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def decide_command(
             show_default=False,
         ),
     ] = None,
-    example: Annotated[bool, typer.Option("--example", help="Decide the paper's worked example, mu 0.05.")] = False,
+    example: Annotated[bool, typer.Option("--example", help="Decide the paper's worked example (at mu 0.05).")] = False,
     mu_path: Annotated[
         bool,
         typer.Option("--mu-path", help="Show the decision for every mu. For a single round, --mu is then optional."),
@@ -149,9 +149,9 @@ def decide_command(
             on_breakpoint=on_breakpoint,
         )
     decided = mu is not None or example
-    # Drawn, then settled, before anything is shown: if one cannot be done, nothing after it happens.
+    # Draw, then settle, then show: if one step fails, the later ones do not happen.
     drawn = None if plot is None else _draw(outcome, plot, mu=outcome.rules.mu if decided else None)
-    settled = None if ledger is None else settle_outcome(outcome, ledger, keys, name=_book_name(file))
+    settled = None if ledger is None else settle_outcome(outcome, ledger, keys, name=_ledger_name(file))
     if as_json:
         typer.echo(json_view.to_json(outcome, with_pieces=mu_path))
     else:
@@ -170,7 +170,7 @@ def decide_command(
         print(drawn, file=sys.stderr)  # on the error stream, so that --json stays one document
 
 
-def _book_name(file: str | None) -> str:
+def _ledger_name(file: str | None) -> str:
     return Path(file).stem if file not in (None, "-") else "decide"
 
 
@@ -209,7 +209,7 @@ def _rounds(file: str | None, *, example: bool) -> figures_file.Rounds:
 
 @contextmanager
 def _progress(round_count: int) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
-    """A bar on the error stream, if that is a terminal: rounds, and breakpoints of the μ path under way."""
+    """A bar on the error stream, if that is a terminal: rounds, and breakpoints of the current μ path."""
     console = Console(stderr=True)
     with Progress(
         TextColumn("{task.description}"),
@@ -229,7 +229,7 @@ def _progress(round_count: int) -> Iterator[tuple[Callable[[int], None], Callabl
 
 
 def _draw(outcome: DecideResult, path: Path, *, mu: float | None) -> str:
-    """Draw the decision maps; returns the sentence that says where."""
+    """Draw the decision maps; returns a line that says where they are."""
     maps = [view.map(mu) for view in outcome.rounds]
     complete = [m for m in maps if m is not None]
     if not complete:

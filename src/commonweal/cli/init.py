@@ -26,7 +26,7 @@ def init_command(
         str, typer.Option("--from", metavar="NAME", help="The shipped scenario to start from.")
     ] = FIRST,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
-    show_list: Annotated[bool, typer.Option("--list", help="List the shipped scenarios; write nothing.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the shipped scenarios and exit.")] = False,
 ) -> None:
     """Write a commented scenario to start from.
 
@@ -66,7 +66,7 @@ def _renamed(text: str, path: Path) -> str:
     line = key_places(text).line_of(("name",))
     assert line is not None, "every scenario has a name"
     lines = text.split("\n")
-    lines[line - 1] = f"name = {json.dumps(path.stem, ensure_ascii=False)}"  # JSON's strings are TOML's too
+    lines[line - 1] = f"name = {json.dumps(path.stem, ensure_ascii=False)}"  # JSON strings are valid in TOML
     return "\n".join(lines)
 
 

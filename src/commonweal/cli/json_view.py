@@ -1,4 +1,4 @@
-"""The outcome as JSON: complete, stable, documented in docs/reference/decide-json.md."""
+"""The complete result as JSON, documented in docs/reference/decide-json.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INDENTED_ROWS = 10_000
 
 
 def to_json(outcome: DecideResult, *, with_pieces: bool) -> str:
-    """One JSON document; infinity is the string "inf". `with_pieces`: the whole μ path of each round too."""
+    """One JSON document; infinity is the string "inf". `with_pieces` adds the whole μ path of each round."""
     rules, totals = outcome.rules, outcome.totals
     document = {
         "schema": SCHEMA,

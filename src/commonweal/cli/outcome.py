@@ -1,4 +1,4 @@
-"""Everything `commonweal decide` found out, before it is shown as text, JSON or picture."""
+"""The result of `commonweal decide`, before it is shown as text, JSON or a plot."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from commonweal.decision.promises import warnings_of
 from commonweal.federation.replay import Replay, replay
 from commonweal.records import DecisionMap, Figures, RoundRecord, Rules
 
-# A path costs many solves, an explanation one. Unasked they are made in short files only: the path of rounds with few
-# loss-makers, and not far; explanations of eliminated clients also in longer ones. --mu-path asks for paths in full.
+# A μ path takes many solver runs, an explanation only one. Without --mu-path, both are made for short files only: paths
+# up to a few breakpoints and for rounds with few loss-makers, explanations for rounds with more loss-makers too.
 UNASKED_ROUNDS = 100
 UNASKED_CANDIDATES = 40
 UNASKED_BREAKPOINTS = 200
-UNASKED_CUTS = 2  # after so many paths that were cut, no more are tried
+UNASKED_CUTS = 2  # after this many incomplete paths, no more are tried
 EXPLAINED_CANDIDATES = 1000
 EXPLAINED_CLIENTS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedRound:
-    """One round with what explains it."""
+    """One round with its μ path and the explanations of its decision."""
 
     record: RoundRecord
-    path: MuPath | None  # None: not made
-    fates: dict[str, Fate]  # of the loss-makers, where made
+    path: MuPath | None  # None: not computed
+    fates: dict[str, Fate]  # explanations of loss-makers, as far as computed
 
     @property
     def number(self) -> int:
@@ -71,7 +71,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecideResult:
-    """Rounds, totals, and what a reader should be told beside them."""
+    """Rounds and totals, with notes and warnings for the reader."""
 
     rules: Rules
     grace_rounds: int
@@ -92,7 +92,7 @@ def find_outcome(
     on_round: Callable[[int], None] | None = None,
     on_breakpoint: Callable[[int], None] | None = None,
 ) -> DecideResult:
-    """Decide all rounds and gather what is to be shown."""
+    """Decide all rounds and gather what to show."""
     replayed = replay(rounds, rules, grace_rounds=grace_rounds, progress=on_round)
     views: list[DecidedRound] = []
     cut_count = 0
@@ -144,7 +144,7 @@ def _view(
 ) -> DecidedRound:
     """A round with its path up to `path_limit` breakpoints (0: none), and its clients explained if wanted."""
     decision = record.decision
-    if decision.grace:  # nobody can be eliminated at any μ: there is nothing to range over or to explain
+    if decision.grace:  # nobody can be eliminated at any μ, so there is nothing to explain
         return DecidedRound(record=record, path=None, fates={})
     path = None
     if path_limit:
@@ -152,7 +152,7 @@ def _view(
     view = DecidedRound(record=record, path=path, fates={})
     if not explain_clients or len(decision.candidates) > EXPLAINED_CANDIDATES:
         return view
-    # Where there are many, or even the path is cut, explanations are expensive: only eliminated clients get theirs.
+    # With many candidates or an incomplete path, explanations are expensive: only eliminated clients get one.
     all_of_them = view.whole_path is not None and len(decision.candidates) <= EXPLAINED_CLIENTS
     explained = decision.candidates if all_of_them else decision.eliminated[:EXPLAINED_CLIENTS]
     return replace(view, fates={client: explain(decision, client, view.whole_path) for client in explained})
@@ -182,8 +182,8 @@ def _notes(replayed: Replay, views: list[DecidedRound], rounds: list[tuple[int, 
         longest = max(len(view.path.breakpoints) for view in views if view.path is not None)
         notes.append(
             f"ranges of mu are not shown for round {_listed([str(n) for n in cut])}: the mu path stopped after "
-            f"{longest:,} breakpoints; --mu-path follows it to 10,000, --path-limit N to N (losses in proportion to "
-            "contribution can have 2^n)"
+            f"{longest:,} breakpoints; use --mu-path to follow it to 10,000, and --path-limit N to N (with losses in "
+            "proportion to contribution, n clients can have 2^n)"
         )
     return notes
 

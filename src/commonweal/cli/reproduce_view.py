@@ -75,7 +75,7 @@ def _rounds(count: int) -> str:
 
 
 def verdict_line(results: Sequence[ClaimResult], directory: Path) -> str:
-    """How many claims got which verdict, and where to read on."""
+    """How many claims got which verdict, and how to list them."""
     if not results:
         return (
             "claims: none tested; they need an experiment of the paper with clipped contributions at mu = 0, inf and a "

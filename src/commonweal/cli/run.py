@@ -80,11 +80,11 @@ def run_command(
     if workers is not None and workers < 1:
         raise InputError(f"--workers must be at least 1, got {workers}. Leave it out for one per core.")
     if resume and overwrite:
-        raise InputError("--resume and --overwrite exclude each other. Drop one of them.")
+        raise InputError("--resume and --overwrite cannot be combined. Drop one of them.")
     if ledger is not None and no_ledger:
-        raise InputError("--ledger and --no-ledger exclude each other. Drop one of them.")
+        raise InputError("--ledger and --no-ledger cannot be combined. Drop one of them.")
     directory = Path("out") / _folder_name(described.name) if out is None else out
-    # Heavy packages such as torch are only loaded once the request makes sense.
+    # Load heavy packages such as torch only after the options are checked.
     with needed_for("a run"):
         from commonweal.cli.run_view import RunView, show_summary
         from commonweal.data.sources import find_directory
@@ -142,5 +142,5 @@ def _closing(ledger: FederationLedger | None) -> AbstractContextManager[object]:
 
 
 def _folder_name(scenario_name: str) -> str:
-    """A name as a folder: one that leads nowhere else."""
+    """A scenario's name as a folder name, without path separators."""
     return re.sub(r"[^\w.-]+", "-", scenario_name).strip(".-") or "run"

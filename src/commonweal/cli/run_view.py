@@ -51,7 +51,7 @@ class RunView:
             yield
 
     def watch(self, progress: RoundProgress) -> None:
-        """An iteration is done."""
+        """Show an iteration that was completed."""
         self._accuracies |= progress.accuracies
         limit = self._scenario.learning.iteration_limit
         self._bar.update(
@@ -60,7 +60,7 @@ class RunView:
         self._refresh()
 
     def on_round(self, result: RoundResult) -> None:
-        """A round is decided and saved."""
+        """Show a round that was decided and saved."""
         decision, number = result.record.decision, result.record.round_number
         self.completed_count = number
         self._profits = dict(decision.figures.profits)
@@ -115,7 +115,7 @@ def _state(run_report: RunReport, client: str) -> str:
 
 
 def show_summary(run_report: RunReport, directory: Path, console: Console) -> None:
-    """The outcome on standard output; where the report is comes last."""
+    """Print the summary on standard output; the path of the run report comes last."""
     console.print(Text(run_report.sentence, style="bold"), soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("client", max_width=30, overflow="fold")

@@ -1,4 +1,4 @@
-"""The outcome as tables and sentences for a person."""
+"""The result of `commonweal decide` as tables and sentences."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SUMMARY_SHOWN = 30
 
 
 def make_console() -> Console:
-    """Names are shown as they are, and no figure is ever cut: what is too wide for the terminal wraps there."""
+    """A console that shows names unchanged and never cuts figures; what is too wide for the terminal wraps."""
     console = Console(highlight=False, emoji=False)
     console.width = max(console.width, 84) if sys.stdout.isatty() else 120
     return console
 
 
 def show(outcome: DecideResult, console: Console, *, with_pieces: bool) -> None:
-    """Rounds in full while they are few (else those with eliminations), then totals, notes and warnings."""
+    """Show all rounds if they are few, otherwise those with eliminations; then totals, notes and warnings."""
     mu = outcome.rules.mu
     rounds = outcome.rounds
     shown = rounds
@@ -56,7 +56,7 @@ def show(outcome: DecideResult, console: Console, *, with_pieces: bool) -> None:
 
 
 def show_path(outcome: DecideResult, console: Console) -> None:
-    """The one round of a file for every μ, where none was asked for in particular."""
+    """Show a single round for every μ, if no particular μ was given."""
     for view in outcome.rounds:
         console.print(_pieces(view))
     _say_notes(outcome, console)

@@ -1,6 +1,6 @@
-"""Federations on Flower: https://flower.ai. A user brings a model and three functions.
+"""Federations on Flower: https://flower.ai. The user provides a model and three functions.
 
-Names are imported when they are first used: a member's process starts anew for every message and must not wait for what
+Names are imported on first use: a new process handles each message at a member, and must not spend time on imports that
 only the coordinator needs.
 """
 

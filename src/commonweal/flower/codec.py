@@ -14,7 +14,7 @@ from commonweal.errors import FederationError
 from commonweal.remote.messages.message import Message, fields_text
 
 _FIELDS = "fields"
-_SIGNATURE = "seal"  # as members of earlier versions call it
+_SIGNATURE = "seal"  # the name in messages of earlier versions
 
 
 def to_content(message: Message) -> RecordDict:
@@ -36,7 +36,7 @@ def from_content(content: RecordDict) -> Message:
         }
         if not isinstance(fields, dict) or not isinstance(signature, str) or not all(map(_is_plain, fields.values())):
             raise TypeError("fields must be a table of plain values, and the signature a text")
-    except Exception as error:  # Flower and NumPy raise many kinds for malformed records
+    except Exception as error:  # Flower and NumPy raise many kinds of errors for malformed records
         raise FederationError(
             f"A message must consist of fields and arrays, got {type(error).__name__}: {error}."
         ) from None
@@ -44,7 +44,7 @@ def from_content(content: RecordDict) -> Message:
 
 
 def _is_plain(value: object) -> bool:
-    """A text, a number or a list of texts: nested values could be too deep to be written again."""
+    """Whether a value is a string, a number or a list of strings: deeper nesting could exceed the recursion limit."""
     if isinstance(value, list):
         return all(isinstance(each, str) for each in value)
     return value is None or isinstance(value, str | int | float)

@@ -1,7 +1,7 @@
 """A Grid in this process: an app's ServerApp and ClientApps without SuperLink and SuperNodes.
 
 Every message is turned into the bytes that Flower would send, and back, so that what travels can be counted and read.
-TLS, authentication and lost connections are not part of it. For tests, measurements and trying an app.
+TLS, authentication and lost connections are not covered. For tests, measurements and trying out an app.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectedNode:
-    """What a grid says of a connected SuperNode."""
+    """What a grid reports about a connected SuperNode."""
 
     node_id: int
     public_key: bytes
@@ -43,7 +43,7 @@ class ConnectedNode:
 class Sent:
     """One message as it travelled."""
 
-    to_node: bool  # else from it
+    to_node: bool  # otherwise the node sent it
     client: str
     kind: str
     content: bytes  # all its objects, as they would be sent
@@ -59,10 +59,10 @@ class InProcessGrid(Grid):
     _replies: dict[str, Message] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = RUN_ID, 1, 1  # every new Message reads it
+        TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = RUN_ID, 1, 1  # every new Message reads these
 
     def set_run(self, run: Any) -> None:
-        """There is only one run."""
+        """Do nothing: there is only one run."""
 
     @property
     def run(self) -> Any:

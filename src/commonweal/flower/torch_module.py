@@ -1,4 +1,4 @@
-"""Where federations made with version 0.1 import `load_model` and `model_of` from; now `commonweal.flower` has them."""
+"""For federations created with version 0.1, which import `load_model` and `model_of` from here."""
 
 from __future__ import annotations
 

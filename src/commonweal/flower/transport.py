@@ -17,7 +17,7 @@ from commonweal.ledger.node_keys import node_public_key
 from commonweal.remote.messages.message import Message, printable
 from commonweal.remote.transport import Answers, NoAnswer
 
-POLL_SECONDS = 0.2  # Flower's own send_and_receive looks every 3 s
+POLL_SECONDS = 0.2  # Flower's own send_and_receive polls every 3 s
 
 _NOT_IN_TIME = "it did not answer in time"
 _FLOWER_ERRORS = {  # by Flower's error codes
@@ -67,7 +67,7 @@ class FlowerTransport:
             if message_id:
                 waiting[message_id] = client
             else:
-                missing[client] = NoAnswer(kind="absent", reason="its SuperNode was not there")
+                missing[client] = NoAnswer(kind="absent", reason="its SuperNode was not connected")
         end = time.monotonic() + seconds
         while waiting:
             for message_id, reply in self._replies(waiting):
@@ -88,13 +88,13 @@ class FlowerTransport:
     def _replies(self, waiting: Mapping[str, str]) -> list[tuple[str, FlowerMessage | NoAnswer]]:
         """Replies that have arrived, each with the id of its question.
 
-        If one of them is so broken that Flower cannot make a message of it, pulling them one by one tells which.
+        If Flower cannot read one of them, they are pulled one by one to find out which.
         """
         try:
             replies = list(self._grid.pull_messages(list(waiting)))
-        except Exception as error:  # what Flower raises depends on what somebody sent
+        except Exception as error:  # the kind of error depends on what was sent
             if len(waiting) == 1:
-                self._grid.get_node_ids()  # raises if it is the SuperLink that is gone
+                self._grid.get_node_ids()  # raises if the SuperLink itself is unreachable
                 reason = f"its answer could not be read: {type(error).__name__}"
                 return [(message_id, NoAnswer(kind="refused", reason=reason)) for message_id in waiting]
             return [found for message_id, client in waiting.items() for found in self._replies({message_id: client})]
@@ -117,4 +117,4 @@ def _key_text(public_key: bytes) -> str | None:
     try:
         return node_public_key(public_key)
     except CommonwealError:
-        return None  # no member has a key of another kind
+        return None  # another kind of key, which no member has

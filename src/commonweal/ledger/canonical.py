@@ -1,4 +1,4 @@
-"""Documents in canonical JSON (RFC 8785): one way to write them, so that a hash or signature has one meaning."""
+"""Canonical JSON (RFC 8785): a document can be written in only one way, so its hash and signature are unambiguous."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Document = Mapping[str, Any]
 
 
 def canonical(document: Document) -> bytes:
-    """The document in canonical JSON. Amounts must be decimal strings, and infinities passed through `number`."""
+    """The document in canonical JSON. Amounts must be decimal strings; convert infinities with `number`."""
     return rfc8785.dumps(document)
 
 
 def parse(content: str) -> dict[str, Any] | None:
-    """The document in a text; None if there is none, or if it is not a text: SQLite stores anything in any column."""
+    """The document in `content`; None if it has none, or is not a string: SQLite stores anything in any column."""
     if not isinstance(content, str):
         return None
     try:
@@ -40,7 +40,7 @@ def number(value: float) -> float | str:
 
 
 def _whole_number(digits: str) -> int | float:
-    """Canonical JSON writes 1e16 as an integer but accepts no integers of that size, so such numbers are floats."""
+    """Parse long integers as floats: canonical JSON writes 1e16 as an integer, but accepts no integers of that size."""
     return int(digits) if len(digits) <= 15 else float(digits)
 
 
@@ -50,7 +50,7 @@ def first_difference(before: Any, now: Any, path: str = "") -> tuple[str, str, s
     Rows of a list are named by their client if they have one.
     """
     if isinstance(before, dict) and isinstance(now, dict):
-        for name in dict.fromkeys((*now, *before)):  # `now` is in reading order
+        for name in dict.fromkeys((*now, *before)):  # in the order of `now`, as people read it
             inner = f"{path}.{name}" if path else name
             if name not in before or name not in now:
                 return inner, _text(before.get(name)), _text(now.get(name))
@@ -64,7 +64,7 @@ def first_difference(before: Any, now: Any, path: str = "") -> tuple[str, str, s
             if found is not None:
                 return found
         return None
-    # A float and an integer that are equal are written alike.
+    # An integer and a float that are equal look the same in canonical JSON.
     same = before == now and isinstance(before, bool) == isinstance(now, bool)
     return None if same else (path, _text(before), _text(now))
 

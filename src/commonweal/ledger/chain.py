@@ -1,4 +1,4 @@
-"""Read a ledger's entries along its chain, and follow the operator's keys, each announced by the one before."""
+"""Read a ledger's entries along its chain, and follow the operator's keys, each announced by its predecessor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from commonweal.ledger.store import Store
 
 
 def documents(store: Store, made: str) -> Iterator[tuple[dict[str, Any], StoredEntry]]:
-    """All entries in order, with their contents; `made` says what they are read for: "a statement"."""
+    """All entries in order, with their contents; `made` says what for in errors, such as "a statement"."""
     head, operator = BEFORE_THE_FIRST, ""
     with store.reading() as reading:
         for entry in reading.entries():
@@ -39,12 +39,12 @@ def first_operator(document: Mapping[str, Any]) -> str:
 
 def _unsound(made: str, fault: str) -> LedgerError:
     return LedgerError(
-        f"Cannot make {made}: the ledger is not sound, {fault}. Find out more with: commonweal ledger verify"
+        f"Cannot make {made}: the ledger is not sound ({fault}). Find out more with: commonweal ledger verify"
     )
 
 
 def key_rotations(store: Store, made: str) -> Sequence[Document]:
-    """The entries that changed the operator's key, for those who have an older one; `made` as for `documents`."""
+    """The entries that changed the operator's key, for readers with an older key; `made` as for `documents`."""
     return [
         {"content": entry.content, "signature": entry.signature}
         for document, entry in documents(store, made)
@@ -53,7 +53,7 @@ def key_rotations(store: Store, made: str) -> Sequence[Document]:
 
 
 def keys_since(first: str, ledger: str, rotations: Iterable[Any]) -> list[str]:
-    """The key and its successors according to `rotations`, which come from a file and may be anything."""
+    """The key and its successors according to `rotations`, which come from a file and are not trusted."""
     keys = [first]
     for rotation in rotations:
         content = rotation.get("content") if isinstance(rotation, dict) else None
@@ -71,5 +71,5 @@ def keys_since(first: str, ledger: str, rotations: Iterable[Any]) -> list[str]:
 
 
 def rotation_message(ledger: str, public: str) -> bytes:
-    """What a new key signs to show that its owner has it."""
+    """The message that a new key signs to prove that the operator has its private half."""
     return f"commonweal.key-rotation/1 {ledger} {public}".encode()

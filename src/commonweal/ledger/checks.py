@@ -1,4 +1,4 @@
-"""What a ledger refuses: rounds, withdrawals and names that do not fit the entries before them."""
+"""Refuse rounds, withdrawals and names that do not fit the entries before them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from commonweal.ledger.state import LedgerState
 
 
 def check_names(members: Iterable[str]) -> None:
-    """Refuse what cannot be a member's name in a ledger."""
+    """Refuse a name that a member of a ledger cannot have."""
     for client in members:
         if not client.strip() or len(client) > 200 or not client.isprintable():
             raise InputError(
@@ -31,7 +31,8 @@ def check_round(settled: RoundToSettle, state: LedgerState) -> None:
             )
         if times > 1:
             raise LedgerError(
-                f"Client {client!r} appears {times} times in round {number}; it either takes part once or is absent."
+                f"Client {client!r} appears {times} times in round {number}. List it once, or leave it out if it was "
+                "absent."
             )
     for client in decision.figures.clients:
         _check_still_active(client, number, state)
@@ -72,7 +73,7 @@ def _check_report(client: str, settled: RoundToSettle, state: LedgerState) -> No
 
 
 def check_withdrawal(client: str, round_number: int, signature: str | None, state: LedgerState) -> None:
-    """Refuse a notice that is not the member's own."""
+    """Refuse a notice that the member did not give itself."""
     if client not in state.members:
         raise LedgerError(
             f"Client {client!r} is not a member of this ledger and cannot withdraw; its members are "

@@ -16,7 +16,7 @@ from commonweal.ledger.canonical import Document, canonical, hash_of
 from commonweal.ledger.keys import SigningKey
 
 FORMAT = "commonweal.entry/1"
-BEFORE_THE_FIRST = "0" * 64  # what the first entry is chained to
+BEFORE_THE_FIRST = "0" * 64  # the `previous` of the first entry
 
 EntryKind = Literal["opening", "admission", "round", "realisation", "reversal", "withdrawal", "key-rotation"]
 
@@ -63,7 +63,7 @@ def accrued_account(client: str) -> str:
 
 def seal(draft: Draft, *, number: int, previous: str, at: str, key: SigningKey) -> StoredEntry:
     """Give a draft its place in the chain, and sign it."""
-    assert sum(posting.amount for posting in draft.postings) == 0, "money appeared or vanished"
+    assert sum(posting.amount for posting in draft.postings) == 0, "the postings of an entry sum to zero"
     content = canonical(
         {
             "format": FORMAT,

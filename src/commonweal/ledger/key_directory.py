@@ -1,4 +1,4 @@
-"""Where the operator's keys are: a directory of their own, never one that gets shared.
+"""The directory of the operator's keys, which nobody else may read.
 
 <first 16 digits of the public key>.pem       the private key, mode 0600, encrypted if there is a passphrase
 <first 16 digits of the public key>.pub.pem   the public key, to be sent to every member
@@ -25,7 +25,7 @@ AskPassphrase = Callable[[Path], str | None]
 
 
 def default_key_directory() -> Path:
-    """In the platform's configuration directory of the user."""
+    """A folder in the user's configuration directory."""
     import platformdirs
 
     return platformdirs.user_config_path("commonweal") / "keys"
@@ -59,7 +59,7 @@ class KeyDirectory:
         finally:
             unfinished.unlink(missing_ok=True)
         winner = self._current_public()
-        assert winner is not None, "linked just now"
+        assert winner is not None, "a key was linked above"
         if winner != key.public:
             self._private_file(key.public).unlink(missing_ok=True)
             self.public_file(key.public).unlink(missing_ok=True)
@@ -146,7 +146,7 @@ class KeyDirectory:
                     f"{'the passphrase is wrong' if secret else 'no passphrase was given'}. Set "
                     "COMMONWEAL_KEY_PASSPHRASE."
                 )
-            raise LedgerError(f"{path} has no Ed25519 private key in PEM. Restore it from your backup.")
+            raise LedgerError(f"{path} does not contain an Ed25519 private key in PEM. Restore it from your backup.")
         return key
 
     def _unwritable(self, error: OSError) -> StorageError:

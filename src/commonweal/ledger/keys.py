@@ -18,7 +18,7 @@ from commonweal.ledger.node_keys import PREFIX, is_signed_by_node, node_public_k
 
 
 class Signer(Protocol):
-    """Whatever signs: a key of either kind, or something that asks its owner."""
+    """Anything that signs: a key of either kind, or an object that asks the key's owner to sign."""
 
     @property
     def public(self) -> str: ...
@@ -28,7 +28,7 @@ class Signer(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SigningKey:
-    """A private key, which shows only its public half."""
+    """A private key; its repr shows only the public half."""
 
     private: Ed25519PrivateKey
 
@@ -38,7 +38,7 @@ class SigningKey:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> SigningKey:
-        """The key that 32 bytes determine."""
+        """The key derived from a seed of 32 bytes."""
         return cls(Ed25519PrivateKey.from_private_bytes(seed))
 
     @property
@@ -61,7 +61,7 @@ def is_signed(message: bytes, signature: str, public: str) -> bool:
 
 
 def is_signed_by_operator(message: bytes, signature: str, public: str) -> bool:
-    """Whether the owner of an Ed25519 key signed it; key and signature count only as this module writes them."""
+    """Whether the owner of an Ed25519 key signed the message; only this module's encoding of both is accepted."""
     try:
         signed, key = bytes.fromhex(signature), bytes.fromhex(public)
         Ed25519PublicKey.from_public_bytes(key).verify(signed, message)
@@ -86,8 +86,8 @@ def read_public_key(path: Path) -> str:
         return _ed25519(content) or node_public_key(content)
     except CommonwealError:
         raise LedgerError(
-            f"{path} has no public key: it must be an Ed25519 key in PEM, or a P-384 key in PEM or OpenSSH format. Ask "
-            "the member for the public half of the key it signs with."
+            f"{path} must contain a public key: Ed25519 in PEM, or P-384 in PEM or OpenSSH format. Ask the member "
+            "for the public half of the key it signs with."
         ) from None
 
 
@@ -96,8 +96,8 @@ def read_operator_key(path: Path) -> str:
     key = _ed25519(_content(path))
     if key is None:
         raise LedgerError(
-            f"{path} has no Ed25519 public key in PEM. Ask the operator for the file that `commonweal ledger init` "
-            "named."
+            f"{path} does not contain an Ed25519 public key in PEM. Ask the operator for the file that `commonweal "
+            "ledger init` named."
         )
     return key
 

@@ -39,10 +39,10 @@ def system_clock() -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """The entry that holds something, and whether this call added it."""
+    """The number of an entry, and whether this call added it."""
 
     entry: int
-    fresh: bool  # False: it was there before, and nothing was done
+    fresh: bool  # False: it was there already, and nothing was done
 
 
 class Ledger:
@@ -96,7 +96,7 @@ class Ledger:
             self._catch_up(reading)
 
     def admit(self, members: Mapping[str, str | None]) -> Receipt:
-        """Admit members, with the public keys that will sign their reports; None: the operator vouches for them."""
+        """Admit members with the keys that sign their reports; without a key (None), the operator vouches for them."""
         check_names(members)
 
         def make(state: LedgerState) -> Draft | Receipt:
@@ -115,7 +115,7 @@ class Ledger:
         return self._enter(make)
 
     def settle(self, settled: RoundToSettle) -> Receipt:
-        """Settle a round. Settling it again does nothing; with other content it raises, and names the difference."""
+        """Settle a round. Settling it again does nothing; with other content it raises and names the difference."""
         number = settled.record.round_number
 
         def make(state: LedgerState) -> Draft | Receipt:
@@ -173,7 +173,7 @@ class Ledger:
         return self._enter(make)
 
     def withdraw(self, client: str, round_number: int, signature: str | None) -> Receipt:
-        """Record that a member leaves for good after this round, by its signed notice. It keeps what it accrued."""
+        """Record a member's signed notice that it withdraws after this round. It keeps what it accrued."""
 
         def make(state: LedgerState) -> Draft | Receipt:
             check_withdrawal(client, round_number, signature, state)
@@ -214,12 +214,12 @@ class Ledger:
         return self._enter(make)
 
     def rotate_key(self) -> Receipt:
-        """Sign with a new key from now on. The old key signs this entry, and the new one signs its own name in it."""
+        """Sign with a new key from now on. The old key signs this entry; in it, the new one signs its announcement."""
         assert self._keys is not None, "a read-only ledger cannot rotate its key"
         keys, key = self._keys, SigningKey.new()
 
         def make(state: LedgerState) -> Draft | Receipt:
-            self._signing_key(state.operator)  # the old key first: its passphrase also encrypts the new one
+            self._signing_key(state.operator)  # first, since the old key's passphrase also encrypts the new key
             keys.add(key)
             proof = key.sign(rotation_message(state.identity, key.public))
             return Draft(kind="key-rotation", body={"operator": key.public, "proof": proof})

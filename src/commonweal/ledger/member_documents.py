@@ -1,4 +1,4 @@
-"""What members sign themselves, so that the operator cannot invent it: reports of a round and withdrawal notices."""
+"""What members sign themselves, so that the operator cannot forge it: client reports and withdrawal notices."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class WithdrawalNotice:
 
     ledger: str  # the hash of its first entry
     client: str
-    round_number: int  # the last one it takes part in; 0: none
+    round_number: int  # the last round it takes part in; 0 if there is none
 
     def message(self) -> bytes:
         """The message that is signed. Its field "book" is the ledger; names in signed messages never change."""

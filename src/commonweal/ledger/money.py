@@ -1,7 +1,7 @@
 """The one place where figures become money: whole minor units, divided by the method of largest remainders.
 
 Each division rounds down first, then gives one more unit each to the largest remainders; of equal remainders, to those
-that come first. So no unit appears or gets lost.
+that come first. So no unit is created or lost.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def settle_transfers(transfers: Mapping[str, float], worth: int, *, rounding: fl
     exact, denominator = _exact(transfers, worth)
     if abs(sum(exact)) > Decimal(rounding) * worth * denominator + denominator // 1_000_000:
         raise InputError(
-            f"The transfers of a round must sum to zero, got {sum(exact) / denominator / worth:.6g}. Settle a decision "
-            "as it was made."
+            f"The transfers of a round must sum to zero, got {sum(exact) / denominator / worth:.6g}. Settle the "
+            "decision unchanged."
         )
     return _named(transfers, largest_remainder(exact, denominator, 0))
 
@@ -56,7 +56,7 @@ def largest_remainder(numerators: Sequence[int], denominator: int, total: int) -
 
 
 def parse_amount(text: str, minor_digits: int) -> int:
-    """ "12.34" as minor units; more decimal places than the currency has are refused."""
+    """Parse "12.34" as minor units; refuse more decimal places than the currency has."""
     found = _AMOUNT.fullmatch(text.strip())
     sign, whole, places = found.groups(default="") if found else ("", "", "")
     if not found or len(places) > minor_digits:

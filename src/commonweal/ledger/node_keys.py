@@ -1,4 +1,4 @@
-"""Keys of Flower SuperNodes: ECDSA on NIST P-384. Members whom a SuperLink knows by such a key sign with it too.
+"""Keys of Flower SuperNodes: ECDSA on NIST P-384. Members on Flower sign with the key that their SuperLink knows.
 
 public key   "p384:" + hexadecimal of the compressed point: 02 or 03, then x, 49 bytes in all
 signature    hexadecimal of r and s, 48 bytes each, over SHA-384 of the message
@@ -31,7 +31,7 @@ _UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NodeKey:
-    """A node's private key, which shows only its public half."""
+    """A node's private key; its repr shows only the public half."""
 
     private: ec.EllipticCurvePrivateKey
 
@@ -41,7 +41,7 @@ class NodeKey:
 
     @classmethod
     def read(cls, path: Path) -> NodeKey:
-        """The key in an OpenSSH or PEM file without a passphrase: nodes start with nobody there to type one."""
+        """The key in an OpenSSH or PEM file without a passphrase, since nodes start unattended."""
         content = _content(path)
         is_openssh = b"OPENSSH PRIVATE KEY" in content.partition(b"\n")[0]
         load = serialization.load_ssh_private_key if is_openssh else serialization.load_pem_private_key
@@ -121,7 +121,7 @@ def node_public_pem(public: str) -> bytes:
 
 
 def is_signed_by_node(message: bytes, signature: str, public: str) -> bool:
-    """Whether the node signed the message; key and signature count only as this module writes them."""
+    """Whether the node signed the message; only this module's encoding of key and signature is accepted."""
     try:
         key, signed = _point(public), bytes.fromhex(signature)
         if len(signed) != 2 * _NUMBER_LENGTH or signed.hex() != signature:
@@ -162,7 +162,7 @@ def _write_new(path: Path, content: bytes, *, mode: int) -> None:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
         except OSError:
-            path.unlink()  # half a key is useless
+            path.unlink()  # do not leave half a key pair behind
             raise
     except OSError as error:
         raise StorageError(f"Cannot create the node key {path}: {os_reason(error)}. Name a new file.") from None

@@ -95,12 +95,12 @@ def decision_document(decision: Decision) -> Document:
 
 
 def sample_counts_of(body: Mapping[str, Any]) -> dict[str, int]:
-    """New samples that the clients of a settled round declared, as far as they did."""
+    """The numbers of new samples that clients of a settled round declared; clients that declared none are left out."""
     return {row["client"]: row["sample_count"] for row in body["inputs"] if row["sample_count"] is not None}
 
 
 def figures_of(body: Mapping[str, Any]) -> tuple[Figures, Rules, bool]:
-    """The inputs of a settled round's decision: figures, rules, and whether it was a round of grace."""
+    """The inputs of a settled round's decision: figures, rules, and whether it was a grace round."""
     inputs = body["inputs"]
     by_cost = bool(inputs) and all(row["cost"] is not None for row in inputs)
     return (

@@ -1,4 +1,4 @@
-"""Signed documents in files that anybody can check offline, and the heads that members keep of a ledger.
+"""Signed documents in files that anybody can check offline, and the ledger heads that members keep.
 
 {"document": {...}, "signer": <public key>, "signature": <Ed25519 of "<format> <hash of the canonical document>">}
 """
@@ -27,7 +27,7 @@ class SignedDocument:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the signer that it names did sign it."""
+        """Whether the named signer signed it."""
         try:
             return is_signed_by_operator(_message(self.document), self.signature, self.signer)
         except ValueError:  # a document without a canonical form cannot have been signed
@@ -71,7 +71,7 @@ STATEMENT_FORMAT = "commonweal.statement/1"
 class KnownHead:
     """Proof that the ledger once ended with this entry, signed by its operator.
 
-    A member who keeps it can tell whether history was rewritten since.
+    A member who keeps it can tell whether the ledger has been rewritten since.
     """
 
     source: str  # the name of its file
@@ -82,7 +82,7 @@ class KnownHead:
 
     @property
     def key_rotations(self) -> list[Any]:
-        """The changes of the operator's key until then: they lead from an older key to the signer."""
+        """The changes of the operator's key up to then, which lead from an older key to the signer."""
         rotations = self.signed.document.get("key_rotations", [])
         return rotations if isinstance(rotations, list) else []
 

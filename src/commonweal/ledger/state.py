@@ -21,7 +21,7 @@ class Realised:
 
 @dataclass(slots=True)
 class LedgerState:
-    """The fold of a ledger's entries in order."""
+    """The result of applying a ledger's entries in order."""
 
     number: int = 0  # of the last entry
     head: str = BEFORE_THE_FIRST  # its hash

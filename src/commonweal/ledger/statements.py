@@ -103,7 +103,7 @@ def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
 
 
 def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]]) -> None:
-    """Refuse what only looks like a statement, before it is shown."""
+    """Refuse fields of the wrong type before the statement is shown."""
     texts = [statement.ledger, statement.name, statement.client, statement.currency, statement.settlement, statement.at]
     texts += [statement.head, "" if statement.client_key is None else statement.client_key]
     texts += [text for line in statement.lines for text in (line.at, line.text)]
@@ -122,7 +122,7 @@ def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]]) -> No
 
 
 def faults_of(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
-    """What is wrong with a statement, judged by the operator's public key; empty if nothing is."""
+    """What is wrong with a statement, given the operator's public key; empty if nothing is."""
     found: list[str] = []
     if not signed.is_sound:
         found.append("the signature does not match the statement: it was changed, or never signed")
@@ -155,7 +155,7 @@ def _line(
     elif kind == "realisation" and amount:
         text = f"income, {body['reference']}"
     elif kind == "reversal" and any(line.entry == body["entry"] for line in before):
-        # Even if no money moved: it undoes an elimination, for example.
+        # Listed even if no money moved: the reversal may undo an elimination.
         text = f"reversal of entry {body['entry']}: {body['reason']}"
     elif kind == "withdrawal" and body["client"] == client:
         text = f"withdrew after round {body['round']}"

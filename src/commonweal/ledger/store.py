@@ -9,7 +9,7 @@ from typing import Protocol
 
 from commonweal.ledger.entries import Posting, StoredEntry
 
-BEFORE_ALL = -(2**63)  # as `after`: also reads rows that somebody put before the first entry
+BEFORE_ALL = -(2**63)  # value of `after` that also returns rows inserted before the first entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +25,11 @@ class Reading(Protocol):
     """The content of the store at one moment."""
 
     def entries(self, *, after: int = 0) -> Iterator[StoredEntry]:
-        """Entries with greater numbers, in their order."""
+        """Entries with numbers greater than `after`, in order."""
         ...
 
     def postings(self, *, after: int = 0) -> Iterator[StoredPosting]:
-        """Postings of entries with greater numbers, by entry and position."""
+        """Postings of entries with numbers greater than `after`, in order of entry and position."""
         ...
 
     def row_count(self) -> int:
@@ -38,7 +38,7 @@ class Reading(Protocol):
 
 
 class Writing(Reading, Protocol):
-    """The same, for the one writer."""
+    """The content of the store, for its only current writer."""
 
     def add(self, entry: StoredEntry, postings: Sequence[Posting]) -> None:
         """Add an entry with its postings."""
@@ -49,7 +49,7 @@ class Store(Protocol):
     """Entries and their postings, which are only ever added."""
 
     def reading(self) -> AbstractContextManager[Reading]:
-        """A snapshot of the store, whatever others add in the meantime."""
+        """A snapshot of the store, unaffected by what others add in the meantime."""
         ...
 
     def writing(self) -> AbstractContextManager[Writing]:

@@ -1,1 +1,1 @@
-"""Federations between machines, whatever framework carries the messages: coordinator, members, messages."""
+"""Federations between machines, independent of the framework that carries the messages."""

@@ -1,7 +1,7 @@
-"""What a coordinator needs of a federated learning framework: to find members, and to ask them.
+"""What a coordinator needs from a federated learning framework: to find members, and to ask them.
 
-A transport only carries messages. Signatures, rules for answers and models that were sent before are the coordinator's,
-so a new framework implements two methods here and calls `answer_question` at the member.
+A transport only carries messages. The coordinator checks signatures and answers, and knows which models were sent. So a
+new framework implements two methods here and calls `answer_question` at the member.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from commonweal.remote.messages.message import Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAnswer:
-    """Why there is no answer of a member, or why its answer does not count."""
+    """Why a member gave no answer, or why its answer does not count."""
 
     kind: Literal["absent", "refused"]
     reason: str  # completes "<client> missed the round: ..."
@@ -23,7 +23,7 @@ class NoAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Answers by member, and for every other member that was asked the reason why there is none."""
+    """Answers by member, and the reason why there is none for every other member that was asked."""
 
     given: Mapping[str, Message]
     missing: Mapping[str, NoAnswer]
@@ -33,7 +33,7 @@ class Transport(Protocol):
     """Carries questions to members, who are known by their names in the federation, and brings their answers back."""
 
     def locate(self, clients: Iterable[str], *, seconds: float = 0.0) -> set[str]:
-        """Those of these members that are connected, after waiting up to `seconds` for the rest."""
+        """The members that are connected, after waiting up to `seconds` for the rest."""
 
     def ask(self, kind: str, questions: Mapping[str, Message], *, seconds: float) -> Answers:
         """Put a question to each of these members, all at once, and wait up to `seconds` for their answers.

@@ -15,7 +15,7 @@ flower_app = typer.Typer(
 )
 flower_app.command("new")(new_command)
 flower_app.command("rehearse")(rehearse_command)
-# So that a negative amount is read as an amount, and refused as one.
+# Parse a negative amount as an amount, not as an option, so that the error is about the amount.
 flower_app.command("member", context_settings={"ignore_unknown_options": True})(member_command)
 flower_app.command("certificates")(certificates_command)
 flower_app.command("withdraw")(withdraw_command)

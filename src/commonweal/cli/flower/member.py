@@ -14,7 +14,7 @@ def member_command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to create.")],
     name: Annotated[str, typer.Option(metavar="NAME", help="The member's name in the federation.")],
     unit_value: Annotated[
-        float, typer.Option(metavar="V", help="Value of a gain in accuracy from 0 to 1 to this member.")
+        float, typer.Option(metavar="V", help="What a gain in accuracy from 0 to 1 is worth to this member.")
     ] = 1.0,
     cost_per_sample: Annotated[float, typer.Option(metavar="C", help="Cost of collecting one sample.")] = 0.0,
     cost_per_step: Annotated[float, typer.Option(metavar="C", help="Cost of training on one mini-batch.")] = 0.0,
@@ -71,6 +71,6 @@ def withdraw_command(
     if not cancel:
         typer.echo(f"{given.name} withdraws after the next round that it takes part in.")
     elif is_new:
-        typer.echo(f"{given.name} stays: its notice is taken back.")
+        typer.echo(f"{given.name} stays: its notice has been taken back.")
     else:
         typer.echo(f"{given.name} stays: it had given no notice.")

@@ -51,7 +51,7 @@ def certificates_command(
     authority, certificate, key = (shlex.quote(str(directory / name)) for name in (AUTHORITY, CERTIFICATE, KEY))
     typer.echo(
         f"Created {directory} for {', '.join(dict.fromkeys(host))}, valid for {days} days.\n"
-        f"Send {directory / AUTHORITY} to every member. Its private key was not kept.\n"
+        f"Send {directory / AUTHORITY} to every member. The authority's private key was not kept.\n"
         "Start the SuperLink with\n"
         f"  flower-superlink --ssl-ca-certfile {authority} --ssl-certfile {certificate} \\\n"
         f"    --ssl-keyfile {key} --enable-supernode-auth --disable-runtime-dependency-installation \\\n"

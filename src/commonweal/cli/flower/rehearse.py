@@ -1,4 +1,4 @@
-"""`commonweal flower rehearse`: a whole federation on this machine, which leaves nothing running behind."""
+"""`commonweal flower rehearse`: run a whole federation on this machine, and leave nothing running."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RESULTS = ("checkpoint.npz", "history.json", "report.html", "ledger.db", "ledge
 
 def rehearse_command(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A federation's folder (commonweal flower new makes one).")
+        Path, typer.Argument(metavar="DIR", help="A federation's folder, created with commonweal flower new.")
     ],
     out: Annotated[
         Path | None,
@@ -45,7 +45,7 @@ def rehearse_command(
     ] = False,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Stop the run after this time.", show_default=False),
+        typer.Option(metavar="SECONDS", help="Stop the run after this many seconds.", show_default=False),
     ] = None,
 ) -> None:
     """Rehearse a federation on this machine, with a SuperLink, one SuperNode per member, TLS and keys.
@@ -99,7 +99,7 @@ def _show(line: str) -> None:
 
 
 def _check_results_folder(results: Path, federation: Path, *, overwrite: bool) -> None:
-    """Before anything is started: never the federation's own folder, and never two rehearsals in one."""
+    """Refuse the federation's own folder and, without `overwrite`, a folder with earlier results."""
     place, root = results.resolve(), federation.resolve()
     if place == root or any(place.is_relative_to(root / part) for part in ("app", "members")):
         raise InputError(f"--out must be outside the federation's own files, got {str(results)!r}.")
@@ -121,14 +121,14 @@ def _remove_earlier_results(results: Path) -> None:
         log.unlink()
     for statements in results.glob("members/*/statements"):
         shutil.rmtree(statements)
-    with suppress(OSError):  # folders with other files in them stay
+    with suppress(OSError):  # keep folders with other files in them
         for member in results.glob("members/*"):
             member.rmdir()
 
 
 def _show_failure(outcome: RunOutcome, results: Path) -> None:
     details = f" ({outcome.details})" if outcome.details else ""
-    _say(f"error: The run ended as {outcome.status}{details}. Its logs are in {results / 'logs'}.")
+    _say(f"error: The run did not complete: {outcome.status}{details}. Its logs are in {results / 'logs'}.")
 
 
 def _show_history(results: Path) -> None:

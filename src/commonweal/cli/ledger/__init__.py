@@ -21,7 +21,7 @@ ledger_app.command("show")(show_command)
 ledger_app.command("balances")(balances_command)
 ledger_app.command("statement")(statement_command)
 ledger_app.command("verify")(verify_command)
-# So that a negative amount is read as an amount, and refused as one.
+# Parse a negative amount as an amount, not as an option, so that the error is about the amount.
 ledger_app.command("realise", context_settings={"ignore_unknown_options": True})(realise_command)
 ledger_app.command("reverse")(reverse_command)
 ledger_app.command("export")(export_command)

@@ -16,7 +16,7 @@ class ExportFormat(StrEnum):
     hledger = "hledger"
     beancount = "beancount"
     head = "head"
-    book = "book"  # a copy of the ledger; the name of the option is older than the word
+    book = "book"  # a copy of the ledger; the option keeps its old name
 
 
 def export_command(

@@ -75,7 +75,7 @@ def init_command(
     members = _members(member or [])
     check_names(members)
     directory = key_directory(keys)
-    directory.current()  # an unusable key directory must stop us before there is a ledger
+    directory.current()  # fail on an unusable key directory before the ledger is created
     store = open_store(location, create=True)
     try:
         ledger = Ledger.start(store, terms, directory)

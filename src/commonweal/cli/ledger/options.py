@@ -39,7 +39,7 @@ Out = Annotated[
 
 
 def key_directory(path: Path | None) -> KeyDirectory:
-    """The operator's keys; the passphrase comes from COMMONWEAL_KEY_PASSPHRASE, or a terminal asks for it."""
+    """The operator's keys; the passphrase comes from COMMONWEAL_KEY_PASSPHRASE, or from a prompt on a terminal."""
     with needed_for("a ledger", "ledger"):
         from commonweal.ledger.key_directory import KeyDirectory, default_key_directory
 

@@ -29,7 +29,7 @@ class StatementFormat(StrEnum):
 
 def statement_command(
     location: Location,
-    client: Annotated[str, typer.Argument(help="The client whose account it is.")],
+    client: Annotated[str, typer.Argument(help="The client to write the statement for.")],
     form: Annotated[
         StatementFormat,
         typer.Option("--format", help="json is signed by the operator; the client checks it with verify-statement."),
@@ -69,7 +69,7 @@ def verify_statement_command(
     file: Annotated[Path, typer.Argument(help="A signed statement: the JSON file that the operator sent.")],
     key: Annotated[Path, typer.Option(metavar="PUB", help="The operator's public key (PEM).")],
 ) -> None:
-    """Check a signed statement offline: the operator's signature, and that its lines add up. Exit code 1 if not.
+    """Check a signed statement offline: the operator's signature, and its sums. Exit code 1 if either is wrong.
 
     Example: commonweal verify-statement north.json --key operator.pub.pem
     """

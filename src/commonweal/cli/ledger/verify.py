@@ -82,7 +82,7 @@ def verify_command(
     if as_json:
         document = {
             "format": "commonweal.audit/1",
-            "book": state.identity,  # like all JSON field names, older than the word
+            "book": state.identity,  # JSON fields keep their old names
             "head": {"number": state.number, "hash": state.head},
             "rounds": outcome.round_count,
             "signed_reports": outcome.signed_reports,

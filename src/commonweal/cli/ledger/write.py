@@ -14,7 +14,7 @@ def realise_command(
     location: Location,
     amount: Annotated[str, typer.Argument(metavar="AMOUNT", help="Income of the model, in the currency.")],
     reference: Annotated[
-        str, typer.Option(metavar="REF", help="Reference of the income, such as an invoice number; each is used once.")
+        str, typer.Option(metavar="REF", help="Reference of the income, such as an invoice number; use each only once.")
     ],
     keys: Keys = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Processes that end with their owner: in order if it stops them, at once if it is killed."""
+"""Processes that never outlive their owner, even if it is killed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Processes:
         self._end_group(name)
 
     def stop(self, *names: str, patience: float = _PATIENCE) -> None:
-        """Ask processes to end, all at the same time, and end those that do not."""
+        """Ask processes to end, all at the same time, and kill those that do not."""
         known = [name for name in names if name in self._started]
         for name in known:
             if self.is_running(name):
@@ -81,7 +81,7 @@ class Processes:
             self._end_group(name)
 
     def close(self) -> None:
-        """End whatever is left, and last the watchdog, which removes the folder."""
+        """End the remaining processes, and finally the watchdog, which removes the folder."""
         for name in list(self._started):
             self._end_group(name)
         assert self._watchdog.stdin is not None
@@ -93,7 +93,7 @@ class Processes:
         process = self._started.pop(name, None)
         if process is None:
             return
-        with suppress(ProcessLookupError, PermissionError):  # macOS forbids what Linux does not find
+        with suppress(ProcessLookupError, PermissionError):  # macOS raises the second where Linux raises the first
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         self._tell(f"-{process.pid}")

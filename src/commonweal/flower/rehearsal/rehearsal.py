@@ -55,8 +55,8 @@ class RunOutcome:
 class Rehearsal:
     """Runs a copy of the federation in `folder`; the logs of all processes are in `out`/logs.
 
-    `with Rehearsal(...)` starts everything and stops everything. With `warm`, each message gets a fork rather than a
-    new Python as in Flower (see `warm_executor`): the same result in less time.
+    `with Rehearsal(...)` starts everything and stops everything. With `warm`, each message is handled in a fork,
+    not in a new Python process as in Flower (see `warm_executor`): the same result in less time.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class Rehearsal:
             self._wait_for_node(name)
 
     def start_node(self, name: str) -> None:
-        """Start a member's SuperNode again; the SuperLink keeps out one that was killed for about a minute."""
+        """Start a member's SuperNode again. After a kill, the SuperLink refuses it for about a minute."""
         self._start_supernode(name)
         self._wait_for_node(name)
 
     def kill_node(self, name: str) -> None:
-        """End a member's SuperNode in the middle of its work without notice, as a power cut would."""
+        """Kill a member's SuperNode without notice, as a power cut would."""
         self._processes.kill(name)
 
     def stop_node(self, name: str) -> None:
@@ -129,7 +129,7 @@ class Rehearsal:
     def run_app(
         self, *, timeout: float | None = None, show: Callable[[str], None] = lambda line: None, **run_config: object
     ) -> RunOutcome:
-        """Send the app to all and wait until it ends; `show` gets the lines of its log as they come.
+        """Send the app to all members and wait until it ends; `show` gets the lines of its log as they arrive.
 
         `federation`, `out` and `keys` in the app's configuration are set to those of the rehearsal unless given. A run
         that takes longer than `timeout` seconds is stopped.
@@ -149,7 +149,7 @@ class Rehearsal:
         if is_late:
             api.stop_run(run_id)
             return RunOutcome(status="timed out", output=output, details=f"after {timeout:g} s")
-        wait_until(lambda: api.run_state(run_id).status == "finished", _END_LIMIT)  # a moment after its log
+        wait_until(lambda: api.run_state(run_id).status == "finished", _END_LIMIT)  # it ends shortly after its log
         state = api.run_state(run_id)
         return RunOutcome(status=state.outcome or state.status, output=output, details=state.details)
 
@@ -200,7 +200,7 @@ class Rehearsal:
         return logs
 
     def _started_api(self) -> SuperLinkApi:
-        assert self._api is not None, "start() comes first"
+        assert self._api is not None, "call start() first"
         return self._api
 
     def _start_supernode(self, name: str) -> None:

@@ -35,7 +35,7 @@ def federation_name(folder: Path) -> str:
 def copy_federation(folder: Path, copy: Path) -> tuple[RehearsedMember, ...]:
     """Copy what a rehearsal needs into an empty folder, and make missing keys there.
 
-    The folders with members' state (`home`) are not copied: a rehearsal knows nothing of real rounds.
+    The folders with members' state (`home`) are not copied, so a rehearsal knows nothing of real rounds.
     """
     terms = _read_terms(folder)
     if not (folder / APP / "pyproject.toml").is_file():
@@ -88,7 +88,7 @@ def _copy_member(terms: Mapping[str, Any], folder: Path, copy: Path) -> Rehearse
 
 
 def _provide_keys(private_key: Path, public_key: Path) -> None:
-    """Make a new key pair for a member whose private key is not here: it has none yet, or keeps it elsewhere."""
+    """Make a new key pair for a member that has no private key yet, or keeps it elsewhere."""
     if not private_key.exists():
         for earlier in (public_key, private_key.with_name(f"{private_key.name}.pub")):
             earlier.unlink(missing_ok=True)
@@ -101,7 +101,7 @@ def _provide_keys(private_key: Path, public_key: Path) -> None:
     if read_node_public_key(public_key) != own:
         raise InputError(
             f"{public_key.name!r} must be the public key of {private_key.name!r} for member "
-            f"{private_key.parent.name!r}, got another one. Use the .pub file that was made with it."
+            f"{private_key.parent.name!r}, got another one. Use the .pub file that was created with it."
         )
 
 
@@ -114,7 +114,7 @@ def _copied(path: Path, folder: Path, copy: Path, what: str) -> Path:
 
 
 def _read_terms(folder: Path) -> dict[str, Any]:
-    """The operator's file as it is written: the keys that it names may still be missing."""
+    """The operator's file without the keys that it names, which may still be missing."""
     return read_tables(
         folder / FEDERATION_FILE, "a federation's file", "Create a complete folder with `commonweal flower new`."
     )[0]

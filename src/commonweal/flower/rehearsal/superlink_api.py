@@ -1,7 +1,7 @@
 """What a rehearsal asks of its SuperLink, through the client that Flower's own commands use.
 
-The commands would do the same, but each takes seconds to start. `tests/flower/test_private_flwr.py` lists what is used
-of Flower beyond its public packages.
+The commands would do the same, but each takes seconds to start. `tests/flower/test_private_flwr.py` lists the
+private parts of Flower that are used.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""`flower-supernode` for rehearsals on one machine: packages are loaded once, and every message gets a fork.
+"""`flower-supernode` for rehearsals on one machine: packages are loaded once, and a fork handles each message.
 
-Flower starts a new Python for each message, which loads torch again. That takes seconds per message: right between
-machines, slow for tests. This is Flower's own SuperNode and Flower's own way of running a ClientApp. Different are only
-who starts the process, and how long the SuperNode sleeps between two looks for messages; there is no public setting for
-either. `tests/flower/test_private_flwr.py` lists what is used of Flower beyond its public packages.
+Flower starts a new Python process for each message, which loads torch again. That takes seconds per message, which is
+too slow for tests. This runs Flower's own SuperNode and its own code for ClientApps. Only two things differ: who starts
+the process, and how long the SuperNode sleeps before it looks for messages again. Flower has no public setting for
+either. `tests/flower/test_private_flwr.py` lists the private parts of Flower that are used.
 
 usage: python -m commonweal.flower.rehearsal.warm_executor OPTIONS OF FLOWER-SUPERNODE
 """
@@ -20,14 +20,14 @@ from types import SimpleNamespace
 
 _LOADED = (
     "numpy", "torch", "flwr.clientapp", "flwr.supernode.runtime.run_clientapp", "commonweal.flower.member_app",
-    "torch._dynamo",  # the first optimiser of a process would load it: 1.5 seconds
+    "torch._dynamo",  # else the first optimiser of each process loads it, in 1.5 s
 )  # fmt: skip
 _LONGEST_SLEEP = 0.2
 _EXECUTE = "--execute"
 
 
 def run_supernode(options: list[str]) -> None:
-    """A SuperNode that leaves the execution of messages to a second process."""
+    """Run a SuperNode that leaves messages to a second process."""
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
 
@@ -43,7 +43,7 @@ def run_supernode(options: list[str]) -> None:
 
 
 def execute(address: str, supernode: int) -> None:
-    """Take message after message from the SuperNode, each in a fork, until the SuperNode ends."""
+    """Handle each of the SuperNode's messages in a fork, until the SuperNode ends."""
     from flwr.proto.runtime_pb2 import AcquireTaskRequest
     from flwr.supercore.constant import TaskType
     from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
@@ -54,7 +54,7 @@ def execute(address: str, supernode: int) -> None:
             importlib.import_module(module)
     client = RuntimeHttpClient.from_server_address(
         server_address=address,
-        insecure=True,  # on the loopback
+        insecure=True,  # on the loopback interface
         root_certificates=None,
         interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec")],
         retry_invoker=None,
@@ -64,7 +64,7 @@ def execute(address: str, supernode: int) -> None:
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        with suppress(Exception):  # it is starting or ending
+        with suppress(Exception):  # the SuperNode is starting or ending
             answer = client.AcquireTask(request)
             if answer.HasField("task") and answer.token:
                 _fork(address, answer.token)

@@ -1,1 +1,1 @@
-"""What a federation starts from: folders for operator and members, keys, certificates."""
+"""What a federation needs to start: folders for operator and members, keys, certificates."""

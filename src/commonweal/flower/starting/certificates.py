@@ -1,7 +1,7 @@
 """TLS for a SuperLink: a certificate authority of its own, and one certificate.
 
-The authority signs once and its key is thrown away, so nobody can ever sign a second server in its name. When the
-certificate expires, new ones are made and every member gets the new `ca.pem`.
+The authority signs once and its key is thrown away, so nobody can sign a certificate for another server with it. When
+the certificate expires, create new ones and send the new `ca.pem` to every member.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def make_certificates(directory: Path, host_names: Sequence[str], days: int = 36
     places = _alternative_names(host_names)
     if not 1 <= days <= MOST_DAYS:
         raise InputError(f"Certificates must be valid for 1 to {MOST_DAYS} days, got {days}.")
-    start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)  # clocks differ
+    start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)  # the members' clocks may be slow
     end = start + datetime.timedelta(days=days)
     authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority = _authority(authority_key, start, end)
     certificate = _certificate(authority, authority_key, server_key, places, start, end)
-    with new_folder(directory, "the folder of the certificates") as folder:
+    with new_folder(directory, "the certificates folder") as folder:
         key_file = folder / KEY
         key_file.touch(mode=0o600)  # before it holds a secret
         key_file.write_bytes(
@@ -54,7 +54,7 @@ def make_certificates(directory: Path, host_names: Sequence[str], days: int = 36
 
 def _alternative_names(host_names: Sequence[str]) -> x509.SubjectAlternativeName:
     if not host_names:
-        raise InputError("A certificate must name at least one host, got none.")
+        raise InputError("A certificate must name at least one host, got none. Name that of the SuperLink.")
     return x509.SubjectAlternativeName([_general_name(name) for name in dict.fromkeys(host_names)])
 
 

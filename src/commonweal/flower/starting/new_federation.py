@@ -21,7 +21,7 @@ from commonweal.remote.member.member_file import MEMBER_KEYS, read_member
 
 KEY_FILE, MEMBER_FILE = "node-key", "member.toml"
 
-MOST_MEMBERS = 12  # each is one or two processes on this machine, and exact Shapley values go no further
+MOST_MEMBERS = 12  # limited by the processes of a rehearsal and by exact Shapley values
 _NAMES = ("north", "south", "east", "west", "centre")
 _LONGEST_PACKAGE = 32  # Flower's limit for apps
 _MODULES = ("__init__.py", "client_app.py", "server_app.py", "task.py")
@@ -29,7 +29,7 @@ _MODULES = ("__init__.py", "client_app.py", "server_app.py", "task.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateFigures:
-    """What a gain is worth to a member and what it spends, in units of utility."""
+    """What a gain in accuracy is worth to a member, and what the member spends, in units of utility."""
 
     unit_value: float = 1.0
     cost_per_sample: float = 0.0
@@ -71,7 +71,7 @@ def make_federation(directory: Path, member_count: int = 3) -> tuple[str, ...]:
 
 
 def package_name(title: str) -> str:
-    """A name that Python and Flower accept, and that hides no module which the app may import."""
+    """A name that Python and Flower accept, and that does not shadow a module that the app may import."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "_", plain).strip("_")[: _LONGEST_PACKAGE - len("_app")].strip("_")
     if not name or name[0].isdigit():
@@ -81,7 +81,7 @@ def package_name(title: str) -> str:
 
 
 def _is_installed(name: str) -> bool:
-    """A folder without code, such as a federation's own in the current directory, is not a package."""
+    """Whether a module has this name; a folder without code, such as a federation's own, does not count."""
     spec = find_spec(name)
     return spec is not None and spec.origin is not None
 

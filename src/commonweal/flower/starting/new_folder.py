@@ -1,4 +1,4 @@
-"""New folders, complete or not at all and never in place of another, and the templates that fill them."""
+"""Create folders from templates: either complete or not at all, and never over an existing folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEMPLATES = files("commonweal.flower.starting") / "templates"
 
 @contextmanager
 def new_folder(target: Path, what: str) -> Iterator[Path]:
-    """A folder to fill, which then becomes `target`; `what` names it in errors: "the member's folder"."""
+    """A temporary folder that becomes `target` at the end; `what` names it in errors, as "the member's folder"."""
     check_new(target, what)
     missing = [folder for folder in target.parents if not folder.exists()]
     unfinished = target.with_name(f".{target.name}.{os.getpid()}{UNFINISHED}")
@@ -34,18 +34,20 @@ def new_folder(target: Path, what: str) -> Iterator[Path]:
     finally:
         if not is_done:
             shutil.rmtree(unfinished, ignore_errors=True)
-            with suppress(OSError):  # a folder that somebody else uses by now stays
+            with suppress(OSError):  # keep a folder that is no longer empty
                 for folder in missing:
                     folder.rmdir()
 
 
 def check_new(target: Path, what: str) -> None:
-    """Refuse a folder that exists, before any work is done for it."""
+    """Refuse a folder that exists, before any work is done."""
     if os.path.lexists(target) or not target.name:
-        raise InputError(f"{what[:1].upper()}{what[1:]} must be new, but {str(target)!r} exists. Choose another name.")
+        raise InputError(
+            f"{what[:1].upper()}{what[1:]} must be new, but {str(target)!r} already exists. Choose another name."
+        )
 
 
 def template_text(*parts: str, **values: str) -> str:
-    """The text of a template with its $names replaced; without values, as it is."""
+    """The text of a template with its $names replaced, or unchanged if there are no values."""
     text = _TEMPLATES.joinpath(*parts).read_text(encoding="utf-8")
     return Template(text).substitute(values) if values else text

@@ -66,7 +66,7 @@ def _transaction(entry: JournalEntry, names: Mapping[str, str], terms: Terms) ->
 
 
 def _assertions(journal: Journal, names: Mapping[str, str]) -> list[str]:
-    """Balances at the start of the next day, to the last minor unit: without `~ 0` beancount tolerates one."""
+    """Assert exact balances at the start of the next day: without `~ 0`, beancount tolerates one minor unit."""
     terms, after = journal.terms, journal.last_day + timedelta(days=1)
     return [
         f"{after} balance {names[account]:<40}  {amount_text(balance, terms.minor_digits)} ~ 0 {terms.currency}"

@@ -1,7 +1,7 @@
 """Exports of a ledger: for spreadsheets, for plain-text accounting, and as a copy to verify.
 
-The first two read what entries state, and refuse a ledger whose entries were changed. A copy takes everything as it is,
-so that verifying it finds whatever is wrong with the ledger.
+The first two refuse a ledger whose entries were changed. A copy takes everything as it is, so that verifying the copy
+finds whatever is wrong with the ledger.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HEADINGS = ("entry", "at", "kind", "round", "account", "client", "amount", "cur
 
 
 def csv_content(store: Store) -> bytes:
-    """One row per posting, for spreadsheets; `csv_text` keeps them from running a client's name as a formula."""
+    """One row per posting, for spreadsheets; `csv_text` keeps a client's name from being run as a formula."""
     journal = read_journal(store)
     rows = [
         (
@@ -90,7 +90,7 @@ def _copy_rows(store: Store, file: Path) -> None:
 
 def _check_new(path: Path) -> None:
     if path.exists() or path.is_symlink():
-        raise StorageError(f"Cannot copy the ledger to {path}: it exists already. Name a new file.")
+        raise StorageError(f"Cannot copy the ledger to {path}: the file already exists. Name a new file.")
 
 
 def _unwritable(path: Path, reason: str) -> StorageError:

@@ -1,4 +1,4 @@
-"""A ledger for accountants: what moved when, without the inputs that led to it. Exports are made from this."""
+"""A ledger for accountants: which amounts moved when, without the inputs of decisions. Exports are made from this."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def read_journal(store: Store) -> Journal:
 
 
 def client_of(account: str) -> str | None:
-    """The client whose account it is; None if it is the model's."""
+    """The client that an account belongs to; None for the model's accounts."""
     return None if account in (INCOME, POTENTIAL) else account.partition("/")[2]
 
 

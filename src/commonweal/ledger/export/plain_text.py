@@ -66,7 +66,7 @@ def account_names(journal: Journal, syntax: AccountSyntax) -> dict[str, str]:
 
 
 def legal_part(name: str, *, kept: str, categories: tuple[str, ...]) -> str:
-    """The name with a dash for each run of characters that are neither kept nor in these Unicode categories."""
+    """Replace each run of characters that are neither in `kept` nor in these Unicode categories with a dash."""
     marked = "".join(
         letter if letter in kept or unicodedata.category(letter).startswith(categories) else "\0"
         for letter in unicodedata.normalize("NFC", name)

@@ -19,7 +19,7 @@ from commonweal.ledger.store import StoredPosting
 
 _WAIT_FOR_A_WRITER = 60  # seconds
 _ROWS_AT_A_TIME = 1000
-_LAST_POSITION = 2**31 - 1  # in an entry: no posting comes after
+_LAST_POSITION = 2**31 - 1  # greater than any position of a posting in its entry
 
 
 def open_store(location: str, *, create: bool = False) -> SqlStore:
@@ -35,7 +35,7 @@ def open_store(location: str, *, create: bool = False) -> SqlStore:
     except BaseException:
         store.close()
         made = Path(str(file))
-        if is_new and made.exists() and not made.stat().st_size:  # otherwise another process is using it by now
+        if is_new and made.exists() and not made.stat().st_size:  # if it has content, another process is using it
             made.unlink()
         raise
     return store
@@ -116,7 +116,7 @@ class SqlStore:
             with connection.begin():
                 if connection.dialect.name == "postgresql":
                     connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('commonweal schema'))"))
-                if _revision(connection) is None:  # no other process was faster
+                if _revision(connection) is None:  # unless another process has created them
                     config.attributes["connection"] = connection
                     command.upgrade(config, "head")
 
@@ -182,7 +182,7 @@ def _engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Connection) -> None:
-        # A writer takes the lock first: two that read before they write would block each other.
+        # Writers lock before they read: two that read first and write later would block each other.
         immediate = connection.get_execution_options().get("commonweal_writing", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
@@ -190,7 +190,7 @@ def _engine(url: URL) -> Engine:
 
 
 def _text(content: bytes) -> str | bytes:
-    """What SQLite calls text. Anything else is left for verification to find: an error here would not say where."""
+    """Decode a text column. What is not UTF-8 stays bytes: verification names the entry, an error here could not."""
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -203,7 +203,7 @@ def _revision(connection: Connection) -> str | None:
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one_or_none()
 
 
-_COMPLAINTS = (  # what the database says, what that means, the way out
+_COMPLAINTS = (  # phrases of the databases, what they mean, what to do
     (
         ("readonly database", "read-only transaction", "permission denied for"),
         "The ledger in {location} is read-only",

@@ -181,7 +181,7 @@ def is_canonical(document: Mapping[str, Any], content: bytes) -> bool:
 
 
 def _signer(document: Mapping[str, Any], state: LedgerState) -> str:
-    """The key that must sign an entry. The first entry names its own; whether that is right, the caller must know."""
+    """The key that must sign an entry. The first entry names its own; the caller must check that key."""
     body = document.get("body")
     is_opening = document.get("kind") == "opening" and isinstance(body, dict)
     return str(body.get("operator", "") if is_opening and isinstance(body, dict) else state.operator)

@@ -18,7 +18,7 @@ _EARLIER_WORDS = {"stays": "retained", "let go": "eliminated"}
 
 
 def contradictions(store: Store, statement: Statement, source: str) -> tuple[Finding, ...]:
-    """Where a statement differs from the ledger; empty if the ledger cannot even be read: verifying it says so."""
+    """Where a statement differs from the ledger; empty if the ledger is unsound, which verification reports anyway."""
     findings, rule = Findings(), f"{source} agrees with the ledger"
     try:
         derived = make_statement(store, statement.client, at=statement.at, last=statement.head_number)
@@ -40,7 +40,7 @@ def _in_todays_words(line: StatementLine) -> StatementLine:
 
 
 def keys_that_differ(state: LedgerState, own: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Clients for whom the ledger has another key than the one they say is theirs."""
+    """Clients whose key in the ledger differs from the key in `own`."""
     findings = Findings()
     for client, key in own.items():
         findings.compare(state.number, f"the ledger has the key of {client}", key, state.members.get(client))
@@ -50,10 +50,10 @@ def keys_that_differ(state: LedgerState, own: Mapping[str, str]) -> tuple[Findin
 def check_known_head(
     known: KnownHead, *, ledger: str, operators: Sequence[str], seen: Mapping[int, str], findings: Findings
 ) -> None:
-    """Compare the ledger with a head that somebody kept: has history been rewritten since?
+    """Compare the ledger with a head that somebody kept, to see whether it has been rewritten since.
 
-    It counts only if the operator signed it, since anybody can write a file. `operators` are the operator's keys as
-    far as they are known, `seen` the hashes of the ledger's entries.
+    The head counts only if the operator signed it, since anybody can write a file. `operators` are the operator's known
+    keys, `seen` the hashes of the ledger's entries.
     """
     source, number, head = known.source, known.number, f"hash {known.head[:16]}…"
     if not known.signed.is_sound:

@@ -44,7 +44,7 @@ class Finding:
 
 
 class Findings:
-    """Everything found so far: one verification names all that is wrong."""
+    """Everything found so far. A verification reports all findings, not only the first."""
 
     def __init__(self) -> None:
         self._found: list[Finding] = []
@@ -77,7 +77,7 @@ class PastEntry:
 
 @dataclass(slots=True, kw_only=True)
 class LedgerReplay:
-    """What the checks of an entry read and add to."""
+    """What the checks of an entry read and update."""
 
     recompute: Recompute
     state: LedgerState = field(default_factory=LedgerState)

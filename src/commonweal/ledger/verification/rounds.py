@@ -84,7 +84,7 @@ def _check_report(number: int, body: Mapping[str, Any], row: Mapping[str, Any], 
 def _check_decision(
     number: int, round_number: int, body: Mapping[str, Any], replay: LedgerReplay
 ) -> tuple[Posting, ...] | None:
-    """Recompute the decision. All figures must be the same to the last bit: a cent may depend on it."""
+    """Recompute the decision. All figures must be the same to the last bit, since a cent may depend on it."""
     findings, terms = replay.findings, replay.state.terms
     findings.compare(number, "grace is true or false", bool(body["grace"]), body["grace"])
     figures, rules, grace = figures_of(body)
@@ -120,7 +120,7 @@ def _check_decision(
     try:
         check_shares(decision, round_number, terms)
     except CommonwealError as error:
-        findings.add(number, "shares are within the ledger's terms", "such shares", str(error))
+        findings.add(number, "shares are within the ledger's terms", "shares that the terms accept", str(error))
     return round_postings(decision, terms)
 
 

@@ -52,8 +52,8 @@ def verify_ledger(
 ) -> Verification:
     """Verify the whole ledger.
 
-    `operator` is a public key that must have signed its first entry, or a later one since. `known_heads` are heads that
-    somebody kept: an operator who rewrote the ledger cannot have foreseen them.
+    `operator` is a public key that must have signed the first entry or a later one. `known_heads` are heads that
+    members kept: they show whether the operator has rewritten the ledger since.
     """
     verifier = _Verifier(recompute, known_heads)
     with store.reading() as reading:

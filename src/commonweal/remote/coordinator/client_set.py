@@ -1,8 +1,8 @@
-"""The set of clients on other machines, behind the session's protocol; a `Transport` carries what they are asked.
+"""The clients on other machines as the session's client set; a `Transport` carries the questions to them.
 
-Models are known by their hashes, and each is sent to a member once. A question names the models it needs by hash; a
-member that has lost one says so, and is sent it again. An answer counts if it arrived in time, is signed with the key
-of the member that was asked, and breaks no rule.
+Models are identified by their hashes, and each is sent to a member once. A question names the models it needs by hash;
+a member that has lost one says so, and the coordinator sends it again. An answer counts if it arrived in time, is
+signed with the key of the member that was asked, and breaks no rule.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from commonweal.remote.transport import Answers, NoAnswer, Transport
 
 Result = TypeVar("Result")
 
-CLOSE_SECONDS = 90.0  # no round depends on whether a member heard of its end
+CLOSE_SECONDS = 90.0  # no round depends on whether this message arrives
 
 
 class RemoteClients:
@@ -113,7 +113,7 @@ class RemoteClients:
         self._shared_hash = fingerprint(self._shared)
 
     def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
-        """Clients that have not scored the adopted model as a whole, since somebody was lost late, do so first."""
+        """If somebody was lost late, clients have not scored the adopted model yet: ask them to do that first."""
         unscored = [client for client in clients if (client, self._shared_hash) not in self._whole]
         if unscored:
             scored = self._evaluate_whole([(frozenset(), self._shared)], unscored)
@@ -136,9 +136,10 @@ class RemoteClients:
         )
 
     def tell(self, record: RoundRecord, statement_of: Callable[[str], bytes]) -> None:
-        """The round is settled: send everybody who took part its statement.
+        """After a round is settled, send every client that took part its statement.
 
-        A member that is not connected gets it with that of its next round; one that left, from the operator.
+        A member that is not connected gets it with the statement of its next round. If it has left, the operator must
+        send it.
         """
         self._round = record.round_number
         statements = {client: statement_of(client).decode() for client in record.decision.figures.clients}
@@ -236,7 +237,7 @@ class RemoteClients:
     def _evaluate_by_weights(
         self, coalitions: Sequence[Coalition], clients: Sequence[str]
     ) -> Mapping[str, Mapping[Coalition, Scores]]:
-        """Members make the coalition models themselves, from local models that are sent once."""
+        """Let members average the coalition models themselves, from local models that are sent once."""
         hashes = {client: fingerprint(model) for client, model in self._local.items()}
         parts = list(hashes.values())
         at_hand = {hashes[client]: model for client, model in self._local.items()}
@@ -251,12 +252,12 @@ class RemoteClients:
     def _ask(
         self,
         kind: str,
-        questions: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],  # fields, and models it must have
+        questions: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],  # fields, and models that it needs
         read: Callable[[str, Message], Result],
         models: Mapping[str, Model] | None = None,
         groups: Mapping[str, Model] | None = None,
     ) -> dict[str, Result]:
-        """Put questions, send models again to members that lost them, and keep the answers that break no rule."""
+        """Ask members, send models again to those that lost them, and keep the answers that break no rule."""
         at_hand = {self._shared_hash: self._shared, **(models or {})}
 
         def message(client: str, fields: Mapping[str, Any], needed: Iterable[str]) -> Message:
@@ -281,7 +282,7 @@ class RemoteClients:
             )
             given, missing = given | dict(again.given), missing | dict(again.missing)
             for client in [client for client, answer in again.given.items() if LACKS in answer.fields]:
-                missing[client] = NoAnswer(kind="refused", reason="it says that it lacks a model that it was sent")
+                missing[client] = NoAnswer(kind="refused", reason="it reported as missing a model that was sent twice")
                 del given[client]
         results: dict[str, Result] = {}
         for client in questions:
@@ -295,7 +296,7 @@ class RemoteClients:
         return results
 
     def _put(self, kind: str, questions: Mapping[str, Message], *, seconds: float) -> Answers:
-        """Number the questions and put them; an answer without a good signature is no answer."""
+        """Give each question its random number and ask it; an answer without a valid signature does not count."""
         numbers = {client: secrets.token_hex(16) for client in questions}
         numbered = {
             client: replace(question, fields={**question.fields, NUMBER: numbers[client]})
@@ -332,7 +333,7 @@ class RemoteClients:
         }
 
     def _settlement_of(self, client: str) -> dict[str, Any]:
-        """The client's last settled round: from then on, what it remembers of that round counts."""
+        """The client's last settled round, so that it adopts what that round changed."""
         number, attempt = self._settled.get(client, (0, ""))
         return {
             "has_baseline": client in self._baselines,
@@ -354,5 +355,5 @@ def _outcome(record: RoundRecord, client: str) -> str:
     if client in record.decision.eliminated:
         return "eliminated, without a transfer"
     transfer = record.decision.transfers[client]
-    left = ", and withdrawn after it" if client in record.withdrawn else ""
+    left = ", withdrawn after this round" if client in record.withdrawn else ""
     return f"retained, transfer {transfer:+.6g} in units of utility{left}"

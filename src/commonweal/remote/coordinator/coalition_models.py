@@ -4,7 +4,7 @@ A coalition's model is the average of its members' local models. Sent whole, eac
 as weights, all of them together cost one copy of each local model, however many coalitions are evaluated; but then a
 member holds the local models of the others. It could compute these anyway once the coalitions that it was asked to
 evaluate determine them: with the declared counts, which the ledger shows to all members, the averages are linear
-equations in the local models. So weights are sent exactly from then on: they reveal nothing that the averages had not.
+equations in the local models. So weights are sent only from then on, when they reveal nothing new.
 """
 
 from __future__ import annotations

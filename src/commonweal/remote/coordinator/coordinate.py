@@ -1,6 +1,6 @@
 """The coordinator: a session over members on other machines.
 
-Killed at any moment and started again, it continues after the last round in its checkpoint.
+If it is killed and started again, it continues after the last round in its checkpoint.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def coordinate(
 
 
 def _check_amounts(ledger: FederationLedger, federation: Federation) -> None:
-    """Before anybody trains: whether the ledger can take every amount that the profit bounds allow."""
+    """Before anybody trains, refuse profit bounds that allow larger amounts than the ledger takes."""
     terms = ledger.terms_in_force
     most = max(1.0, terms.largest_share or 1.0) * terms.worth
     most *= math.fsum(max(map(abs, client.profit_bounds)) for client in federation.clients)

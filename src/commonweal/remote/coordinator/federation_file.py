@@ -200,7 +200,7 @@ def _read_key(values: dict[str, Any], folder: Path, position: int, faults: Fault
 
 
 def _check_distinct_keys(clients: list[dict[str, Any]], faults: Faults) -> None:
-    """Money follows keys, so no two clients may have the same one."""
+    """No two clients may have the same key, since money is paid to the owner of a key."""
     seen: dict[str, int] = {}
     for position, client in enumerate(clients):
         first = seen.setdefault(client["key"], position) if "key" in client else position
@@ -208,5 +208,5 @@ def _check_distinct_keys(clients: list[dict[str, Any]], faults: Faults) -> None:
             faults.add(
                 ("clients", position, "key_file"),
                 f"clients number {first + 1} and {position + 1} have the same key",
-                "Let each client make its own key",
+                "Each client must create its own key",
             )

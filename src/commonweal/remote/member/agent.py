@@ -1,4 +1,4 @@
-"""How a member answers, whatever transport brings the question.
+"""How a member answers the coordinator's questions, independent of the transport.
 
 A round is open until the coordinator says that it was settled. What it changed (the accuracy that the next utility is
 measured from, the memory of training) counts only then, so a round that was interrupted leaves no trace and can be run
@@ -41,7 +41,7 @@ from commonweal.valuation import cost, profit, utility
 
 
 class QuestionError(FederationError):
-    """A question that cannot be meant for this member now."""
+    """A question that this member cannot answer now."""
 
 
 class MemberAgent:
@@ -54,7 +54,7 @@ class MemberAgent:
         self._store = MemberStore(member.home)
 
     def answer(self, kind: str, question: Message) -> Message:
-        """The signed answer; a `QuestionError` if the question is not for this member now."""
+        """The signed answer; raises `QuestionError` if this member cannot answer the question now."""
         answer = self._answer(kind, question)
         return signed_answer(answer, kind=kind, number=question.fields[NUMBER], key=self._key)
 
@@ -69,9 +69,8 @@ class MemberAgent:
             state = self._store.load()
             if state.book not in (None, fields["book"]):
                 raise QuestionError(
-                    f"A member's folder belongs to one federation, got a question about ledger {fields['book'][:16]}… "
-                    f"where it has ledger {state.book[:16] if state.book else ''}…. Name another `home` in the "
-                    "member's file."
+                    f"This member's folder belongs to ledger {state.book[:16] if state.book else ''}…, got a question "
+                    f"about ledger {fields['book'][:16]}…. Name another `home` in the member's file."
                 )
             for name, group in question.groups.items():
                 if name.startswith(MODEL):
@@ -91,7 +90,7 @@ class MemberAgent:
         }
 
     def _open(self, question: Message, state: MemberState) -> Message:
-        """Data arrive; the model that starts the round is scored."""
+        """Load the round's new data, and score the model that the round starts from."""
         fields = question.fields
         self._commit(state, fields)
         number = fields["round"]
@@ -114,8 +113,8 @@ class MemberAgent:
         self._store.save(state)
         self._store.forget_all_but([digest, state.memory])
         self._store.log(
-            f"round {number}: opened with {data.newest.declared_count} new samples, {len(data.training[0])} to train "
-            f"on and {len(data.validation[0])} to validate with; the model is right on {_percent(scores)} of the latter"
+            f"round {number}: opened with {data.newest.declared_count} new samples, {len(data.training[0])} for "
+            f"training and {len(data.validation[0])} for validation; the model's accuracy is {_percent(scores)}"
         )
         return Message(
             fields={
@@ -146,7 +145,7 @@ class MemberAgent:
         return Message(groups={"local": model})
 
     def _evaluate(self, question: Message, state: MemberState) -> Message:
-        """Score models: `whole` as they are, `rows` made here of local models and their weights."""
+        """Score the `whole` models as sent, and those that `rows` describe as weighted averages of local models."""
         fields = question.fields
         open_round = self._open_round(state, fields)
         data = load_all(self._task, self._member, fields["round"])
@@ -163,12 +162,12 @@ class MemberAgent:
         return Message(groups={"scores": {"scores": packed(np.array(rows))}})
 
     def _report(self, question: Message, state: MemberState) -> Message:
-        """profit = u (ε(n,t) − ε(n,t−1)) − cost: logged with its parts, but sent without them, and signed."""
+        """profit = u (ε(n,t) − ε(n,t−1)) − cost: logged with its parts, sent without them, and signed."""
         fields = question.fields
         open_round = self._open_round(state, fields)
         member, number = self._member, fields["round"]
         accuracy, baseline = open_round.accuracies[fields["adopted"]], state.baseline
-        assert baseline is not None, "a round is opened before it is reported"
+        assert baseline is not None, "opening a round sets the baseline"
         step_count = sum(open_round.steps.values())
         gained = utility(member.unit_value, accuracy, baseline)
         spent = cost(
@@ -254,12 +253,12 @@ class MemberAgent:
         if not self._store.wants_to_withdraw:
             return ""
         notice = WithdrawalNotice(ledger=fields["book"], client=self._member.name, round_number=fields["round"])
-        self._store.log(f"round {fields['round']}: gives notice that it withdraws after this round")
+        self._store.log(f"round {fields['round']}: sent notice of withdrawal after this round")
         return notice.signed(self._key)
 
 
 def packed(scores: NDArray[np.float64]) -> NDArray[Any]:
-    """Scores of 0 and 1 in one byte each rather than eight."""
+    """Scores of 0 and 1 as one byte each instead of eight."""
     hits = scores.astype(np.uint8)
     return hits if (hits == scores).all() else scores
 
@@ -270,7 +269,7 @@ def _combined(parts: list[Model], weights: NDArray[np.float64]) -> Model:
 
 
 def _percent(scores: NDArray[np.float64]) -> str:
-    return f"{scores.mean():.1%}" if len(scores) and math.isfinite(scores.mean()) else "none"
+    return f"{scores.mean():.1%}" if len(scores) and math.isfinite(scores.mean()) else "unknown"
 
 
 def _described(scores: NDArray[np.float64]) -> str:
@@ -279,21 +278,21 @@ def _described(scores: NDArray[np.float64]) -> str:
 
 
 def answer_question(member_file: Path, task: Task, kind: str, question: Message) -> Message:
-    """The signed answer of the member in this file: what a transport calls where a question arrives."""
+    """The signed answer of the member in this file. A transport calls this for each question that arrives."""
     member = read_member(member_file)
     return MemberAgent(member, task, NodeKey.read(member.key_file)).answer(kind, question)
 
 
 @contextmanager
 def errors_kept_private(member_file: Path) -> Iterator[None]:
-    """Frameworks send an error's text to the coordinator, and a text may hold what the member keeps private.
+    """Keep the text of errors from the coordinator, since it may contain what the member keeps private.
 
-    So the text goes to the member's log, and the coordinator learns only that there was an error.
+    Frameworks would send it along. Here it goes to the member's log, and the coordinator learns only the kind of error.
     """
     try:
         yield
     except QuestionError:
-        raise  # says what is wrong with the question, and nothing about the member
+        raise  # about the question, so nothing private
     except Exception as error:
         with suppress(Exception):
             MemberStore(read_member(member_file).home).log(f"ERROR {type(error).__name__}: {error}")

@@ -1,12 +1,12 @@
-"""A member's folder (`home` in its file): all that it must not lose.
+"""A member's folder (`home` in its file): everything that the member must not lose.
 
-Every message may be answered by a new process, and machines are restarted, so nothing is kept in memory.
+Nothing is kept in memory, since each message may be answered by a new process.
 
 state.json    the member's state; always replaced as a whole
 arrays/       models and memories, each named by its hash
 log.txt       what the member did and reported, one line each
 statements/   what the operator signed, one file per round
-withdraw      there if the member withdraws after the next round that it takes part in
+withdraw      exists if the member withdraws after the next round that it takes part in
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from commonweal.remote.messages.models import Model, fingerprint
 FORMAT = "commonweal.home/1"
 LOG, STATEMENTS, OPERATOR_KEY = "log.txt", "statements", "operator.pub.pem"
 _ARRAY = "array/"
-_WAY_OUT = "See that the disk of `home` in the member's file has room and can be written to."
+_WAY_OUT = "Check that the folder named by `home` in the member's file is writable and its disk has space."
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class OpenRound:
     declared_count: int
     cost_count: int
     memory: str | None  # hash, after the last iteration
-    has_notice: bool = False  # the coordinator was told that the member withdraws after it
+    has_notice: bool = False  # the member sent its notice of withdrawal in this round
     steps: dict[str, int] = field(default_factory=dict)  # by iteration
     accuracies: dict[str, float] = field(default_factory=dict)  # by the hash of the model
 
@@ -61,7 +61,7 @@ class MemberState:
     book: str | None = None  # identity of the ledger of the federation that it belongs to
     baseline: float | None = None  # ε: the accuracy that the next utility is measured from
     memory: str | None = None  # hash, after the last settled round
-    withdrew: bool = False  # a round that received its notice was settled
+    withdrew: bool = False  # a round with its notice was settled
     under_way: OpenRound | None = None
 
 
@@ -74,7 +74,7 @@ class MemberStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Answer one question at a time, even if an earlier one is still being worked on."""
+        """Hold the folder for one question; others wait until it is answered."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.path.chmod(0o700)  # log and state hold what the member keeps private
@@ -85,7 +85,7 @@ class MemberStore:
             raise self._not_writable(self.path, error) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            for left_over in self.path.rglob(f".*{UNFINISHED}"):  # of a process that was killed
+            for left_over in self.path.rglob(f".*{UNFINISHED}"):  # left by a process that was killed
                 left_over.unlink(missing_ok=True)
             yield
         finally:
@@ -116,7 +116,7 @@ class MemberStore:
         )
 
     def put(self, arrays: Model) -> str:
-        """Keep arrays; their hash finds them again."""
+        """Store arrays under their hash, which is returned."""
         for name, array in arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
                 raise InputError(
@@ -126,7 +126,7 @@ class MemberStore:
         if not self._file(digest).exists():
             content = io.BytesIO()
             named: dict[str, Any] = {f"{_ARRAY}{name}": array for name, array in arrays.items()}
-            np.savez(content, **named)  # prefixed, since NumPy has names of its own
+            np.savez(content, **named)  # prefixed, since NumPy reserves some names
             write_atomically(self._file(digest), content.getvalue(), what="a model", way_out=_WAY_OUT)
         return digest
 
@@ -178,7 +178,7 @@ class MemberStore:
     def log(self, line: str) -> None:
         """Add a line for the member to read; it is on the disk before anything is sent."""
         moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        line = printable(line, limit=len(line))  # some of it is the operator's text
+        line = printable(line, limit=len(line))  # part of it may be text from the operator
         print(line, flush=True)
         try:
             with (self.path / LOG).open("a") as file:

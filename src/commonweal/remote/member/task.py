@@ -1,4 +1,4 @@
-"""The task of a federation at its members: the three functions that a user brings.
+"""The task of a federation: the three functions that the user provides and each member runs.
 
 load(round_number, member)            -> NewData: what is new in this round; always the same for the same round
 train(model, training, context)       -> Trained: a local model from the one received
@@ -100,7 +100,7 @@ class LoadedData:
 
 
 def _make_whole(record: object, name: str) -> None:
-    """Turn NumPy's integers into Python's, and refuse anything else."""
+    """Convert NumPy's integers to Python's, and refuse anything else."""
     value = getattr(record, name)
     try:
         count = operator.index(value)
@@ -112,7 +112,7 @@ def _make_whole(record: object, name: str) -> None:
 
 
 def load_all(task: Task, member: Member, round_number: int) -> LoadedData:
-    """What arrived in rounds 1 to this one."""
+    """The data of all rounds up to this one."""
     arrived = [_checked(task.load(number, member), number) for number in range(1, round_number + 1)]
     return LoadedData(
         training=_joined([new.training for new in arrived]),
@@ -127,7 +127,7 @@ def _checked(new: NewData, round_number: int) -> NewData:
         if len(lengths) != 1:
             raise InputError(
                 f"{name} data must be arrays with one row per sample, got lengths {sorted(lengths)} in round "
-                f"{round_number}. Let load return, for example, (images, labels)."
+                f"{round_number}. load may return, for example, (images, labels)."
             )
     return new
 

@@ -1,9 +1,9 @@
 """Questions of the coordinator and answers of the members: plain fields and groups of arrays.
 
-How a message travels is a transport's concern. Whoever carries it, an answer counts only if it is signed with the
-member's own key: every question carries a random number of its own, and every answer a signature over that number, the
-kind of question and a digest of what it says. So no other member can answer in its place, even where the transport
-does not bind an answer to the node that was asked, and an earlier answer does not count twice.
+How messages travel is up to the transport. An answer counts only if it is signed with the member's own key: every
+question carries a random number, and the answer's signature covers that number, the kind of question and a digest of
+the answer. So no other member can answer in its place, even if the transport does not bind an answer to the node that
+was asked, and an earlier answer cannot be replayed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from commonweal.ledger.node_keys import NodeKey
 from commonweal.remote.messages.models import Model, fingerprint
 
 # The kinds of questions. Flower routes a message by the part before the dot.
-OPEN = "query.open"  # let the round's data arrive; score the model that starts it
+OPEN = "query.open"  # load the round's data; score the model that the round starts from
 TRAIN = "train.iteration"
 EVALUATE = "evaluate.coalitions"
 REPORT = "query.report"
 CLOSE = "query.close"  # the round is settled: here is your statement
 
-MODEL = "model/"  # how the name of a group begins that is a model; its hash follows
+MODEL = "model/"  # prefix of a group that is a model; the model's hash follows
 LACKS = "lacks"  # the field of an answer that names models the member does not have
 NUMBER = "number"  # the field of a question with its random number
 
@@ -50,7 +50,7 @@ class Message:
 
 
 def fields_text(fields: Mapping[str, Any]) -> str:
-    """Fields as JSON: equal fields, equal text."""
+    """Fields as JSON; equal fields give equal text."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""Models as they are sent: named arrays of floats, known by a hash of their content."""
+"""Models as they are sent: named arrays of floats, identified by a hash of their content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from commonweal.errors import InputError
 Model = dict[str, NDArray[Any]]
 
 GROWTH_LIMIT = 1000.0
-"""No training makes a weight this many times larger. One that overflows would ruin the shared model for good."""
+"""Refuse models with a weight that grew by more than this factor: if it overflowed, the shared model would be lost."""
 
 
 def fingerprint(model: Model) -> str:
@@ -41,7 +41,7 @@ def fault_of(model: Model, like: Model) -> str | None:
             return f"{name!r} is not finite"
         limit = GROWTH_LIMIT * max(1.0, largest(wanted))
         if largest(array) > limit:
-            return f"{name!r} has {largest(array):.3g}, more than {GROWTH_LIMIT:g} times what it received"
+            return f"{name!r} contains {largest(array):.3g}, more than {GROWTH_LIMIT:g} times the weights it received"
     return None
 
 
@@ -54,7 +54,7 @@ def largest(array: NDArray[Any]) -> float:
 
 
 def checked_model(model: object, whose: str) -> Model:
-    """A model that can be sent, or an `InputError`; `whose` names the function that made it: "initial_model"."""
+    """A model that can be sent, or an `InputError`; `whose` is the function that made it, such as "initial_model"."""
     way_out = "Return a dict of finite NumPy arrays of floats, such as model_of(module)."
     if not isinstance(model, dict) or not model or not all(isinstance(name, str) for name in model):
         raise InputError(f"{whose} must return named arrays, got {_described(model)}. {way_out}")
@@ -68,7 +68,7 @@ def checked_model(model: object, whose: str) -> Model:
 
 
 def average(models: Sequence[Model], weights: Sequence[float]) -> Model:
-    """Σ w_i m_i / Σ w_i, computed by the code that averages in the simulator: equal inputs, equal bits."""
+    """Σ w_i m_i / Σ w_i, computed by the simulator's code, so that equal inputs give equal bits."""
     import torch
 
     from commonweal.learning.models import average as average_tensors

@@ -1,4 +1,4 @@
-"""What this federation learns: a model, and what a member does with it. Change it for your own task.
+"""What this federation learns: a model, its data, training and evaluation. Change this for your own task.
 
 A model is sent as named arrays; `model_of` and `load_model` convert a torch module to them and back.
 """
@@ -32,7 +32,7 @@ def initial_model(federation: Any) -> dict[str, NDArray[Any]]:
 
 
 def load(round_number: int, member: Any) -> NewData:
-    """The samples that are new at a member in a round; always the same for the same round.
+    """A member's new samples in a round; always the same for the same round.
 
     Here: handwritten digits that come with the installed packages, different ones for each member and round. Load your
     own data instead, for example with np.load(member.settings["file"]); `member.settings` is the table [task] of
