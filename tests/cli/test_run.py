@@ -257,7 +257,7 @@ def test_a_changed_data_file_is_refused(refused, small, tmp_path):
         (["small.toml", "--seed", "-1"], "seed must be a whole number from 0 to 9223372036854775807, got -1"),
         (["small.toml", "--workers", "0"], "--workers"),
         (["small.toml", "--resume"], "Nothing to resume in 'out/small'"),
-        (["small.toml", "--resume", "--overwrite"], "exclude each other. Drop one of them"),
+        (["small.toml", "--resume", "--overwrite"], "cannot be combined. Drop one of them"),
         (["small.toml", "--out", "small.toml"], "small.toml"),
         (["small.toml", "--out", "/proc/nowhere"], "Cannot write results into"),
     ],
