@@ -57,9 +57,12 @@ def test_import_verify_damage_verify(commonweal, tmp_path):
     assert damaged.returncode == 1
     first, second = damaged.stdout.splitlines()
     assert first.startswith("problem  mnist: mnist.npz has the sha256")
-    assert second.startswith("problem  stranger.npz: in no manifest")
+    assert second.startswith("problem  stranger.npz: not in any manifest")
     (tmp_path / "store" / "mnist.npz").unlink()
-    assert "mnist.npz is in the manifest, but missing" in commonweal("data", "verify", "--data", "store").stdout
+    assert (
+        "mnist.npz is in the manifest, but the file is missing"
+        in commonweal("data", "verify", "--data", "store").stdout
+    )
 
 
 def test_the_environment_names_the_directory(commonweal, own_file, tmp_path):

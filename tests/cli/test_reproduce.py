@@ -257,22 +257,22 @@ def rewrite(path, **changes):
     ("field", "what"),
     [
         ("code_version", "an earlier version of commonweal"),
-        ("scenario_digest", "other scenario"),
-        ("data_fingerprint", "other data"),
+        ("scenario_digest", "a different scenario"),
+        ("data_fingerprint", "different data"),
     ],
 )
 def test_results_of_other_versions_are_refused(field, what, refused_there, copied):
     rewrite(copied / "replications/small-mnist/00002.parquet", **{field: "0" * 64})
     sentence = refused_there(*ASKED)
     assert f"Replication 2 of small-mnist in 'out' was computed with {what}" in sentence
-    assert "choose another folder" in sentence
+    assert "choose another folder" in sentence.lower()
 
 
 def test_results_of_other_data_are_refused(commonweal, copied, tmp_path):
     other = make_store(tmp_path / "other", seed=1)
     done = commonweal("reproduce", *ASKED, "--data", other, "--out", "out")
     assert done.returncode == 2
-    assert "Replication 1 of small-mnist in 'out' was computed with other data than now" in done.stderr
+    assert "Replication 1 of small-mnist in 'out' was computed with different data, and" in done.stderr
 
 
 def test_results_of_another_processor_are_refused_unless_accepted(refused_there, reproduce, copied, whole):
@@ -350,7 +350,7 @@ def test_a_full_disk_is_told_and_nothing_half_done_stays(reproduce, tmp_path):
     done = reproduce(*ASKED, "--workers", 1, preexec_fn=no_room)
     assert done.returncode == 2
     assert "Cannot write the results to 'out/replications/small-mnist/00001" in done.stderr
-    assert "make room there, then run the same command again" in done.stderr
+    assert "Free some space there, then run the same command again" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
 

@@ -293,7 +293,7 @@ def test_own_images_can_be_resized(tmp_path):
 
 @pytest.mark.parametrize("name", ["MNIST", "a b", "", "../x", "synthdigits_rebuilt", "ä", "x" * 80])
 def test_misleading_names_are_refused(name, tmp_path):
-    with pytest.raises(InputError, match="must be new and made of lower-case letters"):
+    with pytest.raises(InputError, match="must be new and consist of lower-case letters"):
         import_source(name, own(tmp_path), tmp_path / "data")
     assert not (tmp_path / "data").exists()
 

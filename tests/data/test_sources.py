@@ -176,7 +176,7 @@ def test_a_changed_file_is_refused(directory):
 
 def test_a_file_in_no_manifest_is_refused(directory):
     (directory / "synthdigits.npz").write_bytes((directory / "scans.npz").read_bytes())
-    with pytest.raises(StorageError, match=r"synthdigits\.npz is in no manifest"):
+    with pytest.raises(StorageError, match=r"synthdigits\.npz is not in any manifest"):
         load_source("synthdigits", directory)
     assert {status.name: status.state for status in list_sources(directory)}["synthdigits"] == "unknown"
 

@@ -82,5 +82,5 @@ def test_mu_infinity_never_eliminates():
 
 @pytest.mark.parametrize("grace_rounds", [-1, 1.5, True])
 def test_bad_grace_is_refused(grace_rounds):
-    with pytest.raises(cw.CommonwealError, match="grace_rounds must be a whole number >= 0"):
+    with pytest.raises(cw.CommonwealError, match="grace_rounds must be a whole number of at least 0"):
         cw.replay([(1, round_(a=(1, 1)))], Rules(mu=1.0), grace_rounds=grace_rounds)

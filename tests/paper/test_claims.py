@@ -219,7 +219,7 @@ def test_drivers_quote_the_figures() -> None:
     assert "Of the clients at a loss, 80 % have no positive contribution" in only(found, "C1").driver
     falling = Script(durations=lambda mu, r: stays(8 - (odd(r) and mu == 0.05), 8 + (mu == LENIENT)))
     assert (
-        "In 5 of 10 replications some client's duration falls"
+        "In 5 of 10 replications some client stays for a shorter time"
         in only(findings(falling.outcomes("heterogeneous")), "C1").driver
     )
 
@@ -308,7 +308,7 @@ def test_experiments_without_the_mu_to_compare_are_passed() -> None:
     assert findings({}) == comparisons({}) == alternative_findings({}) == ()
     without_the_largest = replace(outcomes, replications={n: some[:-2] + some[-1:] for n, some in
                                                           outcomes.replications.items()})  # fmt: skip
-    assert "at μ = 0.1 less" in only(findings({("heterogeneous", "clip"): without_the_largest}), "C1").effect
+    assert "at μ = 0.1 minus" in only(findings({("heterogeneous", "clip"): without_the_largest}), "C1").effect
 
 
 def test_an_unknown_variant_is_refused() -> None:

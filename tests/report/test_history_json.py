@@ -219,7 +219,7 @@ def test_a_history_that_cannot_be_opened_is_refused(tmp_path):
         ),
         (("rounds", 0, "grace"), 1, "rounds[0].grace must be true or false, got 1."),
         (("rounds", 0, "node_count"), True, "rounds[0].node_count must be a whole number, got true."),
-        (("rounds", 0, "retained"), ["stranger"], "must include every retained client, got no 'stranger'."),
+        (("rounds", 0, "retained"), ["stranger"], "must include every retained client; 'stranger' is missing."),
         (("totals", "durations", "north"), None, "totals.durations['north'] must be a whole number, got null."),
         (("rules", "mu"), 10**400, "rules.mu must be a number in the range of a double"),
     ],

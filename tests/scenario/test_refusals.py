@@ -280,7 +280,7 @@ REFUSALS = {
     ),
     "colon": (top("seed: 1 #!"), "not valid TOML"),
     "unfinished": (SMALL + 'x = """\n\ny #!\n\n', "unterminated", "at the end of the file"),
-    "empty": ("", "my.toml is empty; it should hold a scenario", "commonweal init"),
+    "empty": ("", "my.toml is empty; it should contain a scenario", "commonweal init"),
     "blank": (" \n\n", "is empty"),
     "deep": (top("x = " + "[" * 5000 + "]" * 5000), "my.toml: the values are nested too deeply"),
     "long number": (top(f"seed = {'9' * 5000}"), "my.toml: a number has more than 4,300 digits"),

@@ -84,13 +84,13 @@ def test_values_are_those_of_toml_and_single_words_need_no_quotes(text: str, val
         (["learning.learning_rate=0.1,,1"], "must be written as in TOML, separated by commas, got '0.1,,1'"),
         (["learning.learning_rate=0.1]\nrounds=[1"], "must be written as in TOML"),
         (["learning.learning_rate=[0.1]"], "got an array"),
-        (["learning.learning_rate"], "must be written KEY=VALUE,VALUE, got 'learning.learning_rate'"),
-        (["learning.learning_rate="], "must be written KEY=VALUE,VALUE"),
+        (["learning.learning_rate"], "must be written as KEY=VALUE,VALUE, got 'learning.learning_rate'"),
+        (["learning.learning_rate="], "must be written as KEY=VALUE,VALUE"),
         (["learning.algorithm=fedavgg"], "got 'fedavgg'"),
         (["rounds=1.5"], "rounds must be a whole number from 1"),
-        (["seed=3"], "seed is not a setting: every replication has a seed of its own."),
-        (["mechanism.mu=0.1"], "mechanism.mu is not a setting: all values of mu are followed in one go."),
-        (["rounds=1", "rounds=2"], "rounds is set twice: write all its values together"),
+        (["seed=3"], "seed cannot be varied: every replication has a seed of its own."),
+        (["mechanism.mu=0.1"], "mechanism.mu cannot be varied: a study computes all values of mu together."),
+        (["rounds=1", "rounds=2"], "rounds is set twice. Write all its values together"),
     ],
 )
 def test_bad_settings_are_refused(texts: list[str], evidence: str) -> None:
@@ -115,7 +115,7 @@ def test_settings_that_do_not_fit_the_scenario_are_refused(texts: list[str], evi
 
 def test_a_mechanism_without_mu_is_refused(mine: str) -> None:
     Path(mine).write_text(MINE.replace("mu = 0.05", 'kind = "fli"'))
-    with pytest.raises(InputError, match="mine decides with the mechanism 'fli', and a study follows values of mu"):
+    with pytest.raises(InputError, match="mine uses the mechanism 'fli', but a study varies mu"):
         load_experiments([mine], {})
 
 
@@ -123,5 +123,7 @@ def test_names_are_unique(mine: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Two experiments are called 'mine'"):
         load_experiments([mine, mine], {})
     (tmp_path / "label-noise.toml").write_text(MINE)
-    with pytest.raises(InputError, match=r"label-noise\.toml has the name of a shipped scenario: rename the file"):
+    with pytest.raises(
+        InputError, match=r"label-noise\.toml has the same name as a shipped scenario\. Rename the file"
+    ):
         load_experiments([str(tmp_path / "label-noise.toml")], {})

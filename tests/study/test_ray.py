@@ -307,7 +307,7 @@ def test_failures_of_a_worker_arrive_as_one_sentence(cluster):
     assert crashed.startswith("InputError None The Ray cluster lost replication 7 of label-noise (WorkerCrashedError)")
     assert "after 3 retries: check the cluster's machines" in crashed
     assert missing.startswith("InputError None A machine of the Ray cluster cannot import commonweal (")
-    assert "No module named 'only_here'): install the same version on every machine" in missing
+    assert "No module named 'only_here'). Install the same version on every machine" in missing
     assert "ZeroDivisionError" in bug, "our own mistakes are not hidden"
     assert error == ""
 
@@ -318,7 +318,7 @@ def test_other_versions_are_refused(started, tmp_path):
     process = started(PYTHONPATH=str(tmp_path / "other"))
     _, error = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 2
-    assert "This machine has another version of Python or Ray than the cluster (Version mismatch" in error
+    assert "This machine has a different version of Python or Ray from the cluster (Version mismatch" in error
     assert "Ray: 2.1.0" in error
     assert "Traceback" not in error
     assert not (tmp_path / "out").exists()

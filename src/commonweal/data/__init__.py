@@ -1,6 +1,6 @@
 """The data of simulated clients: where samples come from, who gets which, and when.
 
-    sources             a name -> labelled images: built in, or a checked file of a data directory
+    sources             a name -> labelled images: built in, or a verified file of a data directory
     catalogue           all built-in and reserved sources; one file or entry for each
     pools               the samples of a source -> a pool for each of its clients
     arrival             a pool and a round -> the samples that arrive, with wrong labels and copies

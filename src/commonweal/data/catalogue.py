@@ -1,4 +1,4 @@
-"""All sources that scenarios can name without importing anything. To add one, add its file and a line here.
+"""All sources that scenarios can name without an import by the user. To add one, add its file and a line here.
 
 Sources that users import are recorded in the `manifest.json` of their data directory instead.
 """
@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from commonweal.data.source_types import BuiltInSource, ExternalSource
 
-# "module of this package:name of its source". The order is that of lists and messages.
+# "module of this package:name of its source", in the order of lists and messages.
 _ENTRIES = (
     "built_in:MNIST_5K",
     "built_in:UCI_DIGITS",

@@ -31,13 +31,13 @@ class RoundSamples:
     validation_images: Images
     validation_labels: Labels
     declared_count: int  # samples that the client says are new: fresh ones and copies
-    fresh_count: int  # samples that are new indeed, and that it pays for
+    fresh_count: int  # samples that really are new, and that it pays for
     is_dry: bool  # its pool had fewer samples left than should have arrived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederatedDataset:
-    """The samples of a scenario. It never changes: `samples_for` can be asked for any round, in any order."""
+    """The samples of a scenario. Immutable: `samples_for` can be called for any round, in any order."""
 
     sources: Mapping[str, Samples]
     pools: Mapping[str, Indices]
@@ -74,7 +74,7 @@ class FederatedDataset:
         return dataset
 
     def fingerprint(self) -> str:
-        """A hash of all samples: the same scenario with other data is another run."""
+        """A hash of all samples, because the same scenario with other data is a different run."""
         content = hashlib.sha256()
         for name, samples in sorted(self.sources.items()):
             content.update(json.dumps([name, samples.images.shape]).encode())
@@ -113,7 +113,7 @@ class FederatedDataset:
 
     def _images(self, source: str, indices: Indices) -> Images:
         images = self.sources[source].images[indices]
-        # If any source is in colour, grey images are repeated in three channels.
+        # If any source has colour, grey images are repeated in three channels.
         return images if images.shape[3] == self.image_shape[2] else np.repeat(images, self.image_shape[2], axis=3)
 
     def _check_start(self, client: str) -> None:

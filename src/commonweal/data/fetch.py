@@ -19,7 +19,7 @@ _TIMEOUT_SECONDS = 30
 
 
 class ProgressBar(Protocol):
-    """What pooch calls while bytes arrive; `total` is 0 if the server does not tell the size."""
+    """Called by pooch while bytes arrive; `total` is 0 if the server does not tell the size."""
 
     total: int
 
@@ -38,7 +38,7 @@ def default_cache() -> Path:
 def fetch(name: str, cache: Path, *, urls: Sequence[str] = (), progress: ProgressBar | None = None) -> list[Path]:
     """The official files of a source, in the cache; one with the right checksum is not downloaded again.
 
-    `urls` replaces the addresses, one for each file, e.g. of a mirror; checksums are compared all the same.
+    `urls` replaces the addresses, one for each file, e.g. with those of a mirror; checksums are still compared.
     """
     if name in BUILT_IN:
         raise InputError(f"{name!r} is built in and needs no download. Use it as it is.")

@@ -1,4 +1,4 @@
-"""Official files, prepared copies or a user's own .npz become files of a data directory, recorded in its manifest."""
+"""Turn official files, prepared copies or a user's own .npz into files of a data directory, with its manifest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SMALLEST_SIZE = 8
 def import_source(name: str, files: Sequence[Path], directory: Path, *, size: int | None = None) -> Entry:
     """Convert, write and record; returns the entry. Nothing is written unless all files could be read.
 
-    `size` resizes the images of a source of your own to so many rows and columns.
+    `size` is the number of rows and columns to which the images of your own source are resized.
     """
     for file in files:
         if not file.is_file():
@@ -100,8 +100,8 @@ def _own(name: str, files: Sequence[Path], size: int | None) -> tuple[bytes, Ent
     file_name = f"{name}.npz"
     if not _OWN_NAME.fullmatch(name) or file_name in {source.file for source in EXTERNAL.values()}:
         raise InputError(
-            f"The name of your own source must be new and made of lower-case letters, digits, - and _, got {name!r}. "
-            "Choose another."
+            "The name of your own source must be new and consist of lower-case letters, digits, - and _, got "
+            f"{name!r}. Choose another."
         )
     if len(files) != 1 or files[0].suffix != ".npz":
         published = ", ".join(source.name for source in EXTERNAL.values() if source.official)
@@ -127,7 +127,7 @@ def _own(name: str, files: Sequence[Path], size: int | None) -> tuple[bytes, Ent
         sample_count=len(images),
         image_shape=(rows, columns, channels),
         note=f"your own, from {files[0].name}",
-        licence="yours to say",
+        licence="your own",
     )
 
 

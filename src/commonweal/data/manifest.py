@@ -68,7 +68,8 @@ def _entry(name: str, found: Any, path: Path) -> Entry:
     wanted = {field.name for field in fields(Entry)}
     if not is_plain_name(name) or not isinstance(found, dict) or set(found) != wanted:
         raise StorageError(
-            f"An entry must have a plain name and exactly {', '.join(sorted(wanted))}, got others {where}"
+            f"An entry must have a plain name and exactly the keys {', '.join(sorted(wanted))}, got something else "
+            f"{where}"
         )
     shape, count = found["image_shape"], found["sample_count"]
     texts = [found[key] for key in ("file", "sha256", "note", "licence")]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from commonweal.data.samples import CLASS_COUNT, Images, Labels
 from commonweal.errors import StorageError
 
-_FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can hold
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can store
 
 
 def from_npz(content: bytes, where: str) -> tuple[Images, Labels]:
@@ -22,7 +22,7 @@ def from_npz(content: bytes, where: str) -> tuple[Images, Labels]:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             missing = sorted({"images", "labels"} - set(archive.files))
             arrays = None if missing else (np.asarray(archive["images"]), np.asarray(archive["labels"]))
-    except Exception as error:  # numpy, zipfile and zlib raise a dozen kinds on damaged files
+    except Exception as error:  # numpy, zipfile and zlib raise a dozen kinds of errors on damaged files
         raise StorageError(
             f"{where} is not a complete NumPy .npz file: {_first_line(error)}. Download or save it again."
         ) from None
@@ -37,7 +37,7 @@ def from_npz(content: bytes, where: str) -> tuple[Images, Labels]:
 def to_npz(images: Images, labels: Labels) -> bytes:
     """The bytes of an .npz; the same samples give the same bytes on every machine.
 
-    So there is no compression, whose bytes depend on the version of zlib, and all members have the same fixed time.
+    To that end there is no compression, whose bytes depend on the version of zlib, and all members have a fixed time.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:

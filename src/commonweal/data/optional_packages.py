@@ -1,4 +1,4 @@
-"""Packages of the extras: imported only when needed, and named in a sentence when they are missing."""
+"""Packages of the extras: imported only when needed, with an error message that says how to install them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIMULATION = "pip install 'commonweal[simulation]'"
 
 @contextmanager
 def needed_for(what: str, extra: str = "simulation") -> Iterator[None]:
-    """Imports in this block belong to the extra; if one is missing, say what to install."""
+    """Imports in this block belong to the extra; if one is missing, the error says what to install."""
     try:
         yield
     except ImportError as error:

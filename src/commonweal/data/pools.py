@@ -1,7 +1,7 @@
 """Divide each source among the clients that draw from it: disjoint pools, in proportion to λ.
 
 A pool is also the order in which a client's samples arrive. The pools of a source depend on the seed, the source and
-the scenario's clients with that source, in whatever order they are listed; not on which clients are still active.
+the scenario's clients with that source, not on the order in which they are listed or on who is still active.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def make_pools(
 def _sizes(clients: Sequence[ClientSpec], sample_count: int) -> list[int]:
     """Whole numbers in proportion to λ that add up to the source, each within 1 of its exact share.
 
-    Fractions make them equal for equal λ where the source divides evenly.
+    Computed with fractions, so that equal λ give equal numbers where the source divides evenly.
     """
     rates = [Fraction(client.samples_per_round) for client in clients]
     bounds = [floor(sample_count * bound / sum(rates)) for bound in accumulate(rates, initial=Fraction(0))]
@@ -118,5 +118,5 @@ def _thresholds(wish: NDArray[np.float64], left: NDArray[np.int64]) -> list[floa
     if not proportions.sum() > 0:
         return []  # nothing remains
     cumulative = np.cumsum(proportions / proportions.sum())
-    cumulative[np.flatnonzero(proportions)[-1] :] = np.inf  # rounding must not lead past the last remaining class
+    cumulative[np.flatnonzero(proportions)[-1] :] = np.inf  # rounding must not go past the last remaining class
     return [float(bound) for bound in cumulative]

@@ -1,4 +1,4 @@
-"""What is known of a source beforehand. Each source is an object of one of these types, listed in `catalogue`."""
+"""What is known about a source in advance. Each source is an object of one of these types, listed in `catalogue`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BuiltInSource:
     image_shape: tuple[int, int, int]
     note: str
     licence: str
-    packages: tuple[str, ...] = ()  # that `make` imports or reads files of
+    packages: tuple[str, ...] = ()  # packages that `make` imports or whose files it reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class ExternalSource:
 
     @property
     def prepared_entry(self) -> Entry | None:
-        """What a manifest would say of the prepared copy."""
+        """The manifest entry of the prepared copy."""
         if self.prepared is None:
             return None
         return Entry(

@@ -24,7 +24,7 @@ State = Literal["present", "missing", "changed", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatus:
-    """What is known of a source without reading its samples; counts and shapes are None where no file is known.
+    """What is known about a source without reading its samples; counts and shapes are None where no file is known.
 
     `changed`: the file's checksum differs from the manifest's. `unknown`: no manifest has an entry for the file.
     """
@@ -71,15 +71,15 @@ def load_source(name: str, directory: Path | None) -> Samples:
     entry = entries.get(name)
     if entry is None:
         raise StorageError(
-            f"{_file(name, entries)} is in no manifest, so it cannot be checked. Make it from the "
+            f"{_file(name, entries)} is not in any manifest, so it cannot be checked. Make it from the "
             "official "
             f"files with {_ways_to_get(name)}."
         )
     found = hashlib.sha256(content).hexdigest()
     if found != entry.sha256:
         raise StorageError(
-            f"{entry.file} has the sha256 {found}, but its manifest says {entry.sha256}: it was changed, or is another "
-            f"version. Get it again with {_ways_to_get(name)}."
+            f"{entry.file} has the sha256 {found}, but its manifest says {entry.sha256}: it was changed or is a "
+            f"different version. Get it again with {_ways_to_get(name)}."
         )
     images, labels = from_npz(content, entry.file)
     if name in EXTERNAL:
@@ -134,7 +134,9 @@ def verify(directory: Path) -> DatasetCheck:
     for status in listed:
         if status.state == "missing":
             if status.name in recorded:
-                problems.append(f"{status.name}: {recorded[status.name].file} is in the manifest, but missing.")
+                problems.append(
+                    f"{status.name}: {recorded[status.name].file} is in the manifest, but the file is missing."
+                )
             continue
         try:
             samples = load_source(status.name, directory)
@@ -142,11 +144,11 @@ def verify(directory: Path) -> DatasetCheck:
             problems.append(f"{status.name}: {error}")
             continue
         if (len(samples.labels), samples.image_shape) != (status.sample_count, status.image_shape):
-            problems.append(f"{status.name}: sample count or image shape differ from the manifest.")
+            problems.append(f"{status.name}: the sample count or image shape differs from the manifest.")
         else:
             sound.append(status.name)
     unlisted = sorted({path.name for path in directory.glob("*.npz")} - {status.file for status in listed})
-    problems += [f"{name}: in no manifest. Add it with `commonweal data import`." for name in unlisted]
+    problems += [f"{name}: not in any manifest. Add it with `commonweal data import`." for name in unlisted]
     return DatasetCheck(sound=tuple(sound), problems=tuple(problems))
 
 
@@ -196,7 +198,7 @@ def _content(name: str, directory: Path | None, entries: dict[str, Entry]) -> by
 
 
 def _choose_directory() -> str:
-    return f"Name a data directory, e.g. in {ENVIRONMENT_VARIABLE}"
+    return f"Choose a data directory, e.g. with {ENVIRONMENT_VARIABLE}"
 
 
 def _alternatives(name: str) -> str:

@@ -33,7 +33,7 @@ class CheckpointFile:
     """Where a session is kept, and what it belongs to."""
 
     path: Path
-    identity: str  # of scenario and data, or of a federation file: others cannot continue from it
+    identity: str  # of the scenario and data, or of a federation file; only the same can continue from it
     mismatch: str = (
         "was written for another scenario or other data. Give the scenario, mu, seed, rounds and data that the run was "
         "started with, or start again in another folder."
@@ -51,7 +51,7 @@ class CheckpointFile:
         content = io.BytesIO()
         np.savez(content, **arrays)
         write_atomically(
-            self.path, content.getvalue(), what="the state after a round", way_out="make room there, then resume"
+            self.path, content.getvalue(), what="the state after a round", way_out="free some space there, then resume"
         )
 
     def load(self, rules: Rules) -> tuple[list[RoundResult], State]:

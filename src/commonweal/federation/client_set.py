@@ -1,6 +1,6 @@
 """The protocol between a session and its clients; each call addresses the whole set at once.
 
-Each call names the clients it asks and may be answered by fewer; a client that does not answer is absent for the round.
+Each call names the clients it asks, and fewer may answer; a client that does not answer is absent for the round.
 Models never pass through here: the set keeps them, and the session names them by the clients they are made of.
 """
 
@@ -59,7 +59,7 @@ class ClientSet(Protocol):
     """Clients in this process, in others, or on other machines."""
 
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
-        """Let new data arrive and score the model that starts the round."""
+        """Let new data arrive, and score the model that starts the round."""
         ...
 
     def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:

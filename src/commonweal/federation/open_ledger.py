@@ -1,4 +1,4 @@
-"""A ledger that exists, to read and verify from a program."""
+"""Open an existing ledger, to read and verify it from a program."""
 
 from __future__ import annotations
 

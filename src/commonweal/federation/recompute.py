@@ -1,4 +1,4 @@
-"""Deciding a settled round again, with the version of the mechanism that the ledger names."""
+"""Decide a settled round again, with the version of the mechanism that the ledger names."""
 
 from __future__ import annotations
 

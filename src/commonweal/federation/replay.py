@@ -1,4 +1,4 @@
-"""Rounds whose figures were measured elsewhere, decided one after another.
+"""Decide rounds whose figures were measured elsewhere, one after another.
 
 Tracks who is active, ignores the figures of eliminated clients, and records who is absent.
 """
@@ -36,7 +36,9 @@ def replay(
     federation ends when eliminations leave fewer than two clients.
     """
     if not isinstance(grace_rounds, int) or isinstance(grace_rounds, bool) or grace_rounds < 0:
-        raise InputError(f"grace_rounds must be a whole number >= 0, got {grace_rounds!r}; 0 means no grace")
+        raise InputError(
+            f"grace_rounds must be a whole number of at least 0, got {grace_rounds!r}. Use 0 for no grace rounds."
+        )
     active = dict.fromkeys(client for _, figures in rounds for client in figures.profits)
     clients = tuple(active)
     records: list[RoundRecord] = []

@@ -59,7 +59,7 @@ class RoundResult:
     coalition_values: tuple[tuple[tuple[str, ...], Estimate], ...]
     events: tuple[Event, ...]
     signatures: Mapping[str, str]
-    withdrawals: Mapping[str, str]  # signed notices of those who leave after this round
+    withdrawals: Mapping[str, str]  # signed notices of clients that leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
 

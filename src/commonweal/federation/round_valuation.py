@@ -20,7 +20,7 @@ from commonweal.valuation.measure import ValuationInputs
 from commonweal.valuation.registry import MEASURES
 
 CoalitionScores = Callable[[Sequence[Coalition]], Mapping[Coalition, Mapping[str, Scores]]]
-"""From coalitions to the scores of their models by each client present; asked for in one go where possible."""
+"""From coalitions to the scores of their models by each client present; asked for in one batch where possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def value_round(
 
 
 class _Values:
-    """v(S) of coalitions, each evaluated once, in fact and in each bootstrap draw."""
+    """v(S) of coalitions, each evaluated once, as measured and in each bootstrap draw."""
 
     def __init__(self, clients: Sequence[str], seed: int, scores: CoalitionScores) -> None:
         self._clients = clients

@@ -30,7 +30,7 @@ from commonweal.scenario.description import Description
 from commonweal.scenario.spec import FederationPlan
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 
-PATH_LIMIT = 1000  # breakpoints of a round's μ path; beyond, no ranges are shown
+PATH_LIMIT = 1000  # breakpoints of a round's μ path; if there are more, no ranges are shown
 
 
 def make_run_report(plan: FederationPlan, description: Description, results: Sequence[RoundResult]) -> RunReport:
@@ -48,7 +48,7 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
     in_draws = [[metric(one) for metric in of_history] for one in drawn]
     errors = np.std(in_draws, axis=0, ddof=1)
     if any(_keeps_profits_private(result) for result in results):
-        errors[0] = np.nan  # welfare is a sum of profits, whose errors are private
+        errors[0] = np.nan  # TSW is a sum of profits, whose errors are private
     tsw, tsfi, tsfi_final_set = (
         tuple(Estimate(value=v, standard_error=_known(e)) for v, e in zip(metric(history), row, strict=True))
         for metric, row in zip(of_history, errors, strict=True)

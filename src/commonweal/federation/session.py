@@ -2,11 +2,11 @@
 
 Each round is measured, decided and then
 
-    checked       would the ledger take it? If not, nothing is kept of it
+    checked       would the ledger accept it? If not, the round is discarded
     checkpointed  from here on it survives a crash
     settled       entered in the ledger; doing it twice changes nothing
-    told          to the clients, with their statements
-    reported      to whoever watches; after the last round, as the run report
+    told          announced to the clients, with their statements
+    reported      to the caller; after the last round, as the run report
 
 A session that was killed continues after the last round in its checkpoint: settling and telling that round again
 changes nothing.
@@ -79,7 +79,7 @@ class Session:
         return results
 
     def _check_ledger(self, results: Sequence[RoundResult]) -> None:
-        """Before anybody trains: whether the ledger can take this session's rounds."""
+        """Before anybody trains, check that the ledger can accept this session's rounds."""
         if self.ledger is None:
             return
         self.ledger.check_rules(self.plan.mechanism.rules)
@@ -93,7 +93,7 @@ class Session:
                 )
 
     def _catch_up(self, results: Sequence[RoundResult]) -> None:
-        """Repeat what may have been cut off after the last checkpoint."""
+        """Repeat what may have been interrupted after the last checkpoint."""
         for result in results:
             self._settle(result)
         if self.on_resume is not None:
@@ -126,7 +126,7 @@ def run_rounds(
 ) -> Iterator[RoundResult]:
     """Run the rounds after the completed ones, one at a time, until the last or until fewer than two clients are left.
 
-    `check` may refuse a decided round before the clients take it over.
+    `check` may refuse a decided round before the clients adopt it.
     """
     decider = RoundDecider(make_mechanism(plan.mechanism.rules))
     active = list(plan.client_names)
@@ -151,7 +151,7 @@ def run_round(
     check: Check | None = None,
     watch: Watch | None = None,
 ) -> RoundResult:
-    """Measure one round, decide it, and let the clients take it over."""
+    """Measure one round, decide it, and let the clients adopt it."""
     measured = measure_round(clients, plan, round_number, active, watch=watch)
     record = decided(measured, decider, grace=round_number <= plan.mechanism.grace_rounds)
     if check is not None:

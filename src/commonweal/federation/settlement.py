@@ -54,7 +54,7 @@ class FederationLedger:
         self._ledger: Ledger | None = None
 
     def check(self) -> None:
-        """Check before any computation whether the ledger can take the federation's rounds."""
+        """Check before any computation that the ledger can accept the federation's rounds."""
         check_names(self._members)
         if not has_ledger(self.location):
             return
@@ -92,7 +92,7 @@ class FederationLedger:
         return ledger.settle(replace(settled, signatures=signatures))
 
     def check_round(self, record: RoundRecord, sample_counts: Mapping[str, int] | None = None) -> None:
-        """Refuse a round that the ledger would refuse for its content, before anything is kept of it."""
+        """Refuse a round whose content the ledger would refuse, before anything of it is stored."""
         draft_round(_to_settle(record, sample_counts), "", self.terms_in_force)
 
     def check_rules(self, rules: Rules) -> None:
@@ -138,7 +138,7 @@ class FederationLedger:
 
     @property
     def terms_in_force(self) -> Terms:
-        """Of the ledger if there is one, without keeping it open; else those that it would be opened with."""
+        """The ledger's, without keeping it open; if there is no ledger yet, those that it would be opened with."""
         if self._ledger is not None:
             return self._ledger.terms
         if self._replaces_existing or not has_ledger(self.location):
@@ -209,7 +209,7 @@ def _to_settle(record: RoundRecord, sample_counts: Mapping[str, int] | None) -> 
 def _absent(record: RoundRecord, ledger: Ledger) -> tuple[str, ...]:
     """Members of the ledger that are still active but not in the round.
 
-    Of a settled round the ledger has said so: who was admitted or withdrew since changes nothing of it.
+    For a settled round the ledger already lists them; who was admitted or withdrew since does not matter.
     """
     number, there, state = record.round_number, record.decision.figures.profits, ledger.state
     if number in state.rounds:

@@ -39,7 +39,7 @@ class _Layer(NamedTuple):
     x: Tensor
     weight: Tensor
     normed: _Normed
-    winners: Tensor | None  # of pooling
+    winners: Tensor | None  # which input each pooling window took
     rectified: Tensor
 
 

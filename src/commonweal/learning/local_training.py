@@ -72,8 +72,8 @@ def make_epochs(
 ) -> list[list[Tensor]]:
     """For each epoch a random order of all samples, cut into ⌈samples / batch size⌉ batches of nearly equal size.
 
-    Nearly equal, because a last batch of two or three samples would spoil the statistics of batch normalisation, and
-    with them the accuracy of every client.
+    A last batch of only two or three samples would spoil the statistics of batch normalisation, and with them the
+    accuracy of every client.
     """
     batch_count = math.ceil(sample_count / batch_size)
     return [

@@ -1,7 +1,7 @@
 """The networks: their six layers, and where each tensor is in one flat vector.
 
-A model is a vector of floats. To average, send or save models, or to separate BN layers from the rest, is then a single
-operation on vectors and slices; only the two learners (`plain`, `fast`) know what the entries mean.
+A model is a vector of floats. Averaging, sending or saving models, or separating BN layers from the rest, is then a
+single operation on vectors and slices; only the two learners (`plain`, `fast`) know what the entries mean.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The study of the paper's experiments, with its claims; experiments of the reader's own may stand beside them."""
+"""The study of the paper's experiments, with its claims; users can add experiments of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from commonweal.study.summary import ClaimResults, summarise
 
 
 def make_study(directory: Path, data_directory: Path | None, *, mus: Sequence[float] = ()) -> Study:
-    """Everything that a reader is shown of the results in a directory; `mus` are shown besides the paper's values."""
+    """What a reader is shown of the results in a directory; `mus` are shown in addition to the paper's values."""
     return summarise(directory, data_directory, title=_title, grid=MUS, claims=_tested, mus=mus)
 
 

@@ -1,4 +1,4 @@
-"""The nouns that travel from one package to the next."""
+"""The records that packages pass to one another."""
 
 from commonweal.records.rounds import (
     ContributionRule,

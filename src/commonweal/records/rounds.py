@@ -36,7 +36,7 @@ class Rules:
     loss_rule: LossRule = "contribution"
     liability_cap: float | None = None  # the most that a client can be made to pay per round, in units of utility
     mechanism: str = DEFAULT_MECHANISM  # a name in the registry of mechanisms
-    parameters: tuple[tuple[str, float], ...] = ()  # what only this mechanism has, by name
+    parameters: tuple[tuple[str, float], ...] = ()  # the mechanism's own parameters, by name
 
     def parameter(self, name: str) -> float:
         return dict(self.parameters)[name]
@@ -64,7 +64,7 @@ class Rules:
 class Decision:
     """Who stays after a round, and who pays whom. Amounts are in units of utility.
 
-    `shares`, `payoffs` and `transfers` are of the retained clients: the eliminated bear their own loss and
+    `shares`, `payoffs` and `transfers` cover only the retained clients. Eliminated clients bear their own loss and
     neither pay nor receive.
     """
 
@@ -133,8 +133,8 @@ class Decision:
 class MuRange:
     """An interval of μ between exact bounds; `in` compares with those.
 
-    `lower` and `upper` are the nearest doubles, and `includes_lower`, `includes_upper` tell whether these doubles lie
-    in the interval: so the four together say exactly which doubles do.
+    `lower` and `upper` are the nearest doubles, and `includes_lower` and `includes_upper` tell whether these doubles
+    lie in the interval. Together the four say exactly which doubles do.
     """
 
     exact_lower: Fraction | float
@@ -187,7 +187,7 @@ class RoundRecord:
     round_number: int
     decision: Decision
     absent: tuple[str, ...] = ()  # active, but without figures in this round
-    withdrawn: tuple[str, ...] = ()  # took part, and leave voluntarily after it
+    withdrawn: tuple[str, ...] = ()  # took part, and leave of their own accord after it
 
     @property
     def left(self) -> tuple[str, ...]:

@@ -70,11 +70,11 @@ class RunReport:
 
     name: str
     description: str
-    sentence: str  # the outcome in one sentence
+    sentence: str  # the outcome in a few sentences
     settings: Mapping[str, str]  # what was run, for people: seed, model, algorithm, ...
     scenario: Mapping[str, object]  # the whole scenario, for programs
     rules: Rules
-    clients: tuple[str, ...]  # all that were ever in the federation
+    clients: tuple[str, ...]  # all clients that were ever in the federation
     client_facts: Mapping[str, Mapping[str, str]]  # for people: source, samples per round, costs, defect
     declared: tuple[str, ...]  # figures that clients state themselves; all others are measured or derived
     round_count: int  # planned; fewer are run if at most one client is left

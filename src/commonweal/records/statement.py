@@ -47,7 +47,7 @@ class Statement:
     settlement: str  # "transfers" or "accruals"
     at: str  # when it was made, UTC
     head_number: int  # the last entry it covers
-    head: str  # and its hash, which later shows whether the ledger was rewritten
+    head: str  # the hash of that entry, which later shows whether the ledger was rewritten
     lines: tuple[StatementLine, ...]
 
     @property
@@ -73,7 +73,7 @@ def csv_text(rows: Iterable[Iterable[str | int | float | Decimal | None]]) -> st
     """A table for spreadsheets: RFC 4180, with a byte order mark so that they recognise UTF-8.
 
     Spreadsheets run text that starts with = + - or @ as a formula, and clients choose their own names, so such text
-    gets an apostrophe in front. So does text that starts with an apostrophe, which keeps different texts different.
+    gets an apostrophe in front. So does text that starts with an apostrophe, so that different texts stay different.
     """
     file = io.StringIO(newline="")
     csv.writer(file, lineterminator="\r\n").writerows([_cell(value) for value in row] for row in rows)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from commonweal.records import ContributionRule, MuRange
 
 Verdict = Literal["held", "not held", "undecided"]
-DEFAULT_RULE: ContributionRule = "clip"  # how contributions count unless another rule is chosen
+DEFAULT_RULE: ContributionRule = "clip"  # the contribution rule unless another is chosen
 VERDICTS: tuple[Verdict, ...] = ("held", "not held", "undecided")
 
 

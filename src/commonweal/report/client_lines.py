@@ -1,4 +1,4 @@
-"""A line per client over the rounds: in one panel if they are few, else in a small panel each."""
+"""One line per client over the rounds: in one panel if there are few clients, otherwise in a small panel each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TOGETHER_LIMIT = 8  # more lines in one panel can no longer be told apart
-_MARKED_ROUNDS = 30  # beyond, markers run into one another
+_MARKED_ROUNDS = 30  # with more rounds, markers would overlap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_t
     round_axis(axes, last_round)
     axes.yaxis.set_major_formatter(lambda value, _: value_text(value))
     low, high = axes.get_ylim()
-    axes.set_ylim(low, high)  # nothing below may move it
+    axes.set_ylim(low, high)  # fixed, so that nothing drawn below changes it
     if low < 0 < high:
         axes.axhline(0, color=ZERO, linewidth=1)
     ends = {client: line.points[max(line.points)].value for client, line in lines.items()}
@@ -79,7 +79,7 @@ def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_t
 
 
 def _apart(lines: Mapping[str, _Line], width: float, last_round: int, value_text: Callable[[float], str]) -> Figure:
-    """A small panel per client, in front of the range of all. One axes for all: thirty take seconds to lay out."""
+    """A small panel per client, drawn over the range of all. They share one axes: laying out thirty takes seconds."""
     from matplotlib.ticker import MaxNLocator
 
     columns = 5 if width >= WIDE else 3

@@ -1,4 +1,4 @@
-"""The decision map: who is retained at which μ, of one round or of all rounds of a run."""
+"""The decision map: who is retained at which μ, for one round or for all rounds of a run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 FORMATS = (".pdf", ".png", ".svg")
 CLIENTS_SHOWN = 60
-MAPS_SHOWN = 15  # of a run
-_PANELS_SHOWN = 12  # in one file
+MAPS_SHOWN = 15  # per run, before the others are collapsed
+_PANELS_SHOWN = 12  # per file
 
 
 def check_format(path: Path) -> None:
@@ -57,7 +57,7 @@ def _figure(maps: Sequence[DecisionMap]) -> Figure:
 
 
 def panel(axes: Axes, decision_map: DecisionMap, *, title: str, text_size: float = 8) -> None:
-    """One row per client; the colour tells whether it is retained at that μ."""
+    """One row per client; the colour shows whether it is retained at that μ."""
     to_axis, ticks, end = _scale(decision_map)
     clients = decision_map.clients[:CLIENTS_SHOWN]
     gap = end * 0.03
@@ -105,7 +105,7 @@ def _blocks(mu_range: MuRange, to_axis: Callable[[float], float], end: float, ga
 
 
 def _merged(blocks: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Join blocks that touch: a thousand slivers of one colour are slow to draw and show seams."""
+    """Join blocks that touch, because a thousand slivers of one colour are slow to draw and show seams."""
     merged: list[tuple[float, float]] = []
     for left, width in blocks:
         if merged and math.isclose(merged[-1][0] + merged[-1][1], left, rel_tol=1e-12, abs_tol=1e-300):
@@ -116,7 +116,7 @@ def _merged(blocks: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _scale(decision_map: DecisionMap) -> tuple[Callable[[float], float], list[float], float]:
-    """From μ to the axis, tick values, and the end of the axis: linear if breakpoints lie close, else logarithmic."""
+    """From μ to the axis, tick values, and the axis's end: linear if breakpoints are close, otherwise logarithmic."""
     positive = [b for b in decision_map.breakpoints if b > 0]
     if decision_map.mu is not None and 0 < decision_map.mu < math.inf:
         positive.append(decision_map.mu)
@@ -141,7 +141,7 @@ def _scale(decision_map: DecisionMap) -> tuple[Callable[[float], float], list[fl
 
 
 def rounds_with_choice(run_report: RunReport) -> list[RoundReport]:
-    """The rounds whose map shows something: at some μ a client would have been eliminated."""
+    """The rounds with something to show: a client would have been eliminated at some μ."""
     return [
         each
         for each in run_report.rounds
@@ -151,7 +151,7 @@ def rounds_with_choice(run_report: RunReport) -> list[RoundReport]:
 
 
 def maps_of_run(run_report: RunReport, width: float) -> Figure:
-    """A panel per round with a choice; of more than fifteen, those with eliminations, then the earliest."""
+    """A panel per round with a choice; if more than fifteen, those with eliminations first, then the earliest."""
     by_weight = sorted(
         rounds_with_choice(run_report), key=lambda each: (not each.record.decision.eliminated, each.number)
     )

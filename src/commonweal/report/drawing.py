@@ -61,7 +61,7 @@ def blank_figure(width: float, why: str) -> Figure:
 
 
 def quiet(axes: Axes) -> None:
-    """Little ink for what is not data."""
+    """Mute axes and ticks, so that the data stand out."""
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(MUTED)
@@ -95,7 +95,7 @@ def rendered(make: Callable[[], Figure], kind: str, *, name: str = "commonweal",
     """
     figure_class()
     with _fixed_style(name), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # in a PNG shown as a box
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a PNG shows a box instead
         file, figure = io.BytesIO(), make()
         _fix_layout(figure)
         figure.savefig(file, format=kind, dpi=150, metadata=_METADATA.get(kind), transparent=transparent)
@@ -128,7 +128,7 @@ def _fixed_style(name: str) -> Iterator[None]:
     ours: dict[Any, Any] = {
         "svg.hashsalt": name,
         "svg.fonttype": "none",
-        "text.parse_math": False,  # a dollar sign in a client's name starts no formula
+        "text.parse_math": False,  # a dollar sign in a client's name must not start a formula
         **dict.fromkeys(_INKED, INK),
     }
     with matplotlib.style.context("default"), matplotlib.rc_context(ours):

@@ -1,4 +1,4 @@
-"""The words of the pages, explained for a reader who is new to all of this."""
+"""The glossary of the HTML pages, for readers who are new to the subject."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GLOSSARY = {
     "for good; it bears its own loss and neither pays nor receives in that round.",
     "absent": "A member without figures in a round: it has no transfer and no vote, and may return.",
     "mu, leniency": "How much weight the federation gives to the contribution that it loses by eliminating a client. "
-    "At 0 every loss-maker is eliminated; the larger mu is, the more reluctantly; at infinity nobody is.",
+    "At 0 every loss-maker is eliminated; a larger mu makes eliminations rarer; at infinity nobody is eliminated.",
     "decision map": "A plot of one round: for every mu, who would have been retained. The dashed line is the mu at "
     "which the round was decided.",
     "duration": "The number of rounds in which the client took part.",
@@ -37,22 +37,24 @@ GLOSSARY = {
 _SHARED = ("client", "round", "duration", "mu, leniency", "TSW", "TSFI", "contribution", "individual rationality")
 
 STUDY_GLOSSARY = {
-    "claim": "Something the paper says about an experiment; parts of a claim have letters.",
+    "claim": "Something the paper says about an experiment. Parts of a claim have letters.",
     "effect": "The number by which a claim is tested. The larger it is, the more it supports the claim.",
     "threshold": "What the effect must exceed for the claim to hold.",
-    "held, not held, undecided": "The interval of the effect lies above the threshold; at or below it; or the test "
-    "cannot tell, because the interval lies on both sides of it or there are too few replications.",
-    "driver": "Why a claim came out as it did.",
+    "held, not held, undecided": "Held: the interval of the effect lies above the threshold. Not held: it lies at or "
+    "below the threshold. "
+    "Undecided: the threshold lies inside the interval, or there are too few replications to tell.",
+    "driver": "What explains the result of a claim.",
     "replication": "One run of an experiment with its own seed. All figures are means over replications.",
     "interval": "Where the mean would lie with other seeds: a bootstrap over replications, at the level stated under "
     "Facts. It has no width where all replications agree.",
     "least lenient, most lenient": "The baselines. At mu = 0 every loss-maker is eliminated at once; at mu = inf "
     "nobody is ever eliminated.",
-    "whole axis of mu": "All mu from 0 to infinity: outcomes change at finitely many values only, so every one of them "
-    "can be computed. Infinity is a point of its own.",
+    "whole axis of mu": "All mu from 0 to infinity. Outcomes change at only finitely many values, so all of them can "
+    "be computed. "
+    "Infinity is a separate point.",
     "fairness target": "The smallest final TSFI that is acceptable. The recommended mu has the most welfare among "
     "those that reach it.",
-    "contribution rule": "clip: a negative contribution counts as 0 (the default here). raw: contributions as "
-    "measured, as the paper has it.",
+    "contribution rule": "clip: a negative contribution counts as 0 (the default here). raw: contributions count as "
+    "measured, as in the paper.",
     **{word: GLOSSARY[word] for word in _SHARED},
 }

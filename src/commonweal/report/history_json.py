@@ -1,4 +1,4 @@
-"""history.json: the whole run report in one file, for programs, written and read.
+"""Write and read history.json: the whole run report in one file, for programs.
 
 Every field is described in docs/reference/history-json.md.
 """
@@ -184,10 +184,10 @@ def _plain(value: object) -> Any:
 def read_history(path: Path) -> RunReport:
     """The run report that a history.json was written from; written again, it gives the same fields.
 
-    What the file does not hold does not come back:
+    Some details are not in the file, so they are lost:
 
-    - exact bounds of ranges of μ: bounds are the nearest doubles, and include what the exact range includes of those;
-    - whether costs were among the figures of a decision: they are if no client kept its cost private;
+    - exact bounds of ranges of μ: only the nearest doubles remain, and whether the exact range includes them;
+    - whether costs were among the figures of a decision: it is assumed so if no client kept its cost private;
     - infinities in the scenario, which stay the text "inf", and its tuples, which become lists;
     - the version of commonweal that wrote the file.
 
@@ -369,7 +369,7 @@ def _read_decision(
     rules, retained = _read_rules(written["rules"]), written["retained"].each(_Value.text)
 
     if missing := [client for client in retained if client not in named]:
-        raise _BrokenError(f"{written.place}.clients must include every retained client, got no {missing[0]!r}.")
+        raise _BrokenError(f"{written.place}.clients must include every retained client; {missing[0]!r} is missing.")
     costs = {client: figures.cost for client, figures in clients.items() if figures.cost is not None}
 
     def of_retained(kind: str) -> dict[str, float]:

@@ -32,16 +32,16 @@ class InlinePlot:
 def inline_svg(make: Callable[[], Figure], *, name: str, title: str, css_class: str = "figure") -> InlinePlot:
     """The figure as an `<svg>` element; `name` keeps its identifiers apart from those of the page's other plots.
 
-    The tree is edited, not the text: a client may be called `url(#x)`.
+    Edits the tree rather than the text, because a client may be called `url(#x)`.
     """
     root = ElementTree.fromstring(rendered(make, "svg", name=name, transparent=True))
     for parent in root.iter():
         parent.tag = _NAMESPACE.sub("", parent.tag)
         for child in [child for child in parent if child.tag.endswith(("metadata", "style"))]:
-            parent.remove(child)  # a style element would hold for the whole page
+            parent.remove(child)  # a style element would apply to the whole page
         attributes = {_NAMESPACE.sub("", key): value for key, value in parent.items()}
         if parent.tag == "g":
-            attributes.pop("id", None)  # nothing refers to a group
+            attributes.pop("id", None)  # nothing refers to the id of a group
         parent.attrib = {key: _adapted(key, value, name) for key, value in attributes.items()}
     box = root.attrib["viewBox"]
     _, _, width, height = box.split()
@@ -67,7 +67,7 @@ def in_both_widths(plot: Plot, *, title: str | None = None) -> InlinePlot:
 
 
 def at_phone_width(plot: Plot, *, title: str | None = None) -> InlinePlot:
-    """One drawing for all pages, of a plot that needs no more width than a phone has."""
+    """One drawing for all pages, for a plot that fits on a phone."""
     return inline_svg(lambda: plot.draw(NARROW), name=plot.name, title=plot.title if title is None else title)
 
 

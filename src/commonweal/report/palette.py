@@ -1,4 +1,4 @@
-"""One look for every plot: inks, and for each client or mu its own colour, dash and marker.
+"""The look of every plot: shared colours, and a colour, dash and marker for each client or mu.
 
 Colour-blind readers can tell the six client colours apart, on white and on near-black; from the seventh client on, the
 colours repeat with another dash and marker. The larger mu is, the more its colour contrasts with the page. `DARK` gives
@@ -42,7 +42,7 @@ class LineStyle:
 
 
 def client_styles(clients: Sequence[str]) -> dict[str, LineStyle]:
-    """By place among all clients that were ever members, so that a client has one colour in all plots."""
+    """By position among all clients that were ever members, so that a client has the same colour in all plots."""
     styles = {}
     for place, client in enumerate(clients):
         turn, colour = divmod(place, len(_CLIENT_COLOURS))
@@ -55,7 +55,7 @@ def client_styles(clients: Sequence[str]) -> dict[str, LineStyle]:
 
 
 def mu_styles(mus: Sequence[float]) -> dict[float, LineStyle]:
-    """By place among all μ of a grid; the baselines 0 and inf are outside the scale, dashed and dotted in ink."""
+    """By position among all μ of a grid; the baselines 0 and inf are outside the scale and drawn dashed and dotted."""
     styles = {
         0.0: LineStyle(colour=INK, dash=(0, (5, 2)), marker=None),
         math.inf: LineStyle(colour=INK, dash=(0, (1, 1.3)), marker=None),

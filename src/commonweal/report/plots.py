@@ -1,4 +1,4 @@
-"""The plots of a run run_report, each drawn for a width: 720 points for a desktop, 360 for a phone."""
+"""The plots of a run report, each drawn for a width: 720 points for a desktop, 360 for a phone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from commonweal.report.text import number, shortened
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_AMOUNTS_SHOWN = 8  # a matrix with more clients per side has no space for amounts
+_AMOUNTS_SHOWN = 8  # a matrix of more clients has no room for amounts
 
 
 def plots(run_report: RunReport) -> tuple[Plot, ...]:
@@ -53,7 +53,7 @@ def durations(run_report: RunReport, width: float) -> Figure:
     for row, client in enumerate(run_report.clients):
         rounds, left = run_report.durations[client], run_report.left_after.get(client)
         colour = styles[client].colour
-        axes.barh(row, rounds, height=0.62, color=PAPER, linewidth=0)  # so that the grid does not shine through
+        axes.barh(row, rounds, height=0.62, color=PAPER, linewidth=0)  # so that the grid does not show through
         axes.barh(row, rounds, height=0.62, color=colour, alpha=0.38 if left else 1.0, linewidth=0)
         if left:
             axes.plot([rounds], [row], marker="X", markersize=9, color=colour, markeredgecolor=PAPER, clip_on=False)
@@ -118,7 +118,7 @@ def _total(run_report: RunReport, totals: Sequence[Estimate], width: float) -> F
 
 
 def transfers(run_report: RunReport, width: float) -> Figure:
-    """Sums of transfers so far, without bands: errors of different rounds are not independent."""
+    """Sums of transfers so far, without bands, because errors of different rounds are not independent."""
     points: dict[str, dict[int, Estimate]] = {client: {} for client in run_report.clients}
     for client in run_report.clients:
         so_far = 0.0
@@ -130,7 +130,7 @@ def transfers(run_report: RunReport, width: float) -> Figure:
 
 
 def payments(run_report: RunReport, width: float) -> Figure:
-    """Payers by receivers; the deeper the colour, the more was paid."""
+    """Payers by receivers; the stronger the colour, the more was paid."""
     totals = payment_totals(run_report)
     payers = [c for c in run_report.clients if any(payer == c for payer, _ in totals)]
     receivers = [c for c in run_report.clients if any(receiver == c for _, receiver in totals)]

@@ -1,4 +1,4 @@
-"""The run run_report: what its page shows, computed from the records; the markup is in templates/run_report.html."""
+"""The page of a run report: its content, computed from the records. The markup is in templates/run_report.html."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _noted(error: str, note: str) -> str:
 
 
 def _inline_plots(run_report: RunReport) -> dict[str, InlinePlot]:
-    """TSW and TSFI stand side by side, so they need no more width than a phone has."""
+    """TSW and TSFI are side by side, so each must fit the width of a phone."""
     return {
         plot.name: at_phone_width(plot) if plot.name in ("tsw", "tsfi") else in_both_widths(plot)
         for plot in plots(run_report)
@@ -65,18 +65,18 @@ def _inline_plots(run_report: RunReport) -> dict[str, InlinePlot]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Payment:
     amount: str
-    depth: str  # of the colour, from 0 to 1
+    depth: str  # how strong the colour is, from 0 to 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Payments:
     receivers: Sequence[str]
-    rows: Sequence[tuple[_ClientName, Sequence[_Payment | None], str]]  # the payer, by receiver, the sum
+    rows: Sequence[tuple[_ClientName, Sequence[_Payment | None], str]]  # the payer, its payments by receiver, their sum
     received: Sequence[str]  # by receiver, and in total
 
 
 def _payments(run_report: RunReport) -> _Payments | None:
-    """Payers by receivers, with sums; the deeper the colour, the more was paid."""
+    """Payers by receivers, with sums; the stronger the colour, the more was paid."""
     totals = payment_totals(run_report)
     if not totals:
         return None
@@ -110,14 +110,14 @@ def _payments(run_report: RunReport) -> _Payments | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Maps:
-    sentences: Sequence[str]  # on the rounds without a map
+    sentences: Sequence[str]  # about the rounds without a map
     first: Sequence[InlinePlot]
     later: Sequence[InlinePlot]
-    summary: str  # of the later ones
+    summary: str  # the text that opens the later ones
 
 
 def _maps(run_report: RunReport) -> _Maps:
-    """The map of each round in which somebody could have been eliminated; those beyond the fifteenth on request."""
+    """The map of each round in which somebody could have been eliminated; those beyond the fifteenth are collapsed."""
     mapped = rounds_with_choice(run_report)
     grace = [each.number for each in run_report.rounds if each.record.decision.grace]
     unmapped = [
@@ -206,7 +206,7 @@ class _ClientName:
 
 
 def _named(run_report: RunReport, client: str) -> _ClientName:
-    """The anchor is a number, since a name may hold anything."""
+    """The anchor is a number, because a name may contain any character."""
     place, styles = run_report.clients.index(client) + 1, client_styles(run_report.clients)
     return _ClientName(name=client, anchor=f"client-{place}", colour=styles[client].colour)
 
@@ -222,7 +222,7 @@ class _LastRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClientRow:
-    """A round of one client; nothing but its number where the client was absent."""
+    """One client's round; only the number is set if the client was absent."""
 
     number: int
     absent: bool = False

@@ -127,9 +127,9 @@ def _lines(statement: Statement, *, accrues: bool) -> list[_Line]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chart:
-    """Where everything lies in a drawing of the account, made without matplotlib: accountants need no more."""
+    """The coordinates of the balance chart. It is drawn without matplotlib, so statements do not need it installed."""
 
-    kind: str  # "wide" or "narrow": the style sheet shows one of them
+    kind: str  # "wide" or "narrow"; the style sheet shows one of them
     width: float
     height: float
     text_size: float
@@ -152,7 +152,7 @@ def ticks(low: int, high: int, count_limit: int) -> list[int]:
 
 
 def _curves(statement: Statement) -> dict[str, list[int]]:
-    """The balance over the ledger's entries, and what accrued if anything did."""
+    """The balance after each of the ledger's entries, and the accrued amount if anything accrued."""
     curves = {"balance": [line.balance for line in statement.lines]}
     if any(line.accrued for line in statement.lines):
         curves["accrued"] = [line.accrued_balance for line in statement.lines]

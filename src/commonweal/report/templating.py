@@ -1,7 +1,7 @@
 """Pages from Jinja2 templates. A page is one file that needs nothing else and sends nothing anywhere.
 
-Every value is escaped, and a value that a template misses is an error. Only drawings enter a page as markup, by the
-macro `figure`.
+Every value is escaped, and a missing value is an error. Only drawings enter a page as markup, through the macro
+`figure`.
 """
 
 from __future__ import annotations

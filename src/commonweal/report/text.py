@@ -11,8 +11,8 @@ from commonweal.records.statement import Statement
 
 MISSING = "–"
 _DIGITS = 4
-_THIN_SPACE = "\u202f"  # does not break
-_UNSHOWABLE = {"Cc", "Cs", "Co", "Cn"}  # control, surrogate, private, unassigned: XML and fonts refuse some of them
+_THIN_SPACE = "\u202f"  # lines do not break there
+_UNSHOWABLE = {"Cc", "Cs", "Co", "Cn"}  # control, surrogate, private, unassigned: XML and fonts reject some of them
 
 
 def decimals_for(values: Iterable[float | None]) -> int | None:
@@ -48,7 +48,7 @@ def estimate_parts(estimate: Estimate | None, *, decimals: int | None = None, si
 
 
 def with_error(estimate: Estimate, *, decimals: int | None = None, signed: bool = False) -> str:
-    """ "0.500 ± 0.012", or the value alone."""
+    """ "0.500 ± 0.012", or only the value."""
     text, error = estimate_parts(estimate, decimals=decimals, signed=signed)
     return f"{text} ± {error}" if error else text
 
@@ -77,7 +77,7 @@ def shown(name: str) -> str:
 
 
 def shortened(name: str, limit: int = 22) -> str:
-    """Both ends of a long name: names of a consortium's members often start alike."""
+    """Both ends of a long name, because the names of a consortium's members often start alike."""
     name = shown(name)
     if len(name) <= limit:
         return name

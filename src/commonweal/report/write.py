@@ -1,4 +1,4 @@
-"""Everything a reader gets of a run, in one folder."""
+"""The output of a run in one folder: a page, plots, and numbers for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that involve several keys. Each is checked only if its keys are valid, so that an error is reported once."""
+"""Rules that involve several keys. Each is checked only if its keys are valid, so that no error is reported twice."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ DEFAULT_SEED = 1
 
 
 def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
-    """The scenario; raises a ScenarioError that lists everything that is wrong."""
+    """The scenario; raises a ScenarioError that lists all problems."""
     root = TomlTable(given=present(document), path=(), faults=faults)
     top = root.read(SCENARIO_KEYS, needed=NEEDED_OF_SCENARIO, tables=(*TABLE_KEYS, "clients"))
     tables = {name: subtable(root, name) for name in TABLE_KEYS}
@@ -59,13 +59,13 @@ def make_learning(values: Mapping[str, Any]) -> LearningSpec:
 
 
 def read_mechanism(table: TomlTable, *, is_table: bool = True) -> dict[str, Any]:
-    """The good values of a [mechanism] table; mu is needed by the mechanisms that take one."""
+    """The valid values of a [mechanism] table; mu is required by the mechanisms that have one."""
     kind = table.given.get("kind", DEFAULT_MECHANISM)
     entry = MECHANISMS.get(kind) if isinstance(kind, str) else None
     takes_mu = entry is not None and entry.takes_mu
     values = table.read(mechanism_keys(table.given), needed=("mu",) if takes_mu and is_table else ())
     if entry is not None and not takes_mu and "mu" in values:
-        table.faults.add((*table.path, "mu"), f'kind = "{kind}" has no mu', "Drop it")
+        table.faults.add((*table.path, "mu"), f'kind = "{kind}" has no mu', "Remove it")
         del values["mu"]
     return values
 

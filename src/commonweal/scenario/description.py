@@ -1,4 +1,4 @@
-"""A scenario in words, for reports."""
+"""A scenario in words, for run reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from commonweal.valuation.registry import MEASURES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a report says about a federation, apart from its rounds."""
+    """What a run report says about a federation, apart from its rounds."""
 
     settings: Mapping[str, str]
     client_facts: Mapping[str, Mapping[str, str]]

@@ -18,7 +18,7 @@ _ALWAYS_LISTED = {"proximal_weight": None}
 
 
 def to_document(scenario: Scenario) -> dict[str, object]:
-    """All values, including defaults, in a stable order; what does not apply is None, an infinite μ is "inf"."""
+    """All values, including defaults, in a stable order; what does not apply is None, and an infinite μ is "inf"."""
     return {
         "name": scenario.name,
         "description": scenario.description,

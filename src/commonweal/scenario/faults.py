@@ -17,7 +17,7 @@ class Faults:
     """Messages of the form "my.toml, line 12: what is wrong. What to do." """
 
     origin: str  # the file's name, for messages
-    places: Place | None = None  # None: not from a text, so that keys have no lines
+    places: Place | None = None  # None: not read from a text, so keys have no lines
     _found: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, path: KeyPath, problem: str, way_out: str = "") -> None:
@@ -53,7 +53,7 @@ def shown(value: object) -> str:
         return json.dumps(value)
     try:
         text = repr(value) if isinstance(value, str | int | float) else str(value)
-    except ValueError:  # Python prints no integer of more than 4,300 digits
+    except ValueError:  # Python does not print integers of more than 4,300 digits
         return "a number of thousands of digits"
     return text if len(text) <= _VALUE_LIMIT else f"{text[:_VALUE_LIMIT]}... ({len(text)} characters)"
 

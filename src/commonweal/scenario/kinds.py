@@ -96,7 +96,7 @@ def one_of(names: tuple[str, ...]) -> Kind:
 
 
 def name(longest: int, example: str) -> Kind:
-    """A name on one line; spellings that look the same are made the same, so that they name one client."""
+    """A name on one line; spellings that look the same are normalised, so that they name the same client."""
 
     def read(value: object) -> str:
         if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The line of each key in a TOML text, for error messages: `tomllib` does not tell.
+"""The line of each key in a TOML text, for error messages: `tomllib` does not report it.
 
 The text must be one that `tomllib` accepts, so nothing is validated here.
 """

@@ -1,4 +1,4 @@
-"""Values for single keys of a scenario, by dotted key such as `learning.learning_rate`, in place of its file's.
+"""Replace single values of a scenario file, by dotted key such as `learning.learning_rate`.
 
 `defaults.KEY` applies to the clients without a KEY of their own, as in a file; `clients.NAME.KEY` to one client.
 """
@@ -25,7 +25,7 @@ def setting_keys() -> tuple[str, ...]:
 
 
 def kind_of_setting(key: str) -> Kind | None:
-    """What its value must be; None if there is no such key."""
+    """The kind of value that the key takes; None if there is no such key."""
     table, _, last = key.rpartition(".")
     keys = TABLE_KEYS.get(table, {}) if table else SCENARIO_KEYS
     if table.startswith(_CLIENTS) and last != "name":
@@ -34,7 +34,7 @@ def kind_of_setting(key: str) -> Kind | None:
 
 
 def with_settings(document: Mapping[str, object], settings: Mapping[str, object]) -> dict[str, object]:
-    """A scenario's tables with these values; the tables given stay as they are."""
+    """A copy of a scenario's tables with these values."""
     changed = dict(document)
     for key, value in settings.items():
         if kind_of_setting(key) is None:
@@ -86,7 +86,7 @@ def _typed_number(mu: float | str) -> float:
     if not isinstance(mu, str):
         return mu
     try:
-        if "_" in mu or not mu.isascii():  # float() accepts 1_0 for ten, and digits of all scripts
+        if "_" in mu or not mu.isascii():  # float() accepts 1_0 for ten, and digits of any script
             raise ValueError
         number = float(mu)
         if (number == 0 and re.search("[1-9]", mu.lower().partition("e")[0])) or (

@@ -18,7 +18,7 @@ FIRST = "quickstart"  # for newcomers
 
 
 def shipped_names() -> tuple[str, ...]:
-    """The one for newcomers first, then the others in alphabetical order."""
+    """The names: the one for newcomers first, then the others in alphabetical order."""
     folder = files("commonweal.scenario") / "shipped_files"
     names = (entry.name.removesuffix(_SUFFIX) for entry in folder.iterdir() if entry.name.endswith(_SUFFIX))
     return tuple(sorted(names, key=lambda name: (name != FIRST, name)))
@@ -33,10 +33,10 @@ def shipped_text(name: str) -> str:
 
 
 def load(name_or_path: str, *, settings: Mapping[str, object] = _NONE) -> Scenario:
-    """The shipped scenario of this name, else the one in the file at this path.
+    """The shipped scenario of this name, otherwise the one in the file at this path.
 
-    Names come first; a file called quickstart is found as ./quickstart. `settings` replace values of the file, by
-    dotted key such as `learning.learning_rate`.
+    Names of shipped scenarios take precedence; a file called quickstart is found as ./quickstart. `settings`
+    replace values of the file, by dotted key such as `learning.learning_rate`.
     """
     if name_or_path in shipped_names():
         return parse_scenario(shipped_text(name_or_path), f"{name_or_path}{_SUFFIX}", settings=settings)

@@ -85,7 +85,7 @@ class LearningSpec:
     batch_size: int = 32
     local_epochs: int = 1  # per iteration
     iteration_limit: int = 5  # per round
-    stop_below: float = 0.01  # a round ends when no client's accuracy changed by as much in an iteration
+    stop_below: float = 0.01  # a round ends when no client's accuracy changed by this much in an iteration
     # The algorithm's own, e.g. FedProx's proximal_weight; defaults are filled in.
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
     score: ScoreName = "hit"  # of a validation sample: right or wrong, or the probability of the true class
@@ -105,7 +105,7 @@ class MechanismSpec:
 
 
 class Stopping(Protocol):
-    """When a round has learned enough."""
+    """When a round stops training."""
 
     @property
     def iteration_limit(self) -> int: ...
@@ -114,7 +114,7 @@ class Stopping(Protocol):
 
 
 class FederationPlan(Protocol):
-    """What must be known of a federation to run its rounds. How its clients learn, and from what, is not part of it."""
+    """What must be known about a federation to run its rounds, apart from how its clients learn, and from what data."""
 
     @property
     def name(self) -> str: ...

@@ -41,9 +41,9 @@ def parse_scenario(text: str, origin: str, *, settings: Mapping[str, object] = _
 
 
 def read_tables(path: Path, what: str, start: str) -> tuple[dict[str, Any], Faults]:
-    """A file's tables, and an object that collects what is wrong with them.
+    """A file's tables, and an object that collects the problems found in them.
 
-    For messages: the file should hold `what` ("a scenario"), and `start` says how to get one.
+    For messages: the file should contain `what` ("a scenario"), and `start` says how to get one.
     """
     return parse_tables(_text(path, what, start), str(path), what, start)
 
@@ -51,7 +51,7 @@ def read_tables(path: Path, what: str, start: str) -> tuple[dict[str, Any], Faul
 def parse_tables(text: str, origin: str, what: str, start: str) -> tuple[dict[str, Any], Faults]:
     """The same from the text of a file; `origin` is the file's name, for messages."""
     if not text.strip():
-        raise ScenarioError(f"{origin} is empty; it should hold {what}. {start}")
+        raise ScenarioError(f"{origin} is empty; it should contain {what}. {start}")
     document, places = _parsed(text.removeprefix(_BYTE_ORDER_MARK), origin)
     return document, Faults(origin, places)
 

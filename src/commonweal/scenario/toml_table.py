@@ -52,7 +52,7 @@ class TomlTable:
 
 
 def present(table: Mapping[str, object]) -> dict[str, object]:
-    """Without nulls, which is how JSON writes what is left out."""
+    """Without nulls, which is how JSON writes keys that are left out."""
     return {key: value for key, value in table.items() if value is not None}
 
 

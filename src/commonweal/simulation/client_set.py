@@ -1,7 +1,7 @@
 """The in-process set of clients: data and learning behind the session's protocol, on all cores of this machine.
 
-Clients and coalition models are worked on in parallel threads, each with one torch thread: what is computed does not
-depend on how many there are.
+Clients and coalition models are processed in parallel threads, each with one torch thread. Results do not depend on the
+number of threads.
 """
 
 from __future__ import annotations

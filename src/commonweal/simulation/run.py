@@ -38,10 +38,10 @@ def run_scenario(
 ) -> RunReport:
     """Run all rounds of a scenario.
 
-    With a `directory`, each round is checkpointed there and the run report is written there in the end; `resume`
+    With a `directory`, each round is checkpointed there and the run report is written there at the end; `resume`
     continues after the last checkpoint. With a `ledger`, each round is settled in it. Results of an earlier run in the
-    directory, and the files `replaced`, are removed when the first checkpoint of this run is written, not before.
-    `on_round` is called with each round once it is safe, rounds before a resumption included.
+    directory, and the files `replaced`, are removed only when the first checkpoint of this run is written.
+    `on_round` is called with each round once it is stored, including rounds before a resumption.
     """
     dataset = FederatedDataset.for_scenario(scenario, data_directory)
     checkpoint = None
@@ -80,7 +80,7 @@ def ledger_of_run(
 ) -> FederationLedger:
     """The ledger that a run settles in, with signing keys for its simulated clients.
 
-    Without a location it is the one among the results, which a new run replaces.
+    Without a location, it is the ledger in the results folder, which a new run replaces.
     """
     signers = SimulatedSigners(scenario)
     return FederationLedger(
@@ -113,7 +113,7 @@ def run_directory(directory: Path, *, resume: bool, overwrite: bool) -> Iterator
 def _check_no_other_run(checkpoint: Path, *, resume: bool, overwrite: bool) -> None:
     if checkpoint.exists() and not resume and not overwrite:
         raise StorageError(
-            f"{str(checkpoint.parent)!r} already holds a run. Resume it, overwrite it, or choose another folder."
+            f"{str(checkpoint.parent)!r} already contains a run. Resume it, overwrite it, or choose another folder."
         )
     if resume and not checkpoint.exists():
         raise StorageError(
@@ -122,7 +122,7 @@ def _check_no_other_run(checkpoint: Path, *, resume: bool, overwrite: bool) -> N
 
 
 def _remove_results(directory: Path) -> None:
-    """Remove an earlier run's files, so that no report stands beside another run's checkpoint."""
+    """Remove an earlier run's files, so that no report lies beside another run's checkpoint."""
     for name in (CHECKPOINT, "history.json", "report.html"):
         (directory / name).unlink(missing_ok=True)
     for figure in directory.glob("figures/*"):

@@ -61,7 +61,7 @@ class SimulatedClient:
     def report(self, scores: Scores, seed: int) -> ProfitReport:
         """The client's report of the round, computed from its private state.
 
-        The utility is measured from the accuracy that the last one was measured with, on the samples held then.
+        Utility is measured from the accuracy at which the last report was made, on the samples it had then.
         """
         assert self.previous_scores is not None, "a round is opened before it is reported"
         spec = self.spec

@@ -1,9 +1,10 @@
-"""Which code made a result, told by what the code computes: a changed comment or a better report orphans no result.
+"""The code version of a result, derived from what the code computes: a changed comment or report invalidates no result.
 
 A code version has two parts, `PORTABLE-EXACT`. The exact part is a digest of all rows of the fixed replications, so it
 changes with anything that changes a figure or a decision. Other kinds of processors round differently, so it can be
-compared only between processors of one kind. The portable part is a digest of what no processor changes: the versions
-of the libraries, the columns, and how samples arrive. docs/decisions/021-results-bound-to-behaviour.md says why.
+compared only between processors of one kind. The portable part is a digest of what does not depend on the processor:
+the versions of the libraries, the columns, and how samples arrive. The reasons are in
+docs/decisions/021-results-bound-to-behaviour.md.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _ARRIVALS = ("client", "sample_count", "training_count", "validation_count")
 
 @cache
 def code_version() -> str:
-    """The version of this code on this machine; remembered on disk until a source file or a library changes."""
+    """The version of this code on this machine; cached on disk until a source file or a library changes."""
     remembered = _cache_folder() / f"code-version-{_cache_key()}"
     with suppress(OSError, UnicodeDecodeError):
         text = remembered.read_text(encoding="ascii")
@@ -66,12 +67,12 @@ def same_behaviour(one: str, other: str, *, same_cpu_kind: bool) -> bool:
 
 
 def is_earlier_format(code_version: str) -> bool:
-    """Whether it is a digest of source files, as versions before this one wrote it."""
+    """Whether it is a digest of source files, as earlier versions of commonweal wrote."""
     return _FORMAT.fullmatch(code_version) is None
 
 
 def _first_arrivals(table: pa.Table) -> list[list[object]]:
-    """Before anything is trained, so that no rounding can have changed them."""
+    """Taken before any training, so that rounding cannot have changed them."""
     return [[row[name] for name in _ARRIVALS] for row in table.to_pylist() if row["round"] == 1]
 
 
@@ -80,7 +81,7 @@ def _digest(content: object) -> str:
 
 
 def _cache_folder() -> Path:
-    """Where programs keep what they can compute again."""
+    """The user's cache folder."""
     if os.name == "nt":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "commonweal"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "commonweal"

@@ -18,31 +18,32 @@ from commonweal.scenario.spec import Scenario
 from commonweal.study.result_set import scenario_digest
 
 Settings = Mapping[str, tuple[object, ...]]
-"""By dotted key, the values that it takes in turn."""
+"""The values that each dotted key takes in turn."""
 
 _NOT_SETTINGS = {
-    "name": "it only names the scenario",
+    "name": "it only gives the scenario a name",
     "description": "it only describes the scenario",
     "seed": "every replication has a seed of its own",
-    "mechanism.mu": "all values of mu are followed in one go",
-    "mechanism.contribution_rule": "both rules can be followed in one go",
+    "mechanism.mu": "a study computes all values of mu together",
+    "mechanism.contribution_rule": "a study computes both rules together",
 }
 _BARE_WORD = re.compile(r"[A-Za-z][\w.-]*")
 
 
 def parse_settings(texts: Sequence[str]) -> dict[str, tuple[object, ...]]:
-    """Settings written as KEY=VALUE,VALUE with the values of TOML; texts need no quotes if they are single words."""
+    """Settings written as KEY=VALUE,VALUE with TOML values; single words need no quotes."""
     settings: dict[str, tuple[object, ...]] = {}
     for text in texts:
         key, equals, written = (part.strip() for part in text.partition("="))
         if not (key and equals and written):
             raise InputError(
-                f"A setting must be written KEY=VALUE,VALUE, got {text!r}: write e.g. learning.learning_rate=0.01,0.1."
+                f"A setting must be written as KEY=VALUE,VALUE, got {text!r}. Write e.g. "
+                "learning.learning_rate=0.01,0.1."
             )
         if key in _NOT_SETTINGS:
-            raise InputError(f"{key} is not a setting: {_NOT_SETTINGS[key]}.")
+            raise InputError(f"{key} cannot be varied: {_NOT_SETTINGS[key]}.")
         if key in settings:
-            raise InputError(f"{key} is set twice: write all its values together, separated by commas.")
+            raise InputError(f"{key} is set twice. Write all its values together, separated by commas.")
         kind = kind_of_setting(key)
         if kind is None:
             raise InputError(_unknown(key))
@@ -51,13 +52,16 @@ def parse_settings(texts: Sequence[str]) -> dict[str, tuple[object, ...]]:
 
 
 def load_experiments(names: Sequence[str], settings: Settings) -> dict[str, Scenario]:
-    """The experiments by name; a name is that of a shipped scenario or the path of a file, and may not come twice."""
+    """The experiments by name; a name is that of a shipped scenario or the path of a file, and must not be repeated."""
     experiments: dict[str, Scenario] = {}
     for name_or_path in names:
         found = _variations(name_or_path, settings)
         for name in found:
             if name in experiments:
-                raise InputError(f"Two experiments are called {name!r}: name each once, and rename a file if needed.")
+                raise InputError(
+                    f"Two experiments are called {name!r}. Name each experiment once, and rename a file if two "
+                    "have the same name."
+                )
         experiments |= found
     return experiments
 
@@ -77,14 +81,14 @@ def _variations(name_or_path: str, settings: Settings) -> dict[str, Scenario]:
             raise (ScenarioError(f"{name} cannot be run: {error}") if labels else error) from None
         if scenario.mechanism.rules.mechanism != DEFAULT_MECHANISM:
             raise InputError(
-                f"{name} decides with the mechanism {scenario.mechanism.rules.mechanism!r}, and a study follows values "
-                f"of mu, as only the mechanism {DEFAULT_MECHANISM!r} can. Run it once with `commonweal run`."
+                f"{name} uses the mechanism {scenario.mechanism.rules.mechanism!r}, but a study varies mu, which only "
+                f"the mechanism {DEFAULT_MECHANISM!r} has. Run it once with `commonweal run` instead."
             )
         twin = by_digest.setdefault(scenario_digest(scenario), name)
         if twin != name:
             raise InputError(
-                f"{twin} and {name} are the same scenario: a key of the defaults has no effect where every client has "
-                "its own value. Set it for a client, as in clients.NAME.KEY."
+                f"{twin} and {name} are the same scenario, because a key of [defaults] has no effect if every client "
+                "has its own value. Set it for a client, as in clients.NAME.KEY."
             )
         found[name] = scenario
     return found
@@ -96,7 +100,7 @@ def _name(name_or_path: str) -> str:
         return name_or_path
     stem = Path(name_or_path).stem
     if stem in shipped_names():
-        raise InputError(f"{name_or_path} has the name of a shipped scenario: rename the file to tell the two apart.")
+        raise InputError(f"{name_or_path} has the same name as a shipped scenario. Rename the file.")
     return stem
 
 
@@ -121,8 +125,8 @@ def _values(key: str, written: str) -> list[object]:
         return [part if _BARE_WORD.fullmatch(part) else _toml_array(part)[0] for part in parts]
     except (ValueError, IndexError):
         raise InputError(
-            f"The values of {key} must be written as in TOML, separated by commas, got {written!r}: write 0.01,0.1 or "
-            "fedavg,fedbn."
+            f"The values of {key} must be written as in TOML, separated by commas, got {written!r}. Write e.g. "
+            "0.01,0.1 or fedavg,fedbn."
         ) from None
 
 
@@ -135,13 +139,13 @@ def _toml_array(written: str) -> list[object]:
 
 
 def _place(key: str) -> tuple[int, str]:
-    """So that the order in which settings are given changes no name."""
+    """A sort key, so that the order in which settings are given does not change names."""
     known = setting_keys()
     return (known.index(key) if key in known else len(known)), key
 
 
 def _label(key: str) -> str:
-    """`learning_rate`; of a single client `north.samples_per_round`."""
+    """`learning_rate`, or for a single client `north.samples_per_round`."""
     return key.removeprefix("clients.") if key.startswith("clients.") else key.rpartition(".")[2]
 
 

@@ -1,7 +1,7 @@
 """Short replications that tell whether two versions of the code behave alike.
 
 They are fixed: a new measure or algorithm changes no result that was computed before, so it is not added here. Samples
-are made up, so no data set is needed; each has the pattern of its class under noise, so that training improves.
+are generated, so no data set is needed. Each is the pattern of its class with noise, so that training has an effect.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _CASES = (
 
 
 def fixed_replications() -> list[pa.Table]:
-    """The rows of each, computed with one thread."""
+    """The rows of each replication, computed with one thread."""
     samples = {"grey": _samples("grey", channel_count=1), "coloured": _samples("coloured", channel_count=3)}
     return [_replicate(case.scenario(), samples) for case in _CASES]
 

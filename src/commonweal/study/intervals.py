@@ -28,7 +28,7 @@ def mean_intervals(values: Values) -> list[Interval]:
     values = np.asarray(values, dtype=np.float64)
     means = values.mean(axis=0)
     lower, upper = _ends(means, _weights(len(values)) @ values, len(values))
-    # A mean of equal values has no spread; rounding could suggest one.
+    # Equal values have no spread, but rounding in their mean could suggest one.
     constant = (values == values[0]).all(axis=0)
     return [
         Interval(value=v, lower=v, upper=v) if same else Interval(value=m, lower=lo, upper=hi)
@@ -71,7 +71,7 @@ _TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 
 @cache
 def _widening(replication_count: int) -> float:
-    """The factor on an end's distance from the figure; a single replication says nothing about spread."""
+    """The factor by which each end moves away from the figure; a single replication says nothing about spread."""
     if replication_count < 2:
         return 1.0
     freedom = replication_count - 1

@@ -43,19 +43,19 @@ def replicate_locally(tasks: Sequence[ReplicationTask], *, worker_count: int) ->
             yield result
     except TerminatedWorkerError:
         raise InputError(
-            f"One of the {worker_count} workers was killed, as systems do when memory runs out: run the same command "
+            f"One of the {worker_count} workers was killed, probably because memory ran out. Run the same command "
             "again with fewer workers. Finished replications are kept."
         ) from None
     finally:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # joblib warns about results that were not fetched, as after an error
+            warnings.simplefilter("ignore")  # joblib warns about results that were not fetched, e.g. after an error
             results.close()
         get_reusable_executor(reuse=True).shutdown(kill_workers=True)  # idle workers would keep their data in memory
 
 
 @contextmanager
 def _interrupts_only_in_this_process() -> Iterator[None]:
-    """Processes started inside ignore Ctrl-C, which a terminal sends to all of them: this process stops them."""
+    """Processes started inside ignore Ctrl-C, which a terminal sends to all of them; this process stops them."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -67,7 +67,7 @@ def _interrupts_only_in_this_process() -> Iterator[None]:
 
 
 def _exit_with_parent(parent: int) -> None:
-    """Exit this worker when its parent has gone: nobody would fetch its results."""
+    """Exit this worker when its parent process has ended, because nobody would fetch its results."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -1,4 +1,4 @@
-"""The machine: its kind of processor (the same kind gives the same bits), memory and cores."""
+"""This machine's kind of processor (the same kind gives the same bits), memory and cores."""
 
 from __future__ import annotations
 

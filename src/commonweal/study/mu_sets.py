@@ -64,12 +64,12 @@ WHOLE_AXIS = MuAxis((MuRange(exact_lower=Fraction(0), exact_upper=math.inf, clos
 
 
 def mu_set(mus: Mus) -> MuSet:
-    """The set of what was asked for."""
+    """The values that were asked for, as a set."""
     return WHOLE_AXIS if mus == "all" else MuGrid(mus)
 
 
 def union(one: Mus, other: Mus) -> Mus:
-    """All μ of both."""
+    """The union of both."""
     return "all" if one == "all" or other == "all" else tuple(sorted({*one, *other}))
 
 
@@ -79,7 +79,7 @@ def includes(available: Mus, asked: Mus) -> bool:
 
 
 def intersection(one: MuRange, other: MuRange) -> MuRange | None:
-    """What two intervals have in common; None if nothing."""
+    """The intersection of two intervals; None if it is empty."""
     lower, upper = max(one.exact_lower, other.exact_lower), min(one.exact_upper, other.exact_upper)
     closed_below = all(r.closed_below for r in (one, other) if r.exact_lower == lower)
     closed_above = all(r.closed_above for r in (one, other) if r.exact_upper == upper)

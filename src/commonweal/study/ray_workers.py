@@ -53,7 +53,7 @@ def ray_cluster(address: str, *, worker_count: int | None) -> Iterator[Workers]:
         core_count = int(ray.cluster_resources().get("CPU", 0))
         if core_count == 0:
             raise InputError(
-                f"The Ray cluster at {address!r} has no cores for tasks: start its nodes with `ray start --num-cpus`."
+                f"The Ray cluster at {address!r} has no cores for tasks. Start its nodes with `ray start --num-cpus`."
             )
         yield partial(_replicate_remotely, running_limit=worker_count or core_count)
 
@@ -70,7 +70,7 @@ def _replicate_remotely(tasks: Sequence[ReplicationTask], *, running_limit: int)
 
 
 def _attempt(task: ReplicationTask) -> Replication | CommonwealError:
-    """Runs on a worker. Our errors are returned: raised, they would come back wrapped in one of Ray's."""
+    """Runs on a worker. Returns our errors, because Ray would wrap raised ones in its own."""
     try:
         return replicate(task)
     except CommonwealError as error:
@@ -84,14 +84,14 @@ def _fetched(done: Any, task: ReplicationTask) -> Replication:
         if "failed to import on the worker" in str(error):
             raise InputError(
                 "A machine of the Ray cluster cannot import commonweal "
-                f"({str(error).strip().splitlines()[-1]}): install the same version on every machine with "
-                "pip install 'commonweal[ray]'."
+                f"({str(error).strip().splitlines()[-1]}). Install the same version on every machine: pip install "
+                "'commonweal[ray]'."
             ) from None
         raise
     except RayError as error:
         raise InputError(
             f"The Ray cluster lost replication {task.replication} of {task.experiment} ({type(error).__name__}) after "
-            f"{_RETRY_COUNT} retries: check the cluster's machines, then run the same command again. Finished "
+            f"{_RETRY_COUNT} retries. Check the cluster's machines, then run the same command again. Finished "
             "replications are kept."
         ) from None
     if isinstance(answer, CommonwealError):
@@ -100,11 +100,11 @@ def _fetched(done: Any, task: ReplicationTask) -> Replication:
 
 
 def _check_port(address: str) -> None:
-    """Check that the port answers: this is fast, and the message is clearer than Ray's."""
+    """Check that the port answers. This is fast, and our message is clearer than Ray's."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
         raise InputError(
-            f"A Ray address must be host:port or auto, got {address!r}: run the command on a machine of the cluster, "
+            f"A Ray address must be host:port or auto, got {address!r}. Run the command on a machine of the cluster, "
             "with the address that `ray start --head` printed."
         )
     host = host.strip("[]")
@@ -120,7 +120,7 @@ def _check_port(address: str) -> None:
 
 
 def _check_cluster(address: str) -> None:
-    """Let another process connect first: where no cluster answers, Ray waits for minutes and ignores Ctrl-C."""
+    """Let another process connect first, because Ray waits for minutes and ignores Ctrl-C if no cluster answers."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", _CONNECT, address], capture_output=True, text=True, timeout=_CLUSTER_SECONDS
@@ -133,8 +133,8 @@ def _check_cluster(address: str) -> None:
         evidence = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     if "ersion mismatch" in evidence:
         raise InputError(
-            "This machine has another version of Python or Ray than the cluster "
-            f"({evidence}): install the cluster's versions here."
+            f"This machine has a different version of Python or Ray from the cluster ({evidence}). Install the "
+            "cluster's versions here."
         )
     raise InputError(f"No Ray cluster is running at {address!r} ({evidence}): {_WAY_OUT}.")
 

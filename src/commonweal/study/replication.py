@@ -36,7 +36,7 @@ class ReplicationTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replication:
-    """The rows of a task, and what computed them from which data."""
+    """The rows of a task, with the code, data and processor that they come from."""
 
     task: ReplicationTask
     rows: pa.Table

@@ -38,6 +38,7 @@ _FOLDER = "replications"
 _METADATA = b"commonweal"
 _FOLDER_NAME_LIMIT = 150  # characters; file systems allow 255 bytes
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
+_DIFFERENT = {"code": "different code", "scenario": "a different scenario", "data": "different data"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReplication:
-    """What is known of a replication without its rows."""
+    """What is known about a replication without reading its rows."""
 
     origin: Origin
     replication: int
@@ -113,7 +114,7 @@ def stored_replications(directory: Path) -> Iterator[StoredReplication]:
         if expected != [path]:
             found = " and ".join(f"replication {one.replication} of {one.origin.experiment}" for one in stored)
             raise StorageError(
-                f"{str(path)!r} holds {found or 'no replication'}, which does not match its name: move that file away."
+                f"{str(path)!r} holds {found or 'no replication'}, which does not match its name. Move that file away."
             )
         yield stored[0]
 
@@ -190,17 +191,18 @@ def _other_origin(one: StoredReplication, differing: Sequence[str], directory: P
     what = f"Replication {one.replication} of {one.origin.experiment} in {str(directory)!r} was computed with"
     if differing == ["code"] and is_earlier_format(one.origin.code_version):
         return (
-            f"{what} an earlier version of commonweal, whose results cannot be matched with those of this one. It can "
-            "still be read. To continue it use that version; to compute with this one choose another folder."
+            f"{what} an earlier version of commonweal, whose results cannot be combined with those of this version. "
+            "The results can still be read. To continue them, use the earlier version; to use this version, choose "
+            "another folder."
         )
     return (
-        f"{what} other {' and '.join(differing)} than now, and results of different versions are not mixed: choose "
-        "another folder, or move those results away."
+        f"{what} {' and '.join(_DIFFERENT[name] for name in differing)}, and results of different versions must not "
+        "be mixed. Choose another folder, or move those results away."
     )
 
 
 def _place(experiment: str, order: Sequence[str]) -> tuple[int, list[tuple[float, str]]]:
-    """Where an experiment stands among others; numbers in names count as numbers."""
+    """The sort key of an experiment; numbers in names are compared as numbers."""
     base = experiment.partition("[")[0]
     parts = _NUMBER.split(experiment)  # texts and numbers in turn
     name = [(0.0, part) if place % 2 == 0 else (float(part), "") for place, part in enumerate(parts)]
@@ -212,7 +214,7 @@ def _path(directory: Path, experiment: str, replication: int) -> Path:
 
 
 def _folder_name(experiment: str) -> str:
-    """The experiment's name with what file systems dislike percent-encoded; a long one is cut and told by its hash."""
+    """The experiment's name as a file name: unsafe characters percent-encoded, long names cut and given a hash."""
     name = quote(experiment, safe=" ,=[]+")
     if len(name) > _FOLDER_NAME_LIMIT:
         name = f"{name[:_FOLDER_NAME_LIMIT]}-{hashlib.sha256(experiment.encode()).hexdigest()[:16]}"
@@ -230,7 +232,7 @@ def _write(path: Path, rows: pa.Table, stored: Sequence[StoredReplication]) -> N
     content = io.BytesIO()
     pq.write_table(rows.replace_schema_metadata(metadata), content, compression="zstd", write_page_checksum=True)
     write_atomically(
-        path, content.getvalue(), what="the results", way_out="make room there, then run the same command again"
+        path, content.getvalue(), what="the results", way_out="free some space there, then run the same command again"
     )
 
 
@@ -252,14 +254,16 @@ def _read_stored(path: Path) -> list[StoredReplication]:
     except (OSError, pa.ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
         raise _unreadable(path, error) from None
     raise StorageError(
-        f"{str(path)!r} has the format {found!r}, and this version reads {FORMAT}: use the version that wrote it, or "
+        f"{str(path)!r} has the format {found!r}, but this version reads {FORMAT}. Use the version that wrote it, or "
         "choose another folder."
     )
 
 
 def _unreadable(path: Path, error: Exception) -> StorageError:
     reason = (str(error).partition("\n")[0] or type(error).__name__).rstrip(".")
-    lost = "its rows are collected again" if path.name == RESULTS else "only that replication is computed again"
+    lost = (
+        "its rows will be collected again" if path.name == RESULTS else "only that replication will be computed again"
+    )
     return StorageError(
         f"Cannot read {str(path)!r}: {reason}. Remove that file and run `commonweal reproduce` again; {lost}."
     )
@@ -301,5 +305,5 @@ def _from_document(document: Mapping[str, Any], scenario: Mapping[str, object] |
 
 
 def _mu_text(mu: float) -> str:
-    """As JSON has no infinity."""
+    """JSON has no infinity."""
     return "inf" if math.isinf(mu) else repr(mu)

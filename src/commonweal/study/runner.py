@@ -1,4 +1,4 @@
-"""Run a study: replications of experiments in parallel, each computed once and stored as soon as it is there."""
+"""Run a study: replications of experiments in parallel, each computed once and stored as soon as it is finished."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Workers = Callable[[Sequence[ReplicationTask]], Generator[Replication]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the result set is to contain in the end."""
+    """What the result set should contain in the end."""
 
     scenarios: Mapping[str, Scenario]  # by experiment
     replication_count: int
@@ -84,7 +84,7 @@ def carry_out(
     *,
     on_result: Callable[[StoredReplication], None] | None = None,
 ) -> Path:
-    """Compute the remaining tasks, write each result as soon as it is there, then write all of them together."""
+    """Compute the remaining tasks, write each result as soon as it is finished, then write all of them together."""
     versions = {one.cpu_kind: one.origin.code_version for one in planned.found}
     if planned.tasks:
         with closing(workers(planned.tasks)) as results:
@@ -159,7 +159,7 @@ def _task(
 
 
 def _check_worker(result: Replication, origin: Origin, versions: Mapping[str, str]) -> None:
-    """A worker on another machine may have other code or other data; `versions` of the code by kind of processor."""
+    """A worker on another machine may have different code or data; `versions` are of the code, by kind of processor."""
     known = {machine.cpu_kind(): origin.code_version, **versions}
     same_kind = result.cpu_kind in known
     expected = known.get(result.cpu_kind, origin.code_version)
@@ -171,7 +171,7 @@ def _check_worker(result: Replication, origin: Origin, versions: Mapping[str, st
     ):
         if not is_same:
             raise InputError(
-                f"The worker that computed replication {result.task.replication} of {origin.experiment} has other "
-                f"{what} ({theirs[:24]} instead of {ours[:24]}): install the same version of commonweal and the same "
+                f"The worker that computed replication {result.task.replication} of {origin.experiment} has different "
+                f"{what} ({theirs[:24]} instead of {ours[:24]}). Install the same version of commonweal and the same "
                 "data on every machine."
             )

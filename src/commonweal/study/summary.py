@@ -62,7 +62,7 @@ def summarise(
 ) -> Study:
     """Everything that a reader is shown of the results in a directory.
 
-    `title` is told the names of the experiments. `grid`: the values of μ that are shown wherever all replications have
+    `title` receives the names of the experiments. `grid`: the values of μ that are shown wherever all replications have
     them, and whose cost is compared with that of the whole axis; `mus` are shown besides.
     """
     stored, rows = read_results(directory)
@@ -105,14 +105,14 @@ def experiment_study(
     grid: Sequence[float],
     mus: Sequence[float] = (),
 ) -> ExperimentStudy:
-    """One experiment under one contribution rule; the scenario is None if it is not known any more."""
+    """One experiment under one contribution rule; the scenario is None if it is no longer known."""
     axis = outcomes.with_whole_axis()
     own = [one for one in stored if one.replication in outcomes.replications]
     steps = axis_steps(axis) if axis.replications else ()
     digest = own[0].origin.scenario_digest
     return ExperimentStudy(
         name=outcomes.experiment,
-        # A shipped scenario of this name may be another version than the one that was run.
+        # The shipped scenario of this name may differ from the one that was run.
         description=scenario.description if scenario is not None and scenario_digest(scenario) == digest else "",
         data_note=_data_note(scenario) if scenario is not None else "",
         contribution_rule=outcomes.contribution_rule,
@@ -152,7 +152,7 @@ def axis_steps(outcomes: Outcomes) -> tuple[MuStep, ...]:
 
 
 def recommendations(steps: Sequence[MuStep]) -> tuple[Recommendation, ...]:
-    """One for each target; none where raw contributions take the index out of 0 to 1, so that it measures nothing."""
+    """One for each target; none if raw contributions take the index outside 0 to 1, where it measures nothing."""
     if not steps or not all(-1e-9 <= step.tsfi.value <= 1 + 1e-9 for step in steps):
         return ()
     return tuple(recommend(steps, target) for target in FAIRNESS_TARGETS)
@@ -230,7 +230,7 @@ def _sweep_cost(axis: Outcomes, grid: Sequence[float]) -> SweepCost:
 
 
 def _computed_rounds(outcomes: Iterable[Outcome]) -> set[tuple[tuple[str, ...], ...]]:
-    """Every round that had to be computed, told by the clients retained in the rounds before it."""
+    """Every round that had to be computed, identified by the clients retained in the rounds before it."""
     return {o.retained_sets[:number] for o in outcomes for number in range(len(o.retained_sets))}
 
 

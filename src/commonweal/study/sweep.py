@@ -51,7 +51,7 @@ def sweep(
         number = len(completed) + 1
         measured = measure_round(fork, scenario, number, completed[-1][1] if completed else scenario.client_names)
         parts = _split(measured, scenario, followed)
-        # The smallest federation continues first: a waiting fork keeps its data in memory, and so only one waits.
+        # The smallest federation continues first: a waiting fork keeps its data in memory, and this way only one waits.
         for retained in sorted(parts, key=len, reverse=True):
             rounds = (*completed, (measured, retained))
             if len(retained) < 2 or number == scenario.round_count:

@@ -11,9 +11,8 @@ from commonweal.errors import CommonwealError, StorageError
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Whatever goes wrong in this block means that the file is not `what`.
-
-    Libraries raise all kinds of errors on damaged files (scipy some ten), so all are translated here.
+    """Any error in this block means that the file is not `what`. Libraries raise many kinds of errors on damaged files
+    (scipy about ten), so all are translated here.
     """
     try:
         yield

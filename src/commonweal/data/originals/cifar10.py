@@ -38,7 +38,7 @@ def _read_cifar10(paths: Sequence[Path]) -> tuple[Images, Labels]:
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Unpickles numbers, texts, lists, dicts and arrays of bytes; calls nothing but the four functions below."""
+    """Unpickles numbers, texts, lists, dicts and arrays of bytes; calls only the four functions below."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
@@ -53,7 +53,7 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def _array_kind() -> None:
-    """Stands for the class numpy.ndarray where a pickle names it as an argument."""
+    """Stands in for the class numpy.ndarray where a pickle names it as an argument."""
 
 
 def _blank_array(*_: object) -> np.ndarray[Any, Any]:

@@ -12,10 +12,10 @@ from commonweal.scenario.spec import LearningSpec
 
 
 class FedAvg:
-    """Everything is averaged, BN statistics too."""
+    """Everything is averaged, including BN statistics."""
 
     def __init__(self, layout: Layout, learning: LearningSpec) -> None:
-        """Needs neither."""
+        """FedAvg needs neither layout nor settings."""
 
     def first_memory(self, initial: Tensor) -> Tensor:
         return initial.new_empty(0)

@@ -1,8 +1,8 @@
 """SCAFFOLD (Karimireddy et al. 2020, Algorithm 1, option II, server step 1): drift corrected by control variates.
 
 The published algorithm averages models and control variates with equal weights; here both are weighted by samples, as
-in all algorithms. The server's c is computed afresh from the c_i of the active clients: adding up changes, as
-published, would keep the part of a client that has left.
+in all algorithms. The server's c is recomputed from the c_i of the active clients, because adding up
+changes, as published, would keep the part of a client that has left.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Effect:
         return statistic_interval(rows[np.lexsort(rows.T)], self.statistic)
 
     def census(self) -> Interval:
-        """The value over exactly these replications, not taken as a sample of others."""
+        """The value over exactly these replications, not as a sample of others."""
         (value,) = self.statistic(self._rows.mean(axis=0)[None, :]).tolist()
         return Interval(value=value, lower=value, upper=value)
 
@@ -75,8 +75,8 @@ def verdict(
 ) -> Verdict:
     """Held if the whole interval is above the threshold, not held if none of it is, otherwise undecided.
 
-    Few replications decide nothing, except about a law, where every case counts. A claim that knows no exception is
-    refuted by one.
+    With too few replications a claim is undecided, unless it is a law, where every case counts. A claim that allows no
+    exception is refuted by a single one.
     """
     if knows_no_exception and interval.value <= threshold:
         return "not held"

@@ -17,10 +17,10 @@ from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.records.study import Verdict
 
 MUCH = 0.25
-"""Much earlier: client 0 stays for less than three quarters of the others' time."""
+"""What "much earlier" means: client 0 stays for less than three quarters of the others' time."""
 
 AT_ONCE_ROUNDS = 2.0
-"""Nobody can be eliminated before the end of round 1; after the end of round 2 on average is not at once."""
+"""Nobody can be eliminated before the end of round 1, so leaving after round 2 on average is not at once."""
 
 
 def _longer(sample: Sample) -> Effect:
@@ -63,8 +63,8 @@ def _falls(sample: Sample) -> str:
     if not falling:
         return ""
     return (
-        f"In {falling} of {sample.replication_count} replications some client's duration falls between two finite μ "
-        "of the grid: other decisions lead to other training, and retained sets need not be nested"
+        f"In {falling} of {sample.replication_count} replications some client stays for a shorter time at the larger "
+        "of two finite μ, because different decisions lead to different training and retained sets need not be nested"
     )
 
 
@@ -76,7 +76,7 @@ def _growth_driver(sample: Sample, verdict: Verdict) -> str:
 
 def _others_growth_driver(sample: Sample, verdict: Verdict) -> str:
     others = sample.durations[:, FINITE, 1:].mean(axis=(0, 2))
-    course = f"The others stay for this many rounds: {by_mu(sample, others)}"
+    course = f"Mean duration of the others in rounds: {by_mu(sample, others)}"
     if verdict == "held":
         return joined(course)
     return joined(course, loss_makers_without_contribution(sample), saturation(sample))
@@ -88,14 +88,14 @@ def _beside_others_driver(sample: Sample, verdict: Verdict) -> str:
     finite = sample.durations[:, FINITE]
     longer = finite[:, :, 0].mean(axis=0) - finite[:, :, 1:].mean(axis=(0, 2))
     return joined(
-        f"On average {sample.clients[0]} stays longer than the others by this many rounds: {by_mu(sample, longer)}",
+        f"Mean duration of {sample.clients[0]} minus that of the others, in rounds: {by_mu(sample, longer)}",
         client_0_beside_others(sample),
     )
 
 
 def _own_driver(sample: Sample, verdict: Verdict) -> str:
     own = sample.durations[:, FINITE, 0].mean(axis=0)
-    course = f"On average {sample.clients[0]} stays for this many rounds: {by_mu(sample, own)}"
+    course = f"Mean duration of {sample.clients[0]} in rounds: {by_mu(sample, own)}"
     return joined(course) if verdict == "held" else joined(course, saturation(sample))
 
 
@@ -104,9 +104,9 @@ _LEAD = "how much shorter client 0 stays than the others, relative to them, mean
 CLAIMS = (
     Claim(
         name="C1",
-        statement="The larger μ, the longer clients stay.",
+        statement="The larger μ is, the longer clients stay.",
         experiments=EXPERIMENTS,
-        effect="duration at μ = {mu} less that at μ = 0, mean over clients, in rounds",
+        effect="duration at μ = {mu} minus that at μ = 0, mean over clients, in rounds",
         threshold=0.0,
         measure=_longer,
         driver=_growth_driver,
@@ -142,7 +142,7 @@ CLAIMS = (
         name="C4",
         statement="The small client stays longer than the others.",
         experiments=("small-mnist", "small-cifar10"),
-        effect="duration of client 0 less that of the others, mean over the finite μ, in rounds",
+        effect="duration of client 0 minus that of the others, mean over the finite μ, in rounds",
         threshold=0.0,
         measure=_stays_longer,
         driver=_beside_others_driver,
@@ -160,7 +160,7 @@ CLAIMS = (
         name="C5b",
         statement="The durations of the clients with clean labels grow with μ.",
         experiments=("label-noise",),
-        effect="duration at μ = {mu} less that at μ = 0, mean over all clients but client 0, in rounds",
+        effect="duration at μ = {mu} minus that at μ = 0, mean over all clients except client 0, in rounds",
         threshold=0.0,
         measure=_others_longer,
         driver=_others_growth_driver,

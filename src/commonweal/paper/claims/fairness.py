@@ -22,14 +22,14 @@ def _fairness_driver(sample: Sample, verdict: Verdict) -> str:
     finite = sample.final_tsfi[:, FINITE]
     outside = ((finite < 0) | (finite > 1)).mean()
     return joined(
-        f"Final TSFI is {by_mu(sample, finite.mean(axis=0), 3)}",
-        f"It lies outside 0 to 1 in {100 * outside:.3g} % of the cases, where contributions cancel" if outside else "",
+        f"Final TSFI: {by_mu(sample, finite.mean(axis=0), 3)}",
+        f"In {100 * outside:.3g} % of the cases it lies outside 0 to 1, as contributions cancel" if outside else "",
         loss_makers_without_contribution(sample),
     )
 
 
 def _mean_contributions(sample: Sample) -> Values:
-    """Per round, by replication and client, at μ = inf, where everybody is in every round."""
+    """Per round, by replication and client, at μ = inf, where everybody takes part in every round."""
     totals = [metrics.total_contributions(row[NEVER]) for row in sample.histories]
     return np.array([[total[client] for client in sample.clients] for total in totals]) / sample.round_count
 
@@ -46,15 +46,15 @@ def _contribution_driver(sample: Sample, verdict: Verdict) -> str:
     means = _mean_contributions(sample).mean(axis=0)
     text = ", ".join(f"{client} {mean:.4f}" for client, mean in zip(sample.clients, means.tolist(), strict=True))
     share = f"; {sample.clients[0]} has {100 * means[0] / means.sum():.3g} % of all" if means.sum() > 0 else ""
-    return joined(f"Mean contributions of a round are: {text}{share}")
+    return joined(f"Mean contributions per round: {text}{share}")
 
 
 CLAIMS = (
     Claim(
         name="C8",
-        statement="Smaller μ lead to a smaller TSFI.",
+        statement="A smaller μ leads to a smaller TSFI.",
         experiments=EXPERIMENTS,
-        effect="final TSFI at μ = {mu} less that at μ = 0",
+        effect="final TSFI at μ = {mu} minus that at μ = 0",
         threshold=0.0,
         measure=_fairer,
         driver=_fairness_driver,
@@ -63,7 +63,7 @@ CLAIMS = (
         name="C11",
         statement="The relative contribution of the client with noisy labels is the smallest.",
         experiments=("label-noise",),
-        effect="least mean contribution of another client in a round less that of client 0, at μ = inf, in accuracy",
+        effect="smallest mean contribution per round of another client minus that of client 0, at μ = inf, in accuracy",
         threshold=0.0,
         measure=_smallest,
         driver=_contribution_driver,

@@ -29,7 +29,7 @@ CLAIMS = tuple(sorted((*durations.CLAIMS, *welfare.CLAIMS, *fairness.CLAIMS, *pa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One choice of what the paper leaves open."""
+    """One choice where the paper leaves something open."""
 
     name: str  # "" for ours
     claims: tuple[str, ...] = ("C",)  # prefixes of the claims that it can change
@@ -100,7 +100,7 @@ def comparisons(outcomes: OutcomesByKey) -> tuple[Comparison, ...]:
 
 
 def alternative_findings(outcomes: OutcomesByKey) -> tuple[ClaimResult, ...]:
-    """The results of all comparisons, ours before those it is compared with; each once."""
+    """The results of all comparisons, ours before those they are compared with, without repetition."""
     both = (finding for one in comparisons(outcomes) for finding in (one.ours, one.other))
     return tuple(dict.fromkeys(both))
 

@@ -31,7 +31,7 @@ def _rational(sample: Sample) -> Effect:
 
 
 def _irrational_counts(histories: tuple[History, ...]) -> tuple[int, int]:
-    """How many payoffs of retained clients are negative, and how many there are."""
+    """How many payoffs of retained clients are negative, and how many payoffs there are."""
     decisions = [record.decision for history in histories for record in history.rounds]
     return sum(len(d.irrational) for d in decisions), sum(len(d.retained) for d in decisions)
 
@@ -74,7 +74,7 @@ def _rational_driver(sample: Sample, verdict: Verdict) -> str:
     losing = [d for d in sample.decisions(FINITE) if d.irrational]
     in_the_red = sum(d.budget < 0 for d in losing) / len(losing)
     return joined(
-        f"A retained client's payoff is negative in this share of its rounds: {by_mu(sample, failing, 4)}",
+        f"Share of its rounds in which a retained client's payoff is negative: {by_mu(sample, failing, 4)}",
         f"Of {len(every)} failures at finite μ, {len(sizes[most])} concern {most}; the mean loss is "
         f"{np.mean(every):.4f}, the largest {max(every):.4f}",
         f"In {percent(in_the_red)} of the rounds with a failure the budget is negative, so somebody must bear a loss",
@@ -88,7 +88,8 @@ def _proportional_driver(sample: Sample, verdict: Verdict) -> str:
     broken = [d for d in rounds if not _follows_shares(d)]
     red = sum(d.budget < 0 for d in broken)
     return joined(
-        f"In {percent(len(unknown) / len(paying))} of the rounds the retained have no contribution and get equal shares"
+        f"In {percent(len(unknown) / len(paying))} of the rounds the retained clients have no contribution and get "
+        "equal shares"
         if unknown
         else "",
         f"{len(broken)} of {len(rounds)} rounds are divided otherwise, {red} of them with a negative budget"
@@ -121,7 +122,7 @@ CLAIMS = (
     ),
     Claim(
         name="C10a",
-        statement="In each round payoffs are proportional to contributions.",
+        statement="In each round, payoffs are proportional to contributions.",
         experiments=EXPERIMENTS,
         effect="share of rounds, over all μ, in which every payoff is its client's share of the budget",
         threshold=ALL,
@@ -131,7 +132,7 @@ CLAIMS = (
     ),
     Claim(
         name="C10b",
-        statement="Rewards are distributed fairly: over the whole federation payoffs follow contributions.",
+        statement="Rewards are distributed fairly: over the whole federation, payoffs follow contributions.",
         experiments=EXPERIMENTS,
         effect="correlation over clients of total payoff and total contribution, mean over the finite μ",
         threshold=0.0,

@@ -19,7 +19,7 @@ def joined(*sentences: str) -> str:
 
 
 def by_mu(sample: Sample, values: Iterable[float], digits: int = 2) -> str:
-    """One number for each μ of the grid, up to as many as there are numbers."""
+    """One number for each μ of the grid, as far as there are numbers."""
     pairs = list(zip(sample.mus, values, strict=False))
     numbers = ", ".join(f"{value:.{digits}f}" for _, value in pairs)
     return f"{numbers} at μ = {', '.join(mu_text(mu) for mu, _ in pairs)}"
@@ -30,23 +30,23 @@ def percent(share: float) -> str:
 
 
 def saturation(sample: Sample) -> str:
-    """From which round on a round costs more than it is worth, at μ = inf."""
+    """From which round on costs exceed utility, at μ = inf."""
     figures = [[record.decision.figures for record in row[NEVER].rounds] for row in sample.histories]
     profits = np.array([[list(f.profits.values()) for f in rounds] for rounds in figures])
     costs = np.array([[list((f.costs or {}).values()) for f in rounds] for rounds in figures])
     earning = np.flatnonzero(profits.mean(axis=(0, 2)) >= 0)
     first = int(earning[-1]) + 1 if len(earning) else 0  # counted from 0
     if first == sample.round_count:
-        return f"Where nobody is eliminated a client still earns {profits[:, -1].mean():.4f} in the last round"
+        return f"If nobody is eliminated, a client still earns {profits[:, -1].mean():.4f} in the last round"
     utility, cost = (profits + costs)[:, first:].mean(), costs[:, first:].mean()
     return (
-        f"Where nobody is eliminated a client's mean utility is below its mean cost from round {first + 1} on "
+        f"If nobody is eliminated, a client's mean utility is below its mean cost from round {first + 1} on "
         f"({utility:.4f} against {cost:.4f} per round)"
     )
 
 
 def loss_makers_without_contribution(sample: Sample) -> str:
-    """How many clients at a loss no finite μ can retain."""
+    """How many loss-making clients no finite μ can retain."""
     at_a_loss = without = 0
     for decision in sample.decisions(FINITE):
         used = [decision.used_contributions[client] for client in decision.candidates]
@@ -74,6 +74,6 @@ def client_0_beside_others(sample: Sample) -> str:
     own, other = (loss / max(count, 1) for loss, count in zip(losses, rounds, strict=True))
     own_q, other_q = (q / max(loss, 1) for q, loss in zip(contributions, losses, strict=True))
     return (
-        f"On average {first} makes a loss in {percent(own)} of its rounds, another client in {percent(other)}; in "
-        f"these rounds it contributes {own_q:.4f}, another client {other_q:.4f}"
+        f"On average {first} makes a loss in {percent(own)} of its rounds, and another client in {percent(other)}; in "
+        f"those rounds they contribute {own_q:.4f} and {other_q:.4f}"
     )

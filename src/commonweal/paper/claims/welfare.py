@@ -82,7 +82,7 @@ def _best_of_the_others(sample: Sample) -> Effect:
 
 
 def _chosen_mus(final: Values) -> list[int]:
-    """For each replication, the μ > 0 with the most welfare in all others: chosen there, measured here."""
+    """For each replication, the μ > 0 with the most welfare in all others: chosen on those, measured on this one."""
     rows: list[list[float]] = final.tolist()
     chosen = []
     for number in range(len(rows)):
@@ -109,7 +109,7 @@ def _fall_driver(sample: Sample, verdict: Verdict) -> str:
 
 
 def _late_driver(sample: Sample, verdict: Verdict) -> str:
-    course = f"Late TSW is {by_mu(sample, _late(sample).mean(axis=0), 3)}"
+    course = f"Mean TSW in the second half of the rounds: {by_mu(sample, _late(sample).mean(axis=0), 3)}"
     return (
         joined(course, _late_rounds(sample))
         if verdict == "held"
@@ -118,13 +118,13 @@ def _late_driver(sample: Sample, verdict: Verdict) -> str:
 
 
 def _late_rounds(sample: Sample) -> str:
-    """How many of the late rounds took place: after an early end TSW keeps its last value."""
+    """How many rounds of the second half took place; after an early end TSW keeps its last value."""
     lengths = np.array([[len(history.rounds) for history in row[FINITE]] for row in sample.histories])
     first_late = sample.round_count // 2
     late = np.maximum(lengths - first_late, 0).sum() / (lengths.size * (sample.round_count - first_late))
     return (
-        f"At finite μ federations end after {lengths.mean():.1f} rounds on average, and TSW keeps its last value: "
-        f"{percent(late)} of the late rounds took place"
+        f"At finite μ federations end after {lengths.mean():.1f} rounds on average, after which TSW keeps its last "
+        f"value; {percent(late)} of the rounds in the second half took place"
     )
 
 
@@ -139,16 +139,16 @@ def _law_driver(sample: Sample, verdict: Verdict) -> str:
 def _whole_driver(sample: Sample, verdict: Verdict) -> str:
     chosen = _chosen_mus(sample.tsw[:, :, -1])
     often = max(sorted(set(chosen)), key=chosen.count)
-    choice = f"The choice is μ = {mu_text(sample.mus[often])} for {chosen.count(often)} of {len(chosen)} replications"
+    choice = f"The chosen μ is {mu_text(sample.mus[often])} for {chosen.count(often)} of {len(chosen)} replications"
     if len(chosen) == 1:
-        choice = "There is no other replication to choose μ by"
+        choice = "There is no other replication from which to choose μ"
     if verdict == "held":
         return joined(choice, _final_course(sample))
     return joined(choice, _final_course(sample), saturation(sample))
 
 
 def _final_course(sample: Sample) -> str:
-    return f"Final TSW is {by_mu(sample, sample.tsw[:, :, -1].mean(axis=0), 3)}"
+    return f"Final TSW: {by_mu(sample, sample.tsw[:, :, -1].mean(axis=0), 3)}"
 
 
 CLAIMS = (
@@ -156,7 +156,7 @@ CLAIMS = (
         name="C6a",
         statement="TSW rises quickly in the initial rounds.",
         experiments=EXPERIMENTS,
-        effect="share of the peak of mean TSW that is reached within a third of the rounds, least over all μ",
+        effect="share of the peak of mean TSW that is reached within a third of the rounds, minimum over all μ",
         threshold=FAST,
         measure=_least_share_of_peak,
         driver=_rise_driver,
@@ -165,34 +165,34 @@ CLAIMS = (
         name="C6b",
         statement="Once the model saturates, TSW may decrease.",
         experiments=EXPERIMENTS,
-        effect="TSW after a third of the rounds less that at the end, at μ = inf, in units of utility",
+        effect="TSW after a third of the rounds minus that at the end, at μ = inf, in units of utility",
         threshold=0.0,
         measure=_falls_later,
         driver=_fall_driver,
     ),
     Claim(
         name="C7a",
-        statement="In later rounds TSW increases on average with μ.",
+        statement="In later rounds, TSW increases on average with μ.",
         experiments=EXPERIMENTS,
-        effect="mean TSW in the second half of the rounds at μ = {mu} less that at μ = 0, in units of utility",
+        effect="mean TSW in the second half of the rounds at μ = {mu} minus that at μ = 0, in units of utility",
         threshold=0.0,
         measure=_late_growth,
         driver=_late_driver,
     ),
     Claim(
         name="C7b",
-        statement="In later rounds TSW increases on average with μ, up to never eliminating anybody.",
+        statement="In later rounds, TSW increases on average with μ, up to never eliminating anybody.",
         experiments=EXPERIMENTS,
-        effect="mean TSW in the second half of the rounds at μ = inf less that at μ = 0, in units of utility",
+        effect="mean TSW in the second half of the rounds at μ = inf minus that at μ = 0, in units of utility",
         threshold=0.0,
         measure=_late_growth_never,
         driver=_late_driver,
     ),
     Claim(
         name="C12a",
-        statement="Within a round a smaller μ gives no less welfare.",
+        statement="Within a round, a smaller μ never gives less welfare.",
         experiments=EXPERIMENTS,
-        effect="share of pairs of μ with the same past at which the larger has no larger budget in the round",
+        effect="share of pairs of μ with the same history so far in which the larger μ does not give the larger budget",
         threshold=ALL,
         measure=_budget_rises,
         driver=_law_driver,
@@ -200,9 +200,9 @@ CLAIMS = (
     ),
     Claim(
         name="C12b",
-        statement="Over the whole federation a larger μ may give more welfare.",
+        statement="Over the whole federation, a larger μ may give more welfare.",
         experiments=EXPERIMENTS,
-        effect="final TSW at the μ > 0 that is best in the other replications less that at μ = 0, in units of utility",
+        effect="final TSW at the μ > 0 that is best in the other replications minus that at μ = 0, in units of utility",
         threshold=0.0,
         measure=_best_of_the_others,
         driver=_whole_driver,

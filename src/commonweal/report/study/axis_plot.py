@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLUMNS = 400  # steps finer than these parts of the axis cannot be seen, and only make the file large
+_COLUMNS = 400  # finer steps cannot be seen, and only make the file larger
 _DECADES_SHOWN = 6
-_BELOW = 0.02  # this part of the breakpoints may lie below the first decade
-_ISOLATED = 0.09  # distance of infinity, as a part of the finite axis
+_BELOW = 0.02  # share of the breakpoints that may lie below the first decade
+_ISOLATED = 0.09  # distance of infinity, relative to the finite axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ def _steps(
 
 
 def _seen(steps: Sequence[MuStep], scale: MuScale) -> tuple[list[float], list[MuStep]]:
-    """Where pieces begin and the last one ends, and the pieces; of too many, those in the middle of each column."""
+    """Where pieces begin and the last one ends, and the pieces; if too many, the middle one of each column."""
     starts = [scale.place(step.mus.lower) for step in steps]
     if len(steps) <= _COLUMNS:
         return [*starts, scale.end], list(steps)

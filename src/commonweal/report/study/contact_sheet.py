@@ -1,4 +1,4 @@
-"""Samples of the data, a row per source. One image in one axes: fifty axes would take seconds to lay out."""
+"""Samples of the data, one row per source, as one image in one axes: laying out fifty axes would take seconds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def contact_sheet(sheets: Sequence[SampleSheet], width: float) -> Figure:
 
 
 def _enlarged(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """In three channels and one size, each pixel as a block."""
+    """The image in three channels and at one size, each pixel as a block."""
     rows = np.arange(_SIDE) * image.shape[0] // _SIDE
     columns = np.arange(_SIDE) * image.shape[1] // _SIDE
     enlarged = image[rows][:, columns]

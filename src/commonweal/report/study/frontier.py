@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _RECOMMENDED = "*"
-_LABELS = 12  # of the grid's μ; more would hide each other
+_LABELS = 12  # of the grid's μ; more labels would overlap
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
@@ -28,7 +28,7 @@ _DISTANCES = (10.0, 18.0, 28.0, 40.0)
 
 
 def frontier(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
-    """Points are the grid's μ, the line is the whole axis; each star is a recommendation, explained below the panel.
+    """Points are the grid's μ and the line is the whole axis. Each star is a recommendation, explained below the panel.
 
     All means of a panel are over the same replications: those that covered the whole axis, if there are any.
     """
@@ -42,7 +42,7 @@ def frontier(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
             text, (0, 0), (0, -36), xycoords="axes fraction", textcoords="offset points", va="top", fontsize=SMALL,
             color=INK, annotation_clip=False,
         )  # fmt: skip
-    figure.draw_without_rendering()  # to learn where the points lie
+    figure.draw_without_rendering()  # fixes the positions of the points
     for axes, experiment in zip(panels, experiments, strict=True):
         _labels(axes, experiment)
     return figure
@@ -114,7 +114,7 @@ def recommendations(experiment: ExperimentStudy) -> Sequence[Recommendation]:
 
 
 def _recommended(experiment: ExperimentStudy) -> dict[tuple[float, float], str]:
-    """Letters by place; several targets may lead to the same μ."""
+    """Letters by position; several targets may lead to the same μ."""
     letters: dict[tuple[float, float], str] = {}
     for letter, recommendation in zip(string.ascii_lowercase, recommendations(experiment), strict=False):
         if recommendation.step is not None:
@@ -124,7 +124,7 @@ def _recommended(experiment: ExperimentStudy) -> dict[tuple[float, float], str]:
 
 
 def _labels(axes: Axes, experiment: ExperimentStudy) -> None:
-    """Letters of the recommendations, then the grid's μ: of very many, some at equal steps and the last."""
+    """Letters of the recommendations, then the grid's μ; if there are very many, some at equal steps and the last."""
     recommended = _recommended(experiment)
     grid = {mu: (fairness.value, welfare.value) for mu, (fairness, welfare) in _grid_points(experiment).items()}
     mus = list(grid)
@@ -157,9 +157,9 @@ def label_offsets(
     inside: Box,
     avoid: Sequence[tuple[float, float]] = (),
 ) -> list[tuple[float, float]]:
-    """Offsets, in points, from each point to the middle of its label; labels hide neither points nor each other.
+    """Offsets, in points, from each point to the middle of its label; labels should hide neither points nor each other.
 
-    Greedy, in the given order: the nearest place that hides least.
+    Greedy, in the given order: each label takes the nearest place that hides the least.
     """
     taken = [_box(x, y, 7.0, 7.0) for x, y in (*points, *avoid)]
     offsets = []

@@ -30,7 +30,7 @@ _BETWEEN = 5.0  # points between two labels
 
 
 def durations(experiments: Sequence[ExperimentStudy], width: float) -> Figure:
-    """A panel per experiment, a line per client. Clients lie a little apart, so that their intervals do not overlap."""
+    """A panel per experiment, a line per client. Clients are offset a little, so that intervals do not overlap."""
     panel_width = width / 2 if len(experiments) > 1 and width >= WIDE else width
     legend = max(legend_height(_names(experiment), panel_width) for experiment in experiments)
     figure, panels = panel_grid(experiments, width, height=225.0, legend=legend)
@@ -44,9 +44,9 @@ def _names(experiment: ExperimentStudy) -> list[str]:
 
 
 def _labelled(labels: Sequence[str], apart: float) -> list[int]:
-    """The places whose labels fit side by side if places lie `apart` points apart: both ends, and what fits between."""
+    """The positions, `apart` points apart, whose labels fit side by side: both ends, and what fits between."""
     half = [max(map(len, label.split("\n"))) * LETTER / 2 for label in labels]
-    inner = max(half[1:-1], default=0.0)  # one for all, so that labels have equal steps
+    inner = max(half[1:-1], default=0.0)  # the same for all, so that labels are evenly spaced
 
     def reach(place: int) -> float:
         return half[place] if place in (0, len(labels) - 1) else inner

@@ -1,4 +1,4 @@
-"""Everything a reader gets of a study, in one folder: a page, plots, and numbers for programs and people.
+"""The output of a study in one folder: a page, plots, and numbers for programs and people.
 
 What the page shows is computed here; the markup is in templates/study.html.
 """
@@ -40,7 +40,7 @@ def write_study(study: Study, directory: Path) -> list[Path]:
         raise StorageError(f"Cannot write the report: the folder {str(directory)!r} does not exist. Create it first.")
     document = to_document(study)
     summary, tables_file, page = (directory / name for name in ("summary.json", "summary.md", "report.html"))
-    # Make everything before writing anything: drawing takes a while, and files of two studies must not mix.
+    # Make everything before writing anything, because drawing takes a while and files of two studies must not mix.
     contents = {
         summary: (to_json(document), "the summary"),
         tables_file: (tables.to_markdown(document), "the summary"),
@@ -99,7 +99,7 @@ def _sentence(study: Study) -> str:
 
 
 def _other_rules(study: Study) -> str:
-    """Which contribution rules were used, where it is not the default."""
+    """The contribution rules that were used, if any differs from the default."""
     others = [experiment for experiment in study.experiments if experiment.contribution_rule != DEFAULT_RULE]
     rules = " and ".join(sorted({experiment.contribution_rule for experiment in others}))
     if not others:
@@ -125,7 +125,7 @@ def _intervals(study: Study) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
-    """A cell of a table: a verdict, or text with the bounds of its interval in a quieter ink."""
+    """A table cell: a verdict, or text with the bounds of its interval in a muted colour."""
 
     heading: str
     kind: str  # "words", "name" or "number": its CSS class
@@ -138,7 +138,7 @@ class _Cell:
 class _Row:
     name: str
     cells: Sequence[_Cell]
-    why: str = ""  # in a line of its own, since it is long
+    why: str = ""  # on a line of its own, because it is long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +271,7 @@ class _Choices:
 
 
 def _choices(document: Document) -> _Choices | None:
-    """Where another choice changes a verdict, and everything that was tested."""
+    """The verdicts that another choice changes, and all tests under other choices."""
     every = tables.alternatives(document)
     if not every.rows:
         return None

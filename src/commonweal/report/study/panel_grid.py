@@ -1,4 +1,4 @@
-"""Panels of experiments side by side, each below its name and the note on its data; legends are outside."""
+"""Panels of experiments side by side, each below its name and the note on its data, with legends outside."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def note_lines(experiment: ExperimentStudy, panel_width: float) -> list[str]:
 
 
 def wrapped(words: str, width: float) -> list[str]:
-    """Small text in lines of at most `width` points."""
+    """Small text, wrapped into lines of at most `width` points."""
     return textwrap.wrap(shown(words), max(int(width / LETTER), 12))
 
 
@@ -110,7 +110,7 @@ _QUIET: dict[str, Any] = {
 
 
 def _columns(labels: Sequence[str], width: float) -> int:
-    """As many as fit, with rows of about equal length."""
+    """As many columns as fit, with rows of about equal length."""
     widest = 48 + LETTER * max(map(len, labels))
     fitting = max(1, min(len(labels), int((width - 24) / widest)))
     return math.ceil(len(labels) / math.ceil(len(labels) / fitting))

@@ -29,7 +29,7 @@ def plots(study: Study) -> dict[str, Plot]:
 
 
 def data_notes(study: Study) -> dict[str, str]:
-    """Notes on the data by experiment, without empty ones."""
+    """The notes on the data by experiment, without empty ones."""
     return {each.name: each.data_note for each in study.experiments if each.data_note}
 
 
@@ -84,7 +84,7 @@ def _of_one(experiment: ExperimentStudy, slug: str) -> list[Plot]:
 
 
 def _by_mu(experiments: Sequence[ExperimentStudy], prefix: str = "") -> list[Plot]:
-    """Of the experiments with a μ at which all their replications were run."""
+    """The plots of the experiments that have a μ at which all their replications were run."""
     drawn = [experiment for experiment in experiments if experiment.outcomes]
     if not drawn:
         return []

@@ -1,6 +1,6 @@
 """The tables of a study, as text and as Markdown.
 
-They are made from the summary document only, so that tables quoted in docs can be checked against summary.json.
+They are made only from the summary document, so that tables quoted in docs can be checked against summary.json.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from commonweal.report.study.text import (
 )
 from commonweal.report.text import MISSING, number, shown
 
-_SPECIAL = re.compile(r"([\\`*_|$~]|\](?=[(\[]))")  # of Markdown; a bracket alone makes no link
+_SPECIAL = re.compile(r"([\\`*_|$~]|\](?=[(\[]))")  # of Markdown; a single bracket does not make a link
 Document = Mapping[str, Any]
 _CHOSEN_WHERE_MEASURED = (
     "A recommended mu did best in the replications that covered the whole axis. It was chosen on the same figures that "
@@ -286,7 +286,7 @@ def _float(value: float | str) -> float:
 
 
 def promoted(study: Study) -> Study:
-    """The study as a reader is shown it.
+    """The study as the reader sees it.
 
     An experiment that was run only under another contribution rule has nothing to be an alternative to, so it takes its
     place among the experiments.

@@ -9,11 +9,11 @@ from commonweal.records import MuRange
 from commonweal.records.study import DEFAULT_RULE, VERDICTS, Recommendation, Verdict
 from commonweal.report.text import decimals_for, number
 
-_DIGITS = 3  # of a bound of mu: other replications move it by more than the rest
+_DIGITS = 3  # significant digits of a bound of mu; further digits change with the replications
 _ROUNDING = 1e-9
-NO_RECOMMENDATION = "TSFI leaves 0 to 1: no recommendation"
+NO_RECOMMENDATION = "TSFI is outside 0 to 1, so there is no recommendation"
 
-# A verdict has a symbol and a word wherever it is shown, so that nothing depends on colour only.
+# A verdict has a symbol and a word wherever it is shown, so that nothing depends on colour.
 SYMBOLS: Mapping[Verdict, str] = dict(zip(VERDICTS, "✓✗?", strict=True))
 MEANINGS: Mapping[Verdict, str] = dict(
     zip(VERDICTS, ("above the threshold", "at or below it", "too uncertain to tell"), strict=True)
@@ -73,7 +73,7 @@ def _told_apart(lower: float, upper: float) -> tuple[str, str]:
 
 
 def leaves_unit_interval(tsfis: Iterable[float]) -> bool:
-    """Whether mean TSFIs say nothing about fairness any more, as can happen with raw contributions."""
+    """Whether mean TSFIs no longer measure fairness, as can happen with raw contributions."""
     return any(not -_ROUNDING <= tsfi <= 1 + _ROUNDING for tsfi in tsfis)
 
 
