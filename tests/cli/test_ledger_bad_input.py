@@ -245,7 +245,7 @@ def test_files_that_are_not_statements(refused, tmp_path):
 @pytest.mark.parametrize("location", ["", ":memory:", "sqlite://", " "])
 def test_a_ledger_that_would_not_last(refused, tmp_path, location):
     (tmp_path / "r.csv").write_text(ROUND)
-    assert "lasts" in refused("decide", "r.csv", "--mu", "inf", "--ledger", location)
+    assert "A ledger needs a file or database" in refused("decide", "r.csv", "--mu", "inf", "--ledger", location)
 
 
 @pytest.mark.parametrize(

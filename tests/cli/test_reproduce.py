@@ -160,7 +160,7 @@ def test_ctrl_c_says_what_is_saved_and_how_to_continue(result_count, further, st
     assert "Traceback" not in error
     assert "Warning" not in error
     safe = re.search(rf"^interrupted: (\d) of {TOTAL} replications are saved in out; run the same command", error, re.M)
-    assert safe or (result_count == 0 and "interrupted: nothing done; run the same command to continue" in error), error
+    assert safe or (result_count == 0 and "interrupted: nothing was computed; run the same command" in error), error
     wait_until(lambda: not any(map(is_running, others)), "workers go on")
     assert not left_in_memory(process.pid)
     assert told <= done_in(tmp_path / "out")

@@ -133,7 +133,7 @@ def test_ctrl_c_says_what_is_safe_and_how_to_go_on(interrupted):
     _, code, error, _ = interrupted
     assert code == 130
     assert "Traceback" not in error
-    safe = int(re.search(r"interrupted: (\d+) of 40 rounds are safe in out/small; add --resume", error)[1])
+    safe = int(re.search(r"interrupted: (\d+) of 40 rounds are saved in out/small; add --resume", error)[1])
     assert safe >= 1
 
 

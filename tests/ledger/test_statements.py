@@ -198,7 +198,7 @@ def test_a_forged_key_rotation_is_not_accepted(sample, tmp_path):
         file = json.loads(signed_content({**document, "key_rotations": []}, STRANGER))
         file["document"]["key_rotations"] = [rotation, forged]
         told = faults_in(json.dumps(file).encode(), sample.operator.public, tmp_path)
-        assert any("nor a successor of it" in fault for fault in told)
+        assert any("nor one of its successors" in fault for fault in told)
 
 
 @pytest.mark.parametrize("junk", [5, None, "x", [], {}, {"content": 5}, {"content": "{}", "signature": 5}])

@@ -46,7 +46,7 @@ def claims_command(
     if not found:
         raise InputError(
             f"No claim can be tested on {str(directory)!r}: claims need an experiment of the paper with clipped "
-            "contributions at mu = 0, inf and a value between. Add them with `commonweal reproduce EXPERIMENT --mu "
+            "contributions at mu = 0, inf and a value in between. Add them with `commonweal reproduce EXPERIMENT --mu "
             f"0,0.05,inf --out {directory}`; existing results are kept."
         )
     compared = comparisons(outcomes)

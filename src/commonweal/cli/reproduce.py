@@ -159,7 +159,9 @@ def reproduce_command(
             if not interrupts:  # an interrupt may surface as another error
                 raise
             done = (
-                f"{view.done_count} of {view.total_count} replications are saved in {out}" if view else "nothing done"
+                f"{view.done_count} of {view.total_count} replications are saved in {out}"
+                if view
+                else "nothing was computed"
             )
             print(f"\ninterrupted: {done}; run the same command to continue", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None

@@ -79,7 +79,7 @@ def verdict_line(results: Sequence[ClaimResult], directory: Path) -> str:
     if not results:
         return (
             "claims: none tested; they need an experiment of the paper with clipped contributions at mu = 0, inf and a "
-            "value between"
+            "value in between"
         )
     counts = Counter(result.verdict for result in results)
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)

@@ -126,7 +126,7 @@ def run_command(
                 raise
             safe = view.completed_count
             print(
-                f"\ninterrupted: {safe} of {described.round_count} rounds are safe in {directory}"
+                f"\ninterrupted: {safe} of {described.round_count} rounds are saved in {directory}"
                 + ("; add --resume to continue" if safe else ""),
                 file=sys.stderr,
             )

@@ -1,6 +1,6 @@
 """Putting questions to members over Flower.
 
-A SuperNode is known by its public key, whatever it calls itself.
+A SuperNode is identified by its public key, not by the name it gives itself.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from commonweal.ledger.store import Store
 
 
 def documents(store: Store, made: str) -> Iterator[tuple[dict[str, Any], StoredEntry]]:
-    """All entries in order, with their contents; `made` says what for in errors, such as "a statement"."""
+    """All entries in order, with their contents; `made` names the purpose in errors, such as "a statement"."""
     head, operator = BEFORE_THE_FIRST, ""
     with store.reading() as reading:
         for entry in reading.entries():

@@ -136,7 +136,7 @@ def is_signed_by_node(message: bytes, signature: str, public: str) -> bool:
 
 
 def _point(public: str) -> ec.EllipticCurvePublicKey:
-    """The key that a text names; ValueError if it is not written as this module writes it."""
+    """The key that a text encodes; ValueError if it is not in this module's encoding."""
     point = bytes.fromhex(public.removeprefix(PREFIX))
     if len(point) != _POINT_LENGTH or f"{PREFIX}{point.hex()}" != public:
         raise ValueError(public)

@@ -127,7 +127,7 @@ def faults_of(statement: Statement, signed: SignedDocument, key: str) -> list[st
     if not signed.is_sound:
         found.append("the signature does not match the statement: it was changed, or never signed")
     if signed.signer not in keys_since(key, statement.ledger, signed.document["key_rotations"]):
-        found.append(f"it is signed with the key {signed.signer[:16]}…, which is not {key[:16]}… nor a successor of it")
+        found.append(f"it is signed with the key {signed.signer[:16]}…, neither {key[:16]}… nor one of its successors")
     balance = accrued = 0
     for line in statement.lines:
         balance, accrued = balance + line.amount, accrued + line.accrued

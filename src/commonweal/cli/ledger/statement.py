@@ -84,7 +84,7 @@ def verify_statement_command(
     if found:
         raise typer.Exit(1)
     _show(statement, make_console())
-    print("sound: signed by the operator, and the lines add up. Keep the file: it proves what you were told.")
+    print("sound: signed by the operator, and the lines add up. Keep the file: it proves what the operator told you.")
 
 
 def _show(statement: Statement, console: Console) -> None:

@@ -105,7 +105,10 @@ def verify_command(
             unsigned = _counted(outcome.unsigned_reports, "report")
             print(f"note: {unsigned} not signed: these clients have no key, and the operator vouches for them")
         if operator is None:
-            print(f"note: signed with {state.operator[:16]}…, the key that the ledger names; --key checks whose it is")
+            print(
+                f"note: signed with {state.operator[:16]}…, the key that the ledger itself names; use --key to check "
+                "that it is the operator's"
+            )
         print(f"head: entry {state.number}, {state.head}")
     if findings:
         raise typer.Exit(1)

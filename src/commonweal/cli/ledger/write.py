@@ -27,7 +27,7 @@ def realise_command(
 
         terms = ledger.terms
         if terms.settlement != "accruals":
-            raise LedgerError("This ledger accrues no payoffs. Create one that does with: ledger init --accrue")
+            raise LedgerError("This ledger accrues no payoffs. Create one with: commonweal ledger init --accrue")
         income = parse_amount(amount, terms.minor_digits)
         receipt = ledger.realise(income, reference)
         if not receipt.fresh:

@@ -214,7 +214,7 @@ class Rehearsal:
         wait_until(lambda: not self._processes.is_running(process) or is_there(), _START_LIMIT)
         if not self._processes.is_running(process) or not is_there():
             code = self._processes.exit_code(process)
-            happened = f"is not connected after {_START_LIMIT:g} s" if code is None else f"ended with exit code {code}"
+            happened = f"was not ready after {_START_LIMIT:g} s" if code is None else f"ended with exit code {code}"
             log = self.logs[process]
             raise FederationError(f"{what} {happened}: {_last_lines(log, 3)}. See {log}.")
 

@@ -1,7 +1,7 @@
 """Ends what its parent started if the parent is killed; a script that needs only the standard library.
 
 Signals do not reach descendants by themselves, and a process that is killed cannot clean up. So this process reads from
-a pipe that only the parent holds: when the parent ends, for whatever reason, the pipe ends, and this ends the rest.
+a pipe that only the parent holds: when the parent ends, for whatever reason, the pipe closes, and this ends the rest.
 
 usage: watchdog.py FOLDER, with one line per process group on standard input: +NUMBER when started, -NUMBER when ended
 """

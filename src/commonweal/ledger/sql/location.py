@@ -67,7 +67,7 @@ def driver_arguments(url: URL) -> tuple[URL, dict[str, Any]]:
 
 def _with_a_file(url: URL) -> URL:
     if not (url.database or "").strip() or url.database == ":memory:":
-        raise InputError("A ledger cannot be kept in memory. Name a file or database for it, such as ledger.db.")
+        raise InputError(f"A ledger needs a file or database, got {url.database or ''!r}. Name one, such as ledger.db.")
     return url
 
 

@@ -1,4 +1,4 @@
-"""Is an entry signed and in its place in the chain, and does it follow from its inputs and the entries before it?"""
+"""Check that an entry is signed, in its place in the chain, and follows from its inputs and the entries before it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from commonweal.ledger.verification.replay import Findings, LedgerReplay
 from commonweal.ledger.verification.rounds import expected_of_round
 
 Expected = tuple[Posting, ...] | None
-"""The postings that follow from an entry's inputs; None if the inputs are too wrong for that."""
+"""The postings that follow from an entry's inputs; None if the inputs are too damaged for that."""
 
 
 def check_entry(
@@ -29,7 +29,7 @@ def check_entry(
 ) -> None:
     """Check the postings that an entry states against its inputs, and `rows` of the postings table against both.
 
-    Raises whatever Python raises if the entry lacks something that its kind needs.
+    If the entry lacks something that its kind needs, Python's own errors are raised.
     """
     findings = replay.findings
     _check_stated(number, document["postings"], stated, findings)
@@ -65,7 +65,7 @@ def _check_rows(number: int, stated: Sequence[Posting], rows: Sequence[StoredPos
 def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerReplay) -> Expected:
     findings = replay.findings
     if (kind == "opening") != (number == 1):
-        findings.add(number, "a ledger has one opening, its first entry", "entry 1", f"{kind} as entry {number}")
+        findings.add(number, "only the first entry is an opening", "opening as entry 1", f"{kind} as entry {number}")
     if kind == "round":
         return expected_of_round(number, body, replay)
     if kind == "realisation":
@@ -79,7 +79,7 @@ def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerRep
     elif kind == "key-rotation":
         _check_rotation(number, body, replay)
     elif kind != "opening":
-        findings.add(number, "the kind of the entry is known", "one of seven kinds", str(kind))
+        findings.add(number, "the kind of the entry is known", "a kind that this version knows", str(kind))
     return ()
 
 
@@ -87,7 +87,7 @@ def _check_admission(number: int, body: Mapping[str, Any], replay: LedgerReplay)
     known = set(replay.state.members)
     for member in body["members"]:
         if member["client"] in known:
-            replay.findings.add(number, "a client is admitted once", "a new client", str(member["client"]))
+            replay.findings.add(number, "a client is admitted once", "new clients", f"{member['client']} again")
         known.add(member["client"])
 
 
@@ -105,14 +105,14 @@ def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: Ledge
     findings.compare(number, "amounts are whole numbers written in digits", str(amount), body["amount"])
     before = state.references.get(reference)
     if before is not None:
-        findings.add(number, "a reference is used once", f"{reference!r} only in entry {before.entry}", "again")
+        findings.add(number, "a reference is used once", f"{reference!r} only in entry {before.entry}", "used again")
     weights = state.weights()
     if amount <= 0 or not weights:
         findings.add(
             number,
             "income is divided by accrued payoffs",
-            "income above zero and accrued payoffs",
-            f"an income of {amount}",
+            "income and accrued payoffs above zero",
+            f"an income of {amount}" + ("" if weights else " and no accrued payoffs"),
         )
         return None
     parts = in_proportion(amount, weights)
@@ -124,11 +124,12 @@ def _expected_of_reversal(number: int, body: Mapping[str, Any], replay: LedgerRe
     findings, reversals = replay.findings, replay.state.reversals
     entry = body["entry"]
     if entry in reversals:
-        findings.add(number, "an entry is reversed once", f"entry {entry} by {reversals[entry]}", "again")
+        expected = f"entry {entry} only by entry {reversals[entry]}"
+        findings.add(number, "an entry is reversed once", expected, "reversed again")
     past = replay.past.get(entry)
     if past is None or past.kind not in ("round", "realisation"):
-        what = f"entry {entry}, {past.kind}" if past else f"no entry {entry} before"
-        findings.add(number, "only rounds and realisations are reversed", "one of them", what)
+        what = f"entry {entry}, {past.kind}" if past else f"no entry {entry} before this one"
+        findings.add(number, "only rounds and realisations are reversed", "a round or a realisation", what)
         return None
     return tuple(Posting(posting.account, -posting.amount) for posting in past.postings)
 
@@ -195,7 +196,7 @@ def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay)
         raise TypeError(f"client {client!r} and round {last!r}")
     findings.compare(number, "a withdrawal has these fields", ["client", "round", "signature"], sorted(body))
     if not 0 <= last <= ROUND_LIMIT:
-        findings.add(number, "a client withdraws after a round", f"0 to {ROUND_LIMIT}", str(last))
+        findings.add(number, "a client withdraws after a round", f"a round from 0 to {ROUND_LIMIT}", str(last))
     if client not in state.members:
         findings.add(number, "only members withdraw", "an admitted client", client)
         return
@@ -203,10 +204,11 @@ def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay)
     if key is None:
         findings.compare(number, "a client without a key signs nothing", None, signature)
     elif signature is None or not WithdrawalNotice(state.identity, client, last).is_signed(signature, key):
-        found = "another" if signature else "none"
+        found = "another signature" if signature else "no signature"
         findings.add(number, "a withdrawal is signed by its client", f"a signature by {client}", found)
     if client in state.withdrawn:
-        findings.add(number, "a client withdraws once", f"{client} after round {state.withdrawn[client]}", "again")
+        expected = f"{client} after round {state.withdrawn[client]}"
+        findings.add(number, "a client withdraws once", expected, "another withdrawal")
     if client in state.eliminated:
         findings.add(
             number,

@@ -1,4 +1,4 @@
-"""Does the ledger agree with what members keep: known heads, statements, and their own keys?"""
+"""Check that the ledger agrees with what members keep: known heads, statements, and their own keys."""
 
 from __future__ import annotations
 

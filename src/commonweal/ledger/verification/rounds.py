@@ -1,4 +1,4 @@
-"""Was a round settled among active members, from figures they signed, and decided by its rules?"""
+"""Check that a round was settled among active members, from figures that they signed, and decided by its rules."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
             number,
             "a round is settled once",
             f"round {round_number} only in entry {state.rounds[round_number]}",
-            "again",
+            "settled again",
         )
     clients = [row["client"] for row in body["inputs"]]
     for client, count in Counter([*clients, *body["absent"]]).items():
         if client not in state.members:
             findings.add(number, "only members take part in rounds", "an admitted client", str(client))
         if count > 1:
-            findings.add(number, "a client takes part once or is absent", f"{client} once", f"{count} times")
+            findings.add(number, "a client takes part at most once", f"{client} once", f"{count} times")
     rule = "eliminated clients take part in no later round"
     for client in clients:
         eliminated = state.eliminated.get(client)
@@ -56,7 +56,7 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
             findings.add(
                 number,
                 "withdrawn clients take part in no later round",
-                f"{client} withdrawn after {left}",
+                f"{client} withdrawn after round {left}",
                 "it takes part",
             )
     for client in body["decision"]["eliminated"]:
@@ -75,7 +75,7 @@ def _check_report(number: int, body: Mapping[str, Any], row: Mapping[str, Any], 
             number,
             "a report is signed by its client",
             f"a signature by {client}",
-            "none" if not signature else "another",
+            "another signature" if signature else "no signature",
         )
     else:
         replay.signed_reports += 1
@@ -132,7 +132,7 @@ def _state_before(round_number: int, version: str, replay: LedgerReplay) -> Mapp
 
 
 def _by_client(document: Mapping[str, Any], name: str) -> Any:
-    """A list of the decision, by client if it has one figure for each retained client."""
+    """A list in the decision, keyed by client if it has one figure for each retained client."""
     row, retained = document[name], document["retained"]
     by_client = name in ("shares", "payoffs", "transfers") and isinstance(row, list) and len(row) == len(retained)
     return dict(zip(retained, row, strict=True)) if by_client else row

@@ -90,7 +90,7 @@ class _Verifier:
                 if isinstance(row.posting.account, str) and isinstance(row.posting.amount, int):
                     self._rows_by_account[row.posting.account] += row.posting.amount
             if entry is None:
-                found = f"{len(rows)} postings and no such entry"
+                found = f"{len(rows)} postings without an entry"
                 self._findings.add(number, "postings belong to an entry", f"entry {number}", found)
                 continue
             self._check(entry, rows)
@@ -101,7 +101,7 @@ class _Verifier:
             self._findings.add(0, "every row belongs to an entry", expected, found)
 
     def conclude(self, operator: str | None) -> None:
-        """Check what can be known only after the last entry."""
+        """Check what is known only after the last entry."""
         state, operators = self.replay.state, self.replay.operators
         if not state.number:
             self._findings.add(1, "the first entry states the terms", "an opening entry", "no entry")
@@ -129,7 +129,7 @@ class _Verifier:
             self._findings.add(number, rule, f"entry {state.number + 1}", f"entry {number}")
             return
         for missing in range(state.number + 1, min(number, state.number + 1 + _GAP_LIMIT)):
-            self._findings.add(missing, rule, "an entry", f"none; the next is {number}")
+            self._findings.add(missing, rule, "an entry", f"none before entry {number}")
         if number in self._known_numbers:
             self._seen[number] = str(entry.hash)
         document = parse(entry.content)
@@ -144,9 +144,7 @@ class _Verifier:
                     replay.operators.append(state.operator)
             except _UNREADABLE as error:
                 found = f"{type(error).__name__}: {error}"
-                self._findings.add(
-                    number, "the entry has everything that its kind needs", "an entry of a known form", found
-                )
+                self._findings.add(number, "the entry has everything that its kind needs", "a complete entry", found)
         state.number, state.head = number, entry.hash
 
     def _numbered(self, rows: Iterable[Row], number_of: Callable[[Row], object]) -> Iterator[Row]:
@@ -156,7 +154,7 @@ class _Verifier:
             if isinstance(number_of(row), int):
                 yield row
             else:
-                self._findings.add(0, "every row belongs to an entry", "its number", repr(number_of(row)))
+                self._findings.add(0, "every row belongs to an entry", "an entry's number", repr(number_of(row)))
 
 
 def _joined(

@@ -113,7 +113,7 @@ class RemoteClients:
         self._shared_hash = fingerprint(self._shared)
 
     def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
-        """If somebody was lost late, clients have not scored the adopted model yet: ask them to do that first."""
+        """If a client dropped out late, the others have not scored the adopted model yet: ask for that first."""
         unscored = [client for client in clients if (client, self._shared_hash) not in self._whole]
         if unscored:
             scored = self._evaluate_whole([(frozenset(), self._shared)], unscored)

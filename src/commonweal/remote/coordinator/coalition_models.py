@@ -17,10 +17,10 @@ from commonweal.federation.client_set import Coalition
 
 
 def are_local_models_known(coalitions: Sequence[Coalition]) -> bool:
-    """Whether the models of these coalitions determine the local model of everybody in them.
+    """Whether the models of these coalitions determine the local model of every client in them.
 
     They do if the matrix of who is in which coalition has full rank; weights only scale its columns and rows. The N + 1
-    coalitions of the marginal contribution do. The model of everybody, all that an iteration needs, does not.
+    coalitions of the marginal contribution do. The model of all clients, which an iteration needs, does not.
     """
     clients = sorted(frozenset().union(*coalitions))
     if len(coalitions) < len(clients) or len(clients) < 2:

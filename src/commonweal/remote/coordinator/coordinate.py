@@ -43,7 +43,7 @@ def coordinate(
     ledger: str | None = None,
     say: Say = print,
 ) -> RunReport:
-    """Run the federation's rounds, or those that are left; all results are in `directory`."""
+    """Run the federation's rounds, or the remaining ones; all results are in `directory`."""
     make_results_folder(directory)
     settled_in = FederationLedger(
         str(default_ledger(directory)) if ledger is None else ledger,

@@ -42,7 +42,7 @@ _WAY_OUT = "Check that the folder named by `home` in the member's file is writab
 
 @dataclass(slots=True, kw_only=True)
 class OpenRound:
-    """A round that is not settled yet; `attempt` tells it from an earlier one that was interrupted."""
+    """A round that is not settled yet; `attempt` distinguishes it from one that was interrupted before."""
 
     round_number: int
     attempt: str
