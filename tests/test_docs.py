@@ -111,7 +111,7 @@ def test_every_field_of_the_summary_is_described():
     assert dict(re.findall(r"^\| `(.+?)` \| (.*) \|$", page, re.MULTILINE)) == FIELDS
 
 
-def test_these_tests_look_at_something():
+def test_these_tests_check_something():
     kinds = [kind for page in PAGES for kind, _, _ in blocks(page)]
     assert kinds.count("console") >= 8
     assert kinds.count("pycon") >= 4

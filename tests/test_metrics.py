@@ -62,7 +62,7 @@ def test_tsfi_is_its_definition(seed, mu, departed):
     assert tsfi_final_set(history, departed=departed) == pytest.approx(written_out(history, True, departed))
 
 
-def test_a_departed_client_keeps_the_share_it_had():
+def test_a_client_that_left_keeps_the_share_it_had():
     """One client of three equals leaves; the others' contributions then shrink, and its share stays a third."""
     names = ("a", "b", "c")
     rounds = [
@@ -82,7 +82,7 @@ def test_nobody_eliminated_means_full_fairness(seed):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_welfare_is_the_sum_of_budgets_and_holds_its_last_value(seed):
+def test_welfare_is_the_sum_of_budgets_and_keeps_its_last_value(seed):
     history = random_history(seed, 0.1)
     budgets = [record.decision.budget for record in history.rounds]
     assert tsw(history) == pytest.approx(np.cumsum(budgets).tolist())
@@ -92,7 +92,7 @@ def test_welfare_is_the_sum_of_budgets_and_holds_its_last_value(seed):
     assert sum(cw.metrics.total_payoffs(history).values()) == pytest.approx(tsw(history)[-1])
 
 
-def test_where_nothing_is_left_to_have_a_share_of_the_contribution_is_carried():
+def test_if_the_retained_contribute_nothing_the_contribution_is_carried_forward():
     """At mu = 0 the only contributor leaves; two who contribute nothing stay and contribute later."""
     rounds = [
         (1, Figures(profits={"a": -1.0, "b": 1.0, "c": 1.0}, contributions={"a": 3.0, "b": 0.0, "c": 0.0})),
@@ -102,7 +102,7 @@ def test_where_nothing_is_left_to_have_a_share_of_the_contribution_is_carried():
     assert tsfi(history) == pytest.approx((0.0, (0 + 2) / (3 + 5)))
 
 
-def test_a_share_is_taken_beside_those_who_were_there():
+def test_a_share_is_relative_to_the_clients_that_took_part():
     """z was absent when b left, so b's share is beside a alone; a's return to nothing takes b's share along."""
     rounds = [
         (1, Figures(profits={"a": 1.0, "b": -1.0}, contributions={"a": 1.0, "b": 1.0})),
@@ -113,7 +113,7 @@ def test_a_share_is_taken_beside_those_who_were_there():
     assert tsfi(history) == pytest.approx((1 / 2, 4 / 6, 6 / 8))
 
 
-def test_enormous_shares_do_not_overflow_into_nonsense():
+def test_enormous_shares_do_not_overflow():
     big = {f"c{i}": 1e50 for i in range(7)}
     rounds = []
     for t in range(8):
@@ -169,7 +169,7 @@ def test_correlation_is_numpys(seed):
     assert payoff_contribution_correlation(history) == pytest.approx(expected)
 
 
-def test_correlation_with_a_constant_is_not_told():
+def test_correlation_with_a_constant_is_undefined():
     rounds = [(1, Figures(profits={"a": 1.0, "b": 1.0}, contributions={"a": 1.0, "b": 1.0}))]
     assert payoff_contribution_correlation(cw.replay(rounds, Rules(mu=1.0)).history) is None
 
@@ -183,6 +183,6 @@ def test_rounds_without_rationality_are_listed():
     assert cw.metrics.irrational_rounds(history) == {2: pytest.approx({"a": 0.3, "b": 0.1})}
 
 
-def test_an_unknown_way_to_count_the_departed_is_refused():
+def test_an_unknown_way_to_count_clients_that_left_is_refused():
     with pytest.raises(cw.InputError, match="departed must be 'share' or 'zero'"):
         tsfi(random_history(0, 0.1), departed="last")

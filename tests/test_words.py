@@ -38,7 +38,7 @@ def faults(text: str) -> list[tuple[int, str, str]]:
     )
 
 
-def test_words_that_were_given_up_do_not_come_back():
+def test_abandoned_words_do_not_come_back():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {written!r}; write {instead!r}"
         for path in TEXTS
@@ -47,7 +47,7 @@ def test_words_that_were_given_up_do_not_come_back():
     assert not found, "\n".join(found)
 
 
-def test_the_search_finds_words_and_spares_names():
+def test_the_search_finds_words_and_skips_names():
     assert [line for line, *_ in faults("The book.\nIt lets every client go;\nA client shall not.")] == [1, 2, 3]
     assert not faults('fields["book"], `book`, book.db, notebooks, <book>, out/book/x, book="x"')
     assert len(TEXTS) > 200

@@ -82,7 +82,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def test_the_table_and_the_words(commonweal, results):
+def test_the_table_and_the_text(commonweal, results):
     done = commonweal("claims", results, env={**os.environ, "COLUMNS": "120"})
     assert done.returncode == 0, done.stderr
     assert not done.stderr

@@ -112,7 +112,7 @@ def test_a_fetch_can_be_repeated_after_an_interruption(how, commonweal, tmp_path
     assert [path.name for path in cache.iterdir()] == ["mnist_m.tar.gz"]
 
 
-def test_help_says_what_the_commands_take(commonweal):
+def test_help_describes_the_arguments_of_commands(commonweal):
     overview = commonweal("data", "--help").stdout
     assert all(f"│ {command} " in overview for command in ("list", "import", "fetch", "verify"))
     shown = commonweal("data", "import", "--help").stdout

@@ -110,7 +110,7 @@ def test_many_rounds_in_order_with_notes(decided, tmp_path):
     assert found["totals"]["tsw"] == pytest.approx([0.4, 0.5, 0.6, 2.6])
 
 
-def test_the_federation_ends_when_one_is_left(decided):
+def test_the_federation_ends_when_one_client_is_left(decided):
     rows = "".join(f"{t},a,-1,0\n{t},b,1,1\n" for t in (1, 2, 3))
     done = decided("-", "--mu", "1", stdin="round,client,profit,contribution\n" + rows)
     assert "ended after round 1 with fewer than two clients; 2 later rounds ignored" in done.stdout
@@ -124,7 +124,7 @@ def test_a_utility_equal_to_its_cost_is_no_loss(decided):
     assert found["rounds"][0]["retained"] == ["a", "b"]
 
 
-def test_rationality_failing_is_warned_of(decided):
+def test_a_failure_of_rationality_causes_a_warning(decided):
     done = decided("-", "--mu", "inf", stdin="client,profit,contribution\na,0.1,3\nb,-0.5,1\n")
     assert "warning: individual rationality fails in round 1: the payoff is below zero for a by 0.3, b by 0.1" in (
         done.stdout
@@ -142,7 +142,7 @@ def test_loss_rule_cap_and_grace_reach_the_mechanism(decided):
     assert spared["rounds"][0]["grace"]
 
 
-def test_raw_shares_are_warned_of(decided):
+def test_raw_shares_outside_zero_to_one_cause_a_warning(decided):
     done = decided("-", "--mu", "1", "--contribution-rule", "raw", stdin="client,profit,contribution\na,1,2\nb,1,-1\n")
     assert "raw contributions give shares outside 0..1 in round 1: a 2, b -1" in done.stdout
 
@@ -155,7 +155,7 @@ def test_the_map_is_drawn(decided, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map.pdf", "map.png", "map.svg"]
 
 
-def test_mu_path_alone_shows_every_mu(decided):
+def test_mu_path_without_mu_shows_every_mu(decided):
     text = decided("-", "--mu-path", stdin=ROUND).stdout
     for piece in ("[0, 0.036]", "(0.036, 0.45)", ">= 0.45"):
         assert piece in text

@@ -93,7 +93,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_bad_file_is_refused_with_rule_place_and_way_out(name, refused, tmp_path):
+def test_a_bad_file_is_refused_with_rule_line_and_advice(name, refused, tmp_path):
     text, parts = FILES[name]
     (tmp_path / "round.csv").write_text(text)
     error = refused("decide", "round.csv", "--mu", "0.05")
@@ -159,7 +159,7 @@ def test_no_file_is_refused(refused):
     )
 
 
-def test_a_closed_input_and_a_full_disk_are_told():
+def test_a_closed_input_and_a_full_disk_are_reported():
     script = f"{COMMAND} decide - --mu 1 <&-; echo $?; {COMMAND} decide --example > /dev/full; echo $?"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["2", "2"]
@@ -183,6 +183,6 @@ def test_an_incomplete_path_is_not_drawn(refused, tmp_path):
     assert "needs a complete mu path, and none was complete within the limit. Raise --path-limit" in error
 
 
-def test_json_needs_a_mu_to_decide_at(refused, tmp_path):
+def test_json_needs_mu(refused, tmp_path):
     (tmp_path / "round.csv").write_text(GOOD)
     assert "--json needs --mu" in refused("decide", "round.csv", "--mu-path", "--json")

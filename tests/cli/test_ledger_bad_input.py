@@ -243,7 +243,7 @@ def test_files_that_are_not_statements(refused, tmp_path):
 
 
 @pytest.mark.parametrize("location", ["", ":memory:", "sqlite://", " "])
-def test_a_ledger_that_would_not_last(refused, tmp_path, location):
+def test_a_ledger_in_memory_is_refused(refused, tmp_path, location):
     (tmp_path / "r.csv").write_text(ROUND)
     assert "A ledger needs a file or database" in refused("decide", "r.csv", "--mu", "inf", "--ledger", location)
 
@@ -261,7 +261,7 @@ def test_a_ledger_that_would_not_last(refused, tmp_path, location):
         "sqlite:///x.db?nonsense=1",
     ],
 )
-def test_no_odd_location_ends_in_a_traceback_or_shows_its_password(refused, location):
+def test_unusual_locations_cause_no_traceback_and_show_no_password(refused, location):
     assert "topsecret" not in refused("ledger", "verify", location)
 
 

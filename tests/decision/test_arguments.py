@@ -35,7 +35,7 @@ def test_mappings_series_and_arrays_give_the_same():
     assert cw.decide(**given, costs=[1.0, 2.0, 3.0], loss_rule="cost", mu=0.1).figures.costs["cyd"] == 3.0
 
 
-def test_a_pandas_series_is_taken():
+def test_a_pandas_series_is_accepted():
     pandas = pytest.importorskip("pandas")
     expected = cw.decide(profits=PROFITS, contributions=CONTRIBUTIONS, mu=0.1)
     assert cw.decide(profits=pandas.Series(PROFITS), contributions=pandas.Series(CONTRIBUTIONS), mu=0.1) == expected
@@ -55,7 +55,7 @@ def test_what_has_no_names_is_refused(profits, clients, message):
         cw.decide(profits=profits, contributions=CONTRIBUTIONS, clients=clients, mu=0.1)
 
 
-def test_a_decision_shows_itself():
+def test_a_decision_has_a_readable_repr():
     decision = cw.decide(profits=PROFITS, contributions=CONTRIBUTIONS, mu=0.1)
     assert repr(decision).startswith(
         "<Decision at mu = 0.1: retained ann, cyd; eliminated bob; budget 0.15; transfers "
@@ -66,7 +66,7 @@ def test_a_decision_shows_itself():
     assert "<td>bob</td><td>eliminated</td><td>-0.1</td><td></td><td></td>" in table
 
 
-def test_a_path_shows_itself():
+def test_a_path_has_a_readable_repr():
     path = cw.mu_path(profits=PROFITS, contributions=CONTRIBUTIONS)
     lines = repr(path).splitlines()
     assert lines[0] == "<MuPath of 3 clients, 2 breakpoints"

@@ -132,7 +132,7 @@ def test_grace_keeps_everybody_and_still_transfers():
     assert decision.transfers == pytest.approx({"a": 2.0, "b": -2.0})
 
 
-def test_raw_shares_outside_zero_to_one_are_told():
+def test_raw_shares_outside_zero_to_one_are_reported():
     decision = cw.decide(
         profits={"a": 1.0, "b": 1.0}, contributions={"a": 2.0, "b": -1.0}, mu=1.0, contribution_rule="raw"
     )
@@ -148,7 +148,7 @@ def test_raw_without_any_net_contribution_gives_equal_shares():
     assert decision.shares == {"a": 0.5, "b": 0.5}
 
 
-def test_one_client_alone_is_legal():
+def test_one_client_is_allowed():
     assert cw.decide(profits={"a": 1.0}, contributions={"a": 1.0}, mu=1.0).retained == ("a",)
     assert cw.decide(profits={"a": -1.0}, contributions={"a": 1.0}, mu=1.0).retained == ("a",)
     assert cw.decide(profits={"a": -1.0}, contributions={"a": 1.0}, mu=0.0).retained == ()
@@ -205,7 +205,7 @@ def test_bad_arrays_are_refused(profits, contributions, sentence):
         cw.select(profits, contributions, mu=1.0)
 
 
-def test_raw_takes_twenty_candidates_and_no_more():
+def test_raw_accepts_at_most_twenty_candidates():
     profits = {f"c{i}": -1.0 for i in range(21)}
     contributions = {f"c{i}": 1.0 + i for i in range(21)}
     with pytest.raises(cw.InputError, match="at most 20 loss-making clients, got 21; use the contribution rule 'clip'"):

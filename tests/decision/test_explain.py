@@ -59,7 +59,7 @@ def test_the_runner_up_is_the_best_set_with_the_opposite_fate(rule):
             assert (name in fate.runner_up_retained) != fate.stays
 
 
-def test_sentences_say_what_a_member_asks():
+def test_sentences_answer_what_a_member_asks():
     decision = cw.decide(**ROUND, mu=0.06)
     path = cw.mu_path(**ROUND)
     leaves = cw.explain(decision, "C2", path).sentence
@@ -90,6 +90,6 @@ def test_the_last_contributor_has_no_alternative():
     assert fate.sentence == "a stays: there is no other way."
 
 
-def test_strangers_cannot_be_explained():
+def test_unknown_clients_cannot_be_explained():
     with pytest.raises(cw.InputError, match="'zoe'"):
         cw.explain(cw.decide(**ROUND, mu=0.05), "zoe")

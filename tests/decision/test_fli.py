@@ -73,7 +73,7 @@ def test_many_rounds_follow_the_formulas(omega, rounds):
         assert math.fsum(decision.transfers.values()) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_who_was_paid_too_little_is_made_up_for():
+def test_a_client_that_was_paid_too_little_is_compensated_later():
     """Equal contributions; the client whose cost was not covered gets more than the other in the next round."""
     decider = RoundDecider(fli(1.0))
     same = {"a": 0.1, "b": 0.1}
@@ -105,6 +105,6 @@ def test_unknown_mechanisms_and_versions_are_refused():
         mechanism_of_version("99", Rules(mu=0.0))
 
 
-def test_names_and_versions_are_told_apart():
+def test_names_and_versions_are_distinguished():
     assert {one.name for one in VERSIONS.values()} == set(MECHANISMS)
     assert all(VERSIONS[one.version] is one for one in MECHANISMS.values())

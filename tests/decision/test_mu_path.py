@@ -80,7 +80,7 @@ def test_the_penalty_ratio_and_the_budget_never_rise_with_mu(figures_of_clients)
 
 @given(clients)
 @settings(max_examples=100, deadline=None)
-def test_ranges_of_clients_tell_who_is_retained(figures_of_clients):
+def test_ranges_of_clients_agree_with_who_is_retained(figures_of_clients):
     names = [f"c{i}" for i in range(len(figures_of_clients))]
     arguments = {
         "profits": dict(zip(names, (p for p, _ in figures_of_clients), strict=True)),
@@ -98,7 +98,7 @@ def test_ranges_of_clients_tell_who_is_retained(figures_of_clients):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("correlated", [False, True])
-def test_a_thousand_candidates_take_at_most_three_solves_a_breakpoint(correlated):
+def test_a_thousand_candidates_take_at_most_three_solves_per_breakpoint(correlated):
     rng = np.random.default_rng(43)
     contributions = rng.random(1000)
     losses = contributions + 0.1 if correlated else rng.random(1000)
@@ -147,7 +147,7 @@ def test_a_cut_path_says_so_and_still_decides():
         assert path.at(mu).retained == whole.at(mu).retained
 
 
-def test_without_a_contributing_profit_maker_mu_zero_stands_alone():
+def test_without_a_contributing_profit_maker_mu_zero_is_a_piece_of_its_own():
     path = cw.mu_path(profits={"a": -1.0, "b": -2.0}, contributions={"a": 1.0, "b": 1.0})
     assert path.breakpoints[0] == 0.0
     assert path.at(0.0).retained == ()
@@ -175,6 +175,6 @@ def test_bad_limits_are_refused(arguments, sentence):
         cw.mu_path(profits={"a": 1.0}, contributions={"a": 1.0}, **arguments)
 
 
-def test_a_stranger_has_no_range():
+def test_an_unknown_client_has_no_range():
     with pytest.raises(cw.InputError, match="'zoe'"):
         cw.mu_path(profits={"a": 1.0}, contributions={"a": 1.0}).stays("zoe")

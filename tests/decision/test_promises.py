@@ -14,17 +14,17 @@ DECISION = cw.decide(
 )
 
 
-def test_money_that_appears_is_seen():
+def test_money_out_of_nowhere_is_noticed():
     assert imbalance(DECISION) == pytest.approx(0, abs=1e-15)
     assert imbalance(replace(DECISION, transfers={"C1": 0.2, "C3": -0.1})) == pytest.approx(0.1)
 
 
-def test_a_payoff_out_of_proportion_is_seen():
+def test_a_payoff_out_of_proportion_is_noticed():
     assert disproportion(DECISION) == pytest.approx(0, abs=1e-15)
     assert disproportion(replace(DECISION, payoffs={"C1": 0.05, "C3": 0.05})) == pytest.approx(0.1 * 5 / 9 - 0.05)
 
 
-def test_clients_lost_doubled_or_wrongly_gone_are_seen():
+def test_missing_duplicate_and_wrongly_eliminated_clients_are_noticed():
     assert infeasible(DECISION) == ()
     assert infeasible(replace(DECISION, retained=("C1",))) == ("C3",)
     assert infeasible(replace(DECISION, retained=("C1", "C2", "C3"))) == ("C2",)

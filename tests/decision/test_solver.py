@@ -120,7 +120,7 @@ def test_agrees_with_dynamic_programming(kind, count):
 
 
 @pytest.mark.slow
-def test_fixing_how_many_go_agrees_with_dynamic_programming(monkeypatch):
+def test_fixing_the_number_of_eliminated_clients_agrees_with_dynamic_programming(monkeypatch):
     """Contributions all about the same, and few left: the relaxation alone would take millions of states."""
     proofs = []
     plain = solver.best_by_count
@@ -150,7 +150,7 @@ def test_fixing_how_many_go_agrees_with_dynamic_programming(monkeypatch):
 
 
 @pytest.mark.parametrize("node_limit", [1, 10, 200])
-def test_past_its_node_limit_it_returns_a_gap_that_holds(node_limit):
+def test_beyond_its_node_limit_it_returns_a_valid_gap(node_limit):
     reached_it = False
     for seed in range(12):
         rng = np.random.default_rng([19, seed])
@@ -181,7 +181,7 @@ def test_many_candidates_in_hard_families_end_with_a_small_proven_gap(seed):
 
 
 @pytest.mark.parametrize("chunk", range(4))
-def test_a_tiny_remainder_and_giants_do_not_blur_each_other(chunk):
+def test_tiny_and_huge_figures_do_not_blur_each_other(chunk):
     """What stays may be 1e-50 beside ordinary contributions, or ordinary beside giants that go."""
     rng = np.random.default_rng([59, chunk])
     for _ in range(500):
@@ -202,7 +202,7 @@ def test_a_tiny_remainder_and_giants_do_not_blur_each_other(chunk):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("exponent", [20, 40, 50, 60])
-def test_a_giant_among_many_leaves_the_gap_true(exponent):
+def test_the_gap_holds_with_one_huge_candidate_among_many(exponent):
     """A giant that goes must not hide what the others leave: dynamic programming with it in, and with it out."""
     for seed in range(12):
         rng = np.random.default_rng([67, exponent, seed])
@@ -226,7 +226,7 @@ def test_a_giant_among_many_leaves_the_gap_true(exponent):
 
 
 @pytest.mark.slow
-def test_twenty_five_equals_but_for_the_last_bit_get_a_tiny_gap():
+def test_twenty_five_candidates_equal_except_for_the_last_bit_get_a_tiny_gap():
     rng = np.random.default_rng(0)
     contributions = 1 + np.arange(25) * 2.0**-52
     losses = 1 + rng.permutation(25) * 2.0**-52
@@ -235,7 +235,7 @@ def test_twenty_five_equals_but_for_the_last_bit_get_a_tiny_gap():
     assert solution.proven_gap <= 1e-12 * losses.sum()
 
 
-def test_small_candidates_behind_a_decided_giant_are_told_apart():
+def test_small_candidates_are_compared_exactly_beside_a_huge_decided_one():
     """Once the giant's fate is certain, values are counted anew: else all 2^24 sets of small ones would look alike.
 
     The giant is too close to its break-even to be settled by the price, so it is searched first. With it gone X is 1
@@ -253,7 +253,7 @@ def test_small_candidates_behind_a_decided_giant_are_told_apart():
     assert solution.node_count < 10_000
 
 
-def test_one_giant_does_not_blur_the_small_ones():
+def test_one_huge_candidate_does_not_blur_the_small_ones():
     """The false-zero trap: 1e9 leaves, and what is left differs by 1e-9."""
     profits = np.array([-1e9, -1e-9, -2e-9, -3e-9, 0.0])
     contributions = np.array([1e9, 1e-9, 1e-9, 2e-9, 1e-9])
@@ -262,7 +262,7 @@ def test_one_giant_does_not_blur_the_small_ones():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_twenty_five_near_ties_are_settled_exactly(seed):
+def test_twenty_five_near_ties_are_decided_exactly(seed):
     """Cost in proportion to samples, no gain in accuracy: thousands of sets within rounding of the best."""
     rng = np.random.default_rng([29, seed])
     contributions = rng.poisson(100, 18).astype(float)

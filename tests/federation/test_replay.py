@@ -26,7 +26,7 @@ def test_each_round_is_decided_as_on_its_own():
         assert record.decision == alone
 
 
-def test_later_rows_of_the_eliminated_are_ignored():
+def test_later_rows_of_eliminated_clients_are_ignored():
     result = cw.replay(
         [(1, round_(a=(-1, 0), b=(1, 1), c=(1, 1))), (2, round_(a=(5, 5), b=(1, 1), c=(1, 1)))], Rules(mu=1.0)
     )
@@ -36,7 +36,7 @@ def test_later_rows_of_the_eliminated_are_ignored():
     assert cw.metrics.durations(result.history) == {"a": 1, "b": 2, "c": 2}
 
 
-def test_the_absent_may_return_and_the_round_does_not_count_for_them():
+def test_absent_clients_may_return_and_the_round_does_not_count_for_them():
     result = cw.replay(
         [(1, round_(a=(1, 1), b=(1, 1))), (2, round_(b=(1, 1))), (3, round_(a=(1, 1), b=(1, 1), c=(1, 1)))],
         Rules(mu=1.0),
@@ -60,7 +60,7 @@ def test_it_may_dissolve_at_mu_zero():
     assert result.ended_after == 1
 
 
-def test_a_single_client_plays_all_its_rounds():
+def test_a_single_client_takes_part_in_all_rounds():
     result = cw.replay([(1, round_(a=(1, 1))), (2, round_(a=(1, 1)))], Rules(mu=1.0))
     assert len(result.history.rounds) == 2
     assert result.ended_after is None

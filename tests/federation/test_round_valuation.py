@@ -271,7 +271,7 @@ def test_standard_errors_are_as_large_as_the_errors_are(measure) -> None:
 # Who and when
 
 
-def test_another_seed_changes_errors_alone() -> None:
+def test_another_seed_changes_only_errors() -> None:
     first, second = (valued("shapley", make_population(), seed=seed) for seed in (1, 2))
     assert first.contributions == second.contributions
     assert first.contribution_errors != second.contribution_errors

@@ -83,7 +83,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("question", LOSSES)
-def test_who_does_not_answer_is_absent_from_the_whole_round_and_may_return(question):
+def test_a_client_that_does_not_answer_is_absent_from_the_whole_round_and_may_return(question):
     scenario = scenario_of()
     held = held_rounds(scenario, {LOSSES[question]: ("tablet",)})
     first, second, _ = held
@@ -107,14 +107,14 @@ def test_a_round_without_an_absent_client_is_the_round_of_the_others(question):
     assert (with_absent.contribution_draws == without.contribution_draws).all()
 
 
-def test_the_baseline_of_one_who_returns_is_the_last_accuracy_measured():
+def test_the_baseline_of_a_returning_client_is_its_last_measured_accuracy():
     held = held_rounds(scenario_of(), {("train", 2, 0): ("tablet",)})
     assert held[1].record.absent == ("tablet",)
     assert held[2].measured["tablet"].previous_accuracy == held[0].measured["tablet"].accuracy.value
     assert held[2].measured["paper"].previous_accuracy == held[1].measured["paper"].accuracy.value
 
 
-def test_two_may_be_lost_one_after_the_other():
+def test_two_clients_may_be_lost_one_after_the_other():
     held = held_rounds(scenario_of(), {("evaluate", 1, 0): ("tablet",), ("evaluate", 1, 1): ("paper",)})
     assert held[0].record.absent == ("paper", "tablet")
     assert held[0].record.decision.shares == {"screen": 1.0}
@@ -126,7 +126,7 @@ def test_a_round_that_nobody_answers_is_refused():
 
 
 @pytest.mark.parametrize("measure", ["quantity", "marginal", "shapley"])
-def test_rounds_held_before_are_continued(measure):
+def test_completed_rounds_are_continued(measure):
     scenario = scenario_of(measure=measure)
     dataset = FederatedDataset.for_scenario(scenario, None)
     whole = held_rounds(scenario)
@@ -158,7 +158,7 @@ def test_a_restored_absence_continues_to_the_bit():
     assert [h.measured for h in held] == [h.measured for h in whole]
 
 
-def test_progress_is_told_after_the_opening_and_each_iteration():
+def test_progress_is_reported_after_the_opening_and_each_iteration():
     seen = []
     held_rounds(scenario_of(), watch=seen.append)
     assert [(p.round_number, p.iteration) for p in seen[:3]] == [(1, 0), (1, 1), (1, 2)]

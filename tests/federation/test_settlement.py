@@ -1,4 +1,4 @@
-"""The treasury: a book opened when it is wanted, settled by those who sign for themselves, left by those who go."""
+"""The ledger of a federation: opened when it is needed, settled with the clients' own signatures, and withdrawals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def new_treasury(tmp_path):
+def new_federation_ledger(tmp_path):
     """Treasuries of one book, as processes one after another have them."""
     made = []
 
@@ -45,8 +45,8 @@ def new_treasury(tmp_path):
         return made[-1]
 
     yield new
-    for treasury in made:
-        treasury.close()
+    for federation_ledger in made:
+        federation_ledger.close()
     if (tmp_path / "book.db").exists():
         with closing(open_store(str(tmp_path / "book.db"))) as store:
             assert verify_ledger(store, recompute).findings == ()
@@ -66,13 +66,13 @@ def signatures(record, book, counts=None):
     return {client: settled.report(book, client).signed(KEYS[client]) for client in clients if client in KEYS}
 
 
-def settle(treasury, number, *clients, **options):
+def settle(federation_ledger, number, *clients, **options):
     record = decided(number, *clients, **options)
-    return treasury.settle(record, None, signatures(record, treasury.open()))
+    return federation_ledger.settle(record, None, signatures(record, federation_ledger.open()))
 
 
-def notice(treasury, client, last):
-    return WithdrawalNotice(treasury.open(), client, last).signed(KEYS[client])
+def notice(federation_ledger, client, last):
+    return WithdrawalNotice(federation_ledger.open(), client, last).signed(KEYS[client])
 
 
 def bodies(tmp_path):
@@ -84,28 +84,28 @@ def bodies(tmp_path):
 # Opening.
 
 
-def test_opening_makes_the_book_with_its_members(new_treasury, tmp_path):
-    treasury = new_treasury()
-    assert treasury.settled_rounds == frozenset()
+def test_opening_creates_the_ledger_with_its_members(new_federation_ledger, tmp_path):
+    federation_ledger = new_federation_ledger()
+    assert federation_ledger.settled_rounds == frozenset()
     assert not (tmp_path / "book.db").exists(), "asking makes no book"
-    identity = treasury.open()
-    assert treasury.has_opened
+    identity = federation_ledger.open()
+    assert federation_ledger.has_opened
     assert [document["kind"] for document in bodies(tmp_path)] == ["opening", "admission"]
     with closing(open_store(str(tmp_path / "book.db"))) as store:
         assert identity == Ledger(store, None).identity
         assert Ledger(store, None).state.members == MEMBERS
 
 
-def test_opening_again_changes_nothing(new_treasury, tmp_path):
-    first, second = new_treasury(), new_treasury()
-    assert len({first.open(), first.open(), second.open(), new_treasury().open()}) == 1
+def test_opening_again_changes_nothing(new_federation_ledger, tmp_path):
+    first, second = new_federation_ledger(), new_federation_ledger()
+    assert len({first.open(), first.open(), second.open(), new_federation_ledger().open()}) == 1
     assert not second.has_opened
     assert len(bodies(tmp_path)) == 2
 
 
-def test_a_member_with_another_key_is_refused_each_time(new_treasury):
-    new_treasury().open()
-    other = new_treasury(MEMBERS | {"bob": NodeKey.new().public})
+def test_a_member_with_another_key_is_refused_each_time(new_federation_ledger):
+    new_federation_ledger().open()
+    other = new_federation_ledger(MEMBERS | {"bob": NodeKey.new().public})
     for _ in range(2):
         with pytest.raises(CommonwealError, match=r"'bob' was admitted to the ledger .* with another key"):
             other.open()
@@ -116,67 +116,71 @@ def test_a_member_with_another_key_is_refused_each_time(new_treasury):
 # Signatures.
 
 
-def test_signatures_that_clients_gave_are_taken_as_they_are(new_treasury, tmp_path):
-    treasury = new_treasury(sign=lambda report: pytest.fail("nobody signs here"))
+def test_signatures_that_clients_gave_are_taken_as_they_are(new_federation_ledger, tmp_path):
+    federation_ledger = new_federation_ledger(sign=lambda report: pytest.fail("nobody signs here"))
     record, counts = decided(1, *PROFITS), {"ann": 10, "bob": 20}
-    given = signatures(record, treasury.open(), counts)
-    assert treasury.settle(record, counts, given) == Receipt(entry=3, fresh=True)
-    assert treasury.settle(record, counts, given) == Receipt(entry=3, fresh=False)
+    given = signatures(record, federation_ledger.open(), counts)
+    assert federation_ledger.settle(record, counts, given) == Receipt(entry=3, fresh=True)
+    assert federation_ledger.settle(record, counts, given) == Receipt(entry=3, fresh=False)
     rows = bodies(tmp_path)[2]["body"]["inputs"]
     assert {row["client"]: row["signature"] for row in rows} == given | {"cyd": None}
     assert {row["client"]: row["sample_count"] for row in rows} == counts | {"cyd": None}
 
 
-def test_without_them_the_treasury_signs(new_treasury, tmp_path):
-    treasury = new_treasury(sign=lambda report: report.signed(KEYS[report.client]) if report.client in KEYS else None)
+def test_without_given_signatures_sign_is_called(new_federation_ledger, tmp_path):
+    federation_ledger = new_federation_ledger(
+        sign=lambda report: report.signed(KEYS[report.client]) if report.client in KEYS else None
+    )
     record = decided(1, *PROFITS)
-    treasury.settle(record)
+    federation_ledger.settle(record)
     rows = bodies(tmp_path)[2]["body"]["inputs"]
-    assert {row["client"]: row["signature"] for row in rows if row["signature"]} == signatures(record, treasury.open())
+    assert {row["client"]: row["signature"] for row in rows if row["signature"]} == signatures(
+        record, federation_ledger.open()
+    )
 
 
 @pytest.mark.parametrize("given", [{}, {"ann": "00" * 64, "bob": "00" * 96}])
-def test_other_signatures_are_refused(new_treasury, given):
-    """Also none at all: an empty mapping is what the clients gave, and the treasury does not sign in their place."""
-    treasury = new_treasury(sign=lambda report: pytest.fail("nobody signs here"))
+def test_other_signatures_are_refused(new_federation_ledger, given):
+    """Also if there are none: an empty mapping is what the clients gave, and the ledger does not sign for them."""
+    federation_ledger = new_federation_ledger(sign=lambda report: pytest.fail("nobody signs here"))
     with pytest.raises(CommonwealError, match="The report of client 'ann' for round 1 is not signed"):
-        treasury.settle(decided(1, *PROFITS), None, given)
-    assert treasury.settled_rounds == frozenset()
+        federation_ledger.settle(decided(1, *PROFITS), None, given)
+    assert federation_ledger.settled_rounds == frozenset()
 
 
 # Who leaves.
 
 
-def test_who_withdrew_is_not_missed(new_treasury, tmp_path):
-    treasury = new_treasury()
-    settle(treasury, 1, *PROFITS)
-    settle(treasury, 2, "ann", "cyd")
-    assert treasury.withdraw("bob", 2, notice(treasury, "bob", 2)) == Receipt(entry=5, fresh=True)
-    assert treasury.withdraw("bob", 2, notice(treasury, "bob", 2)) == Receipt(entry=5, fresh=False)
-    settle(treasury, 3, "ann", "cyd")
-    treasury.withdraw("cyd", 3, None)
-    settle(treasury, 4, "ann")
+def test_a_withdrawn_client_is_not_reported_missing(new_federation_ledger, tmp_path):
+    federation_ledger = new_federation_ledger()
+    settle(federation_ledger, 1, *PROFITS)
+    settle(federation_ledger, 2, "ann", "cyd")
+    assert federation_ledger.withdraw("bob", 2, notice(federation_ledger, "bob", 2)) == Receipt(entry=5, fresh=True)
+    assert federation_ledger.withdraw("bob", 2, notice(federation_ledger, "bob", 2)) == Receipt(entry=5, fresh=False)
+    settle(federation_ledger, 3, "ann", "cyd")
+    federation_ledger.withdraw("cyd", 3, None)
+    settle(federation_ledger, 4, "ann")
     rounds = [document["body"] for document in bodies(tmp_path) if document["kind"] == "round"]
     assert [held["absent"] for held in rounds] == [[], ["bob"], [], []]
     with pytest.raises(CommonwealError, match="'bob' withdrew after round 2 and cannot take part in round 5"):
-        settle(treasury, 5, "ann", "bob")
+        settle(federation_ledger, 5, "ann", "bob")
 
 
-def test_a_settled_round_stays_as_it_is_whoever_leaves_since(new_treasury):
+def test_a_settled_round_does_not_change_when_clients_leave_later(new_federation_ledger):
     """bob's notice comes late: round 2, in which he was missed, is settled, and a resumed run settles it again."""
-    treasury = new_treasury()
-    settle(treasury, 1, *PROFITS)
-    second = settle(treasury, 2, "ann", "cyd")
-    treasury.withdraw("bob", 1, notice(treasury, "bob", 1))
-    assert settle(new_treasury(), 2, "ann", "cyd") == replace(second, fresh=False)
+    federation_ledger = new_federation_ledger()
+    settle(federation_ledger, 1, *PROFITS)
+    second = settle(federation_ledger, 2, "ann", "cyd")
+    federation_ledger.withdraw("bob", 1, notice(federation_ledger, "bob", 1))
+    assert settle(new_federation_ledger(), 2, "ann", "cyd") == replace(second, fresh=False)
     with pytest.raises(CommonwealError, match="Round 2 is already settled as entry 4 with other content"):
-        settle(treasury, 2, "ann", "bob", "cyd")
+        settle(federation_ledger, 2, "ann", "bob", "cyd")
 
 
-def test_the_eliminated_are_not_missed_either(new_treasury, tmp_path):
-    treasury = new_treasury()
-    settle(treasury, 1, *PROFITS, rules=Rules(mu=0.0), profits=PROFITS | {"cyd": -5.0})
-    settle(treasury, 2, "ann")
+def test_eliminated_clients_are_not_reported_missing_either(new_federation_ledger, tmp_path):
+    federation_ledger = new_federation_ledger()
+    settle(federation_ledger, 1, *PROFITS, rules=Rules(mu=0.0), profits=PROFITS | {"cyd": -5.0})
+    settle(federation_ledger, 2, "ann")
     rounds = [document["body"] for document in bodies(tmp_path) if document["kind"] == "round"]
     assert rounds[0]["decision"]["eliminated"] == ["cyd"]
     assert rounds[1]["absent"] == ["bob"]
@@ -185,52 +189,52 @@ def test_the_eliminated_are_not_missed_either(new_treasury, tmp_path):
 # What it tells.
 
 
-def test_settled_rounds_are_those_of_the_book_now(new_treasury, tmp_path):
-    treasury, other = new_treasury(), new_treasury()
-    settle(treasury, 1, *PROFITS)
+def test_settled_rounds_are_those_of_the_current_ledger(new_federation_ledger, tmp_path):
+    federation_ledger, other = new_federation_ledger(), new_federation_ledger()
+    settle(federation_ledger, 1, *PROFITS)
     assert other.settled_rounds == {1}
     settle(other, 2, *PROFITS)
-    assert treasury.settled_rounds == {1, 2}
+    assert federation_ledger.settled_rounds == {1, 2}
     with closing(open_store(str(tmp_path / "book.db"))) as store:
         Ledger(store, KeyDirectory(tmp_path / "keys")).reverse_round(1, "figures came late")
-    assert treasury.settled_rounds == {2}
+    assert federation_ledger.settled_rounds == {2}
 
 
-def test_the_statement_is_the_one_that_the_command_writes(new_treasury, tmp_path, monkeypatch):
-    treasury = new_treasury()
-    settle(treasury, 1, *PROFITS)
-    treasury.withdraw("bob", 1, notice(treasury, "bob", 1))
-    content = treasury.statement("bob")
+def test_the_statement_is_the_one_that_the_command_writes(new_federation_ledger, tmp_path, monkeypatch):
+    federation_ledger = new_federation_ledger()
+    settle(federation_ledger, 1, *PROFITS)
+    federation_ledger.withdraw("bob", 1, notice(federation_ledger, "bob", 1))
+    content = federation_ledger.statement("bob")
     monkeypatch.setattr("commonweal.ledger.ledger.system_clock", lambda: AT)
     arguments = ["ledger", "statement", str(tmp_path / "book.db"), "bob", "--format", "json"]
     options = ["--keys", str(tmp_path / "keys"), "--out", str(tmp_path / "bob.json")]
     assert CliRunner().invoke(app, [*arguments, *options]).exit_code == 0
     assert (tmp_path / "bob.json").read_bytes() == content
     statement, signed = read_statement(tmp_path / "bob.json")
-    assert faults_of(statement, signed, treasury.operator_key) == []
+    assert faults_of(statement, signed, federation_ledger.operator_key) == []
     assert statement.client_key == KEYS["bob"].public
     assert [line.text for line in statement.lines] == ["admitted", "round 1: retained", "withdrew after round 1"]
     with pytest.raises(CommonwealError, match="Client 'eve' is not a member"):
-        treasury.statement("eve")
+        federation_ledger.statement("eve")
 
 
-def test_the_key_that_signs_is_that_of_the_book_now(new_treasury, tmp_path):
-    treasury, keys = new_treasury(), KeyDirectory(tmp_path / "keys")
-    first = treasury.operator_key
+def test_the_signing_key_is_that_of_the_current_ledger(new_federation_ledger, tmp_path):
+    federation_ledger, keys = new_federation_ledger(), KeyDirectory(tmp_path / "keys")
+    first = federation_ledger.operator_key
     assert first == keys.current().public
     with closing(open_store(str(tmp_path / "book.db"))) as store:
         Ledger(store, keys).rotate_key()
-    later = treasury.operator_key
+    later = federation_ledger.operator_key
     assert later == keys.current().public != first
-    assert json.loads(treasury.statement("ann"))["signer"] == later
+    assert json.loads(federation_ledger.statement("ann"))["signer"] == later
 
 
 @pytest.mark.parametrize("command", ["show", "verify", "statement"])
-def test_the_commands_know_nodes_keys_and_withdrawals(new_treasury, tmp_path, command):
-    treasury = new_treasury()
-    settle(treasury, 1, *PROFITS)
-    treasury.withdraw("bob", 1, notice(treasury, "bob", 1))
-    treasury.close()
+def test_the_commands_know_nodes_keys_and_withdrawals(new_federation_ledger, tmp_path, command):
+    federation_ledger = new_federation_ledger()
+    settle(federation_ledger, 1, *PROFITS)
+    federation_ledger.withdraw("bob", 1, notice(federation_ledger, "bob", 1))
+    federation_ledger.close()
     KEYS["bob"].write(tmp_path / "node")
     book, public = str(tmp_path / "book.db"), str(tmp_path / "node.pub")
     arguments, said = {
@@ -243,10 +247,10 @@ def test_the_commands_know_nodes_keys_and_withdrawals(new_treasury, tmp_path, co
     assert said in done.output
 
 
-def test_a_nodes_key_is_no_operators(new_treasury, tmp_path):
-    treasury = new_treasury()
-    settle(treasury, 1, *PROFITS)
-    (tmp_path / "ann.json").write_bytes(treasury.statement("ann"))
+def test_a_node_key_is_not_an_operator_key(new_federation_ledger, tmp_path):
+    federation_ledger = new_federation_ledger()
+    settle(federation_ledger, 1, *PROFITS)
+    (tmp_path / "ann.json").write_bytes(federation_ledger.statement("ann"))
     KEYS["bob"].write(tmp_path / "node")
     for arguments in (
         ["ledger", "verify", str(tmp_path / "book.db")],
@@ -258,7 +262,7 @@ def test_a_nodes_key_is_no_operators(new_treasury, tmp_path):
         assert "does not contain an Ed25519 public key in PEM" in " ".join(told.split())
 
 
-def test_a_book_is_opened_with_the_key_of_a_node(tmp_path):
+def test_a_ledger_is_opened_with_the_key_of_a_node(tmp_path):
     KEYS["bob"].write(tmp_path / "node")
     location, keys = str(tmp_path / "new.db"), str(tmp_path / "keys")
     member = f"bob={tmp_path / 'node.pub'}"

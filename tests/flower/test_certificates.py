@@ -89,7 +89,7 @@ def test_an_independent_verifier_agrees(folder, host):
     assert len(chain) == 2
 
 
-def test_the_authority_cannot_sign_again(folder):
+def test_the_certificate_authority_cannot_sign_again(folder):
     """Its key is in no file."""
     assert sorted(path.name for path in folder.iterdir()) == ["ca.pem", "server.key", "server.pem"]
     key = certificate(folder, "ca.pem").public_key()

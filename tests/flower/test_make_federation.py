@@ -64,7 +64,7 @@ def out(tmp_path_factory):
     return folder / "out"
 
 
-def test_it_leaves_a_report_a_ledger_and_everybodys_papers(out):
+def test_it_leaves_a_report_a_ledger_and_all_statements(out):
     assert "digits" in (out / "report.html").read_text()
     verified = subprocess.run(
         [COMMONWEAL, "ledger", "verify", str(out / "ledger.db")], capture_output=True, text=True, check=False

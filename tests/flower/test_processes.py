@@ -54,7 +54,7 @@ def test_nothing_outlives_an_owner_that_is_killed(tmp_path):
     wait_for(lambda: not is_there(group) and not folder.exists())
 
 
-def test_a_process_is_asked_to_end_and_then_made_to(tmp_path):
+def test_a_process_is_terminated_and_then_killed(tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
     processes = Processes(folder)

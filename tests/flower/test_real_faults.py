@@ -75,7 +75,7 @@ def disturbed(tmp_path_factory):
     assert not processes_of(rehearsal.work)
 
 
-def test_the_federation_went_on(disturbed):
+def test_the_federation_continued(disturbed):
     rehearsal, again = disturbed
     history = json.loads((rehearsal.out / "history.json").read_text())
     assert [held["absent"] for held in history["rounds"]] == [[], [UNLUCKY], [UNLUCKY], [], []]
@@ -100,7 +100,7 @@ def test_its_baseline_is_the_last_one_measured(disturbed):
     assert rows[3][UNLUCKY]["profit"]["value"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_money_is_that_of_a_federation_in_which_it_was_away(disturbed, tmp_path):
+def test_the_money_is_that_of_a_federation_in_which_the_client_was_absent(disturbed, tmp_path):
     """The same federation in one process, with the same absences and no accident: the same ledger."""
     from tests.remote.toy import make_toy
 

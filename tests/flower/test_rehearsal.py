@@ -121,7 +121,7 @@ def test_a_run_that_takes_too_long_is_stopped(rehearsal):
 
 
 @needs_proc
-def test_a_member_is_killed_at_work_and_comes_back(rehearsal):
+def test_a_member_killed_while_it_works_returns(rehearsal):
     asked = rehearsal.home("north") / "log.txt"
     asked.unlink(missing_ok=True)
     outcomes = []
@@ -142,7 +142,7 @@ def test_a_member_is_killed_at_work_and_comes_back(rehearsal):
     assert result(rehearsal)["answered"] == ["north", "south"]
 
 
-def test_a_member_signs_off_and_comes_back(rehearsal):
+def test_a_member_disconnects_and_returns(rehearsal):
     rehearsal.stop_node("south")
     assert rehearsal.run_app(timeout=LIMIT, expected=1).status == "completed"
     assert result(rehearsal)["answered"] == ["north"]

@@ -48,7 +48,7 @@ def test_missing_keys_are_made_only_in_the_copy(folder, copy):
         assert (found.key_file, found.home) == (member.private_key, member.home)
 
 
-def test_keys_that_are_there_are_taken(folder, copy):
+def test_existing_keys_are_used(folder, copy):
     NodeKey.new().write(folder / "members" / "north" / "node-key")
     expected = NodeKey.read(folder / "members" / "north" / "node-key").public
     known, own = public_keys(copy, copy_federation(folder, copy))

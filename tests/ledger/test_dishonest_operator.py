@@ -150,7 +150,7 @@ def test_payoffs_off_by_one_minor_unit(sample, forge):
 
 
 @pytest.mark.parametrize("name", ["objective", "budget", "shares", "payoffs", "transfers"])
-def test_a_figure_of_the_decision_off_by_a_rounding(sample, forge, name):
+def test_a_figure_of_the_decision_off_by_a_rounding_error(sample, forge, name):
     body = body_of(honest(sample))
     row = body["decision"][name]
     body["decision"][name] = [row[0] * (1 + 1e-15), *row[1:]] if isinstance(row, list) else row * (1 + 1e-15)
@@ -210,7 +210,7 @@ def test_changed_contributions(sample, forge):
     assert "the decision follows from its inputs: shares" in forge("round", body, draft.postings)
 
 
-def test_a_round_of_grace_that_was_not_one(sample, forge):
+def test_a_false_grace_round(sample, forge):
     draft = honest(sample, rules=STRICT)
     assert draft.body["decision"]["eliminated"] == ["dan"]
     body = body_of(draft) | {"grace": True}

@@ -216,7 +216,7 @@ def test_a_place_that_is_not_a_directory_is_refused(tmp_path):
 # Two processes at once.
 
 
-def test_the_second_process_takes_the_key_of_the_first(folder, monkeypatch):
+def test_the_second_process_uses_the_key_of_the_first(folder, monkeypatch):
     """Another process creates its key after this one has created its own, but before it is the current one."""
     add, first = KeyDirectory.add, []
 
@@ -288,7 +288,7 @@ def test_a_key_shows_only_its_public_half(folder):
     assert b"horse" not in shown
 
 
-def test_a_private_key_is_nowhere_but_in_its_file(tmp_path, caplog):
+def test_a_private_key_is_only_in_its_file(tmp_path, caplog):
     """Not in the database, not in what the operator sends out, and not in logs of any level."""
     with caplog.at_level(logging.DEBUG):
         logging.getLogger("sqlalchemy").setLevel(logging.DEBUG)
@@ -326,7 +326,7 @@ def _first(keys):
 @pytest.mark.parametrize(
     "changed", [str.upper, lambda digits: f" {digits}", lambda digits: digits + " ", lambda digits: ""]
 )
-def test_a_signature_is_written_one_way(changed):
+def test_a_signature_has_one_form(changed):
     key = SigningKey.from_seed(b"12345678901234567890123456789012")
     signature = key.sign(b"message")
     assert is_signed(b"message", signature, key.public)

@@ -215,7 +215,7 @@ def a_later_entry(document):
 
 
 @pytest.mark.parametrize("edit", [another_hash, a_later_entry])
-def test_a_head_signed_by_a_stranger_is_a_finding_about_the_head(sample, inside, known, tmp_path, edit):
+def test_a_head_signed_with_an_unknown_key_is_a_finding_about_the_head(sample, inside, known, tmp_path, edit):
     operator = sample.operator.public
     for parts in ({}, {"signer": operator}, {"signer": operator, "signature": known.signed.signature}):
         false = forged(known, tmp_path, edit=edit, **parts)
@@ -260,7 +260,7 @@ def test_a_forged_head_does_not_hide_a_genuine_one(sample, inside, known, tmp_pa
         ]
 
 
-def test_a_known_head_is_not_judged_by_a_attackers_key(inside, known, tmp_path):
+def test_a_known_head_is_not_checked_with_an_attackers_key(inside, known, tmp_path):
     """A key rotation that the operator did not sign is a finding, and its key does not make a head valid."""
     entries = inside.entries()
     ledger = entries[0].hash

@@ -143,7 +143,7 @@ def test_the_signature_with_the_larger_s_is_refused():
         lambda digits: "",
     ],
 )
-def test_a_signature_is_written_one_way(changed):
+def test_a_signature_has_one_form(changed):
     signature = KEY.sign(b"message")
     assert is_signed(b"message", signature, KEY.public)
     assert not is_signed(b"message", changed(signature), KEY.public)
@@ -175,7 +175,7 @@ def encoded(key, form):
         SigningKey.from_seed(b"1" * 32).public,
     ],
 )
-def test_a_public_key_is_written_one_way(public):
+def test_a_public_key_has_one_form(public):
     signature = KEY.sign(b"message")
     assert not is_signed(b"message", signature, public)
     assert not is_signed_by_node(b"message", signature, public)

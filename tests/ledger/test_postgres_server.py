@@ -133,7 +133,7 @@ def test_a_stopped_server_leaves_no_process_and_no_directory():
 
 @pytest.mark.soak
 @needs_server
-def test_a_server_that_does_not_listen_is_killed():
+def test_a_server_that_does_not_stop_is_killed():
     with PostgresServer(patience_seconds=0.2) as server:
         server.process.send_signal(signal.SIGSTOP)
     assert server.process.returncode == -signal.SIGKILL
@@ -177,7 +177,7 @@ def test_missing_programs_are_named(monkeypatch, tmp_path):
         PostgresServer().__enter__()
 
 
-def test_the_newest_version_is_taken(monkeypatch, tmp_path):
+def test_the_newest_version_is_used(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(postgres_server, "DEBIAN_FOLDER", tmp_path)
     for version, programs in {"9.6": ["initdb", "postgres"], "15": ["initdb", "postgres"], "17": ["initdb"]}.items():

@@ -528,7 +528,7 @@ def settle_in_both(ledger: Ledger, account: PlainAccount, number: int, decision:
 
 
 @pytest.mark.parametrize("settlement", SETTLEMENTS)
-def test_amounts_of_a_million_billions(new_ledger, settlement):
+def test_amounts_of_10_to_the_15(new_ledger, settlement):
     """Up to 10^15 minor units in a posting, and balances beyond."""
     terms = Terms(name="large", worth=10**15, settlement=settlement)
     store, ledger, account = new_ledger(terms, CLIENTS)

@@ -169,7 +169,7 @@ def test_many_key_rotations_are_followed(tmp_path):
     sample.store.close()
 
 
-def test_a_statement_does_not_verify_with_a_strangers_key(sample, tmp_path):
+def test_a_statement_does_not_verify_with_another_key(sample, tmp_path):
     content = file_of(sample, "ann")
     for key in (STRANGER.public, CLIENT_KEYS["ann"].public, "", "x", sample.operator.public.upper()):
         assert faults_in(content, key, tmp_path) != []

@@ -51,7 +51,7 @@ def test_every_key_that_the_operator_has_had_verifies_the_ledger(sample):
 
 
 @pytest.mark.parametrize("key", [STRANGER.public, "", "x"])
-def test_a_strangers_key_does_not_verify_the_ledger(sample, key):
+def test_another_key_does_not_verify_the_ledger(sample, key):
     (finding,) = verified(sample.store, operator=key).findings
     assert (finding.entry, finding.rule) == (1, "the operator signed the ledger")
 

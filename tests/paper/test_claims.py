@@ -112,7 +112,9 @@ CASES: list[tuple[str, str, Script, Script, Script]] = [
         for script, expected in zip(scripts, ("held", "not held", "undecided"), strict=True)
     ],
 )
-def test_a_claim_comes_out_as_it_was_made(claim: str, experiment: str, script: Script, expected: Verdict) -> None:
+def test_a_claim_gets_the_verdict_that_its_data_were_made_for(
+    claim: str, experiment: str, script: Script, expected: Verdict
+) -> None:
     found = only(findings(script.outcomes(experiment)), claim)
     interval = found.interval
     assert found.verdict == expected, found
@@ -124,7 +126,7 @@ def test_a_claim_comes_out_as_it_was_made(claim: str, experiment: str, script: S
 
 
 @pytest.mark.parametrize("count", [1, 4, 10])
-def test_a_claim_that_knows_no_exception_is_refuted_by_one(count: int) -> None:
+def test_a_claim_without_exceptions_is_refuted_by_one(count: int) -> None:
     def found(script: Script) -> Verdict:
         return only(findings(script.outcomes("heterogeneous", replication_count=count)), "C9").verdict
 
@@ -152,7 +154,7 @@ def test_the_cases_and_the_laws_are_all_claims() -> None:
         ("C12b", better_with_mu(0.1), 7.5),
     ],
 )
-def test_effects_that_can_be_reckoned_by_hand(claim: str, script: Script, value: float) -> None:
+def test_effects_computed_by_hand(claim: str, script: Script, value: float) -> None:
     assert only(findings(script.outcomes("heterogeneous")), claim).interval.value == pytest.approx(value)
 
 
@@ -172,7 +174,7 @@ def test_the_mu_of_c12b_is_not_chosen_where_it_is_measured() -> None:
 @pytest.mark.parametrize("rule", ["clip", "raw"])
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_laws_hold_for_whatever_figures(rule: ContributionRule, seed: int) -> None:
+def test_laws_hold_for_any_figures(rule: ContributionRule, seed: int) -> None:
     outcomes = {("heterogeneous", rule): decided("heterogeneous", [seed], MuGrid(MUS), rule)}
     found = findings(outcomes, variant="" if rule == "clip" else "raw contributions")
     for law in ("C10a", "C12a"):
@@ -194,7 +196,7 @@ def test_one_broken_case_breaks_a_law() -> None:
     assert found.interval.lower == found.interval.upper == found.interval.value < 1
 
 
-def test_loss_rules_break_proportionality_only_in_the_red() -> None:
+def test_loss_rules_break_proportionality_only_if_the_budget_is_negative() -> None:
     script = Script(contribution=UNEQUAL.contribution, profit=lambda mu, r, t, c: -0.1 if t <= 3 else 0.1)
     outcomes = script.outcomes("heterogeneous")
     assert only(findings(outcomes), "C10a").verdict == "held"
@@ -258,7 +260,7 @@ def test_the_whole_axis_gives_what_the_grid_gives(rule: ContributionRule) -> Non
     assert findings(axis, variant=variant) == findings(grid, variant=variant)
 
 
-def test_an_alternative_stands_beside_ours_on_the_same_replications() -> None:
+def test_an_alternative_is_compared_with_ours_on_the_same_replications() -> None:
     outcomes = by_decisions()
     raw = {key: some.only(DECIDED_SEEDS[:5]) for key, some in by_decisions("raw").items()}
     both = outcomes | raw
@@ -301,7 +303,7 @@ def test_the_indices_by_hand() -> None:
     assert zero.interval.value == pytest.approx(-1 / 74)
 
 
-def test_experiments_without_the_mu_to_compare_are_passed() -> None:
+def test_experiments_without_the_mu_to_compare_are_skipped() -> None:
     outcomes = growing(2).outcomes("heterogeneous")["heterogeneous", "clip"]
     few = replace(outcomes, replications={n: (some[0], some[-1]) for n, some in outcomes.replications.items()})
     assert findings({("heterogeneous", "clip"): few}) == ()

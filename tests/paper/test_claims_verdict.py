@@ -67,7 +67,7 @@ def test_all_is_above_the_threshold_of_all_and_nothing_else_is() -> None:
 
 
 @given(rows=st.lists(st.tuples(numbers, numbers), min_size=2, max_size=12), seed=st.integers(0, 2**32))
-def test_the_order_of_replications_is_of_no_account(rows: list[tuple[float, float]], seed: int) -> None:
+def test_the_order_of_replications_does_not_matter(rows: list[tuple[float, float]], seed: int) -> None:
     values = np.array(rows)
     shuffled = np.random.default_rng(seed).permutation(values)
     for statistic in (lambda means: means[:, 0], lambda means: means.min(axis=1)):
@@ -128,7 +128,7 @@ def test_intervals_of_normal_figures_are_students() -> None:
     assert np.mean(widths / (high - low)) == pytest.approx(1, abs=0.02)
 
 
-def test_a_true_effect_of_nothing_is_seldom_called_held() -> None:
+def test_a_true_effect_of_zero_is_rarely_called_held() -> None:
     """At most about one in forty: half of what an interval of 95 % leaves out."""
     samples = np.random.default_rng(6).normal(0.0, 1.0, size=(100, 1000))
     held = np.mean([verdict(i, 0.0, replication_count=100) == "held" for i in mean_intervals(samples)])

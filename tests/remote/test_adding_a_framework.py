@@ -27,7 +27,7 @@ def test_the_transport_runs_a_whole_federation(tmp_path):
     assert settled(tmp_path / "two/out") == settled(toy.out)
 
 
-def test_the_import_rule_wants_one_word(tmp_path):
+def test_the_import_rule_needs_one_word(tmp_path):
     package = shutil.copytree(ROOT / "src", tmp_path / "src") / "commonweal"
     rules = (ROOT / "pyproject.toml").read_text()
     assert rules.count('"flower",') == 1

@@ -173,7 +173,7 @@ def without_it(tmp_path_factory):
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in ONE_OF_EACH_KIND else pytest.mark.soak) for name in LIES]
 )
-def test_a_lie_is_contained(tmp_path, without_it, name):
+def test_a_lie_is_detected_or_harmless(tmp_path, without_it, name):
     assert set(LIES) >= ONE_OF_EACH_KIND
     (kind, lie), reason = LIES[name]
     toy = make_toy(tmp_path / "f", learning="iteration_limit = 1", mechanism='mu = "inf"', client_lines=BOUNDS)
@@ -209,7 +209,7 @@ def test_tiny_scores_do_not_stop_a_round(tmp_path):
     assert not run_report.rounds[0].record.absent
 
 
-def test_a_first_opening_that_was_lost_leaves_no_trace(tmp_path):
+def test_a_lost_first_opening_leaves_no_trace(tmp_path):
     """Member and coordinator agree on ε, whichever openings the coordinator has heard."""
     toy = make_toy(tmp_path / "f", rounds=3, mechanism='mu = "inf"', learning="iteration_limit = 1")
 
@@ -228,7 +228,7 @@ def test_a_first_opening_that_was_lost_leaves_no_trace(tmp_path):
     assert row.previous_accuracy == run_report.rounds[1].iteration_accuracies[0][LIAR]
 
 
-def test_a_profit_on_its_bound_counts(tmp_path):
+def test_a_profit_equal_to_its_bound_is_accepted(tmp_path):
     toy = make_toy(
         tmp_path / "f", rounds=1, learning="iteration_limit = 1", mechanism='mu = "inf"', client_lines=BOUNDS
     )
@@ -241,7 +241,7 @@ def test_a_profit_on_its_bound_counts(tmp_path):
     assert not run_report.rounds[0].record.absent
 
 
-def test_an_error_tells_the_coordinator_nothing_private(tmp_path):
+def test_errors_sent_to_the_coordinator_contain_nothing_private(tmp_path):
     """A user's function may put anything into an error; the text stays in the member's log."""
     toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:3])
 

@@ -59,7 +59,7 @@ def test_what_it_says(folder):
     assert federation.description_for_readers().declared == DECLARED
 
 
-def test_a_checkpoint_belongs_to_terms_and_keys_but_not_to_patience(folder):
+def test_a_checkpoint_is_bound_to_terms_and_keys_but_not_to_waiting_times(folder):
     first = read(folder, GOOD).digest()
     assert read(folder, GOOD + "\n[waiting]\nanswer_seconds = 7\n").digest() == first
     assert read(folder, GOOD.replace("rounds = 4", "rounds = 5")).digest() != first

@@ -42,14 +42,14 @@ def test_a_members_folder_is_read(toy):
     assert MemberStore(toy.home("north")).get(state.memory)["seen"].tolist() == [2, 2]
 
 
-def test_a_members_folder_in_another_format_is_refused_with_a_way_out(toy):
+def test_a_members_folder_in_another_format_is_refused_with_advice(toy):
     file = toy.home("north") / "state.json"
     file.write_text(file.read_text().replace("commonweal.home/1", "commonweal.home/9"))
     with pytest.raises(StorageError, match=r"format commonweal\.home/1.* use the version of commonweal that wrote it"):
         MemberStore(toy.home("north")).load()
 
 
-def test_a_checkpoint_in_another_format_is_refused_with_a_way_out(toy):
+def test_a_checkpoint_in_another_format_is_refused_with_advice(toy):
     file = toy.out / "checkpoint.npz"
     with np.load(file) as archive:
         arrays = {name: archive[name] for name in archive.files}

@@ -121,7 +121,7 @@ def test_models_that_a_member_lost_are_sent_again(tmp_path, ledgers):
     assert settled(toy.out) == ledgers["there"]
 
 
-def test_a_new_process_for_every_message_is_enough(tmp_path, ledgers):
+def test_a_new_process_for_every_message_gives_the_same_result(tmp_path, ledgers):
     """Nothing that an answer needs is in memory."""
     toy = make_toy(tmp_path / "f", **RULES)
 
@@ -154,7 +154,7 @@ def test_a_new_process_for_every_message_is_enough(tmp_path, ledgers):
     assert settled(toy.out) == ledgers["there"]
 
 
-def test_a_first_round_missed_is_measured_from_the_first_model_seen(tmp_path):
+def test_after_missing_the_first_round_utility_is_measured_from_the_first_model_seen(tmp_path):
     """ε(n,0) is the accuracy of the model that opens the member's first round."""
     toy = make_toy(tmp_path / "f", **RULES)
     fail_in_round(toy, 1)
@@ -187,7 +187,7 @@ def test_withdrawal_with_notice(tmp_path):
     assert any("withdrew after round 2" in line["text"] for line in statement["document"]["lines"])
 
 
-def test_the_eliminated_get_no_further_model(tmp_path):
+def test_eliminated_clients_get_no_further_model(tmp_path):
     toy = make_toy(tmp_path / "f", mechanism="mu = 0.01", learning="iteration_limit = 2")
     run_report, _ = toy.coordinate()
     eliminated = run_report.rounds[0].record.decision.eliminated

@@ -252,7 +252,7 @@ def refusal(path):
     return "."
 
 
-def test_any_broken_value_is_refused_with_a_sentence_or_does_no_harm(tmp_path):
+def test_any_broken_value_is_refused_with_a_message_or_harmless(tmp_path):
     written = json.dumps(to_document(run_reports.pair()))
     path = tmp_path / "history.json"
     for *outer, last in list(places(json.loads(written)))[1:]:

@@ -48,7 +48,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("reader", SEEN_BY)
 @pytest.mark.parametrize("page", ["light", "dark"])
-def test_six_clients_can_be_told_apart(reader, page):
+def test_six_clients_can_be_distinguished(reader, page):
     colours = LIGHT_COLOURS if page == "light" else [DARK[colour] for colour in LIGHT_COLOURS]
     seen = [lab(SEEN_BY[reader] @ linear(colour)) for colour in colours]
     closest = min(np.linalg.norm(one - other) for one, other in combinations(seen, 2))
@@ -67,7 +67,7 @@ def test_the_larger_mu_the_further_from_the_page(reader, page):
 
 @pytest.mark.parametrize("reader", SEEN_BY)
 @pytest.mark.parametrize("page", ["light", "dark"])
-def test_verdicts_can_be_told_apart(reader, page):
+def test_verdicts_can_be_distinguished(reader, page):
     colours = [colour if page == "light" else DARK[colour] for colour in (HELD, NOT_HELD, UNDECIDED)]
     seen = [lab(SEEN_BY[reader] @ linear(colour)) for colour in colours]
     assert min(np.linalg.norm(one - other) for one, other in combinations(seen, 2)) > 15

@@ -130,7 +130,7 @@ def test_a_statement_of_more_than_two_lines_has_a_chart():
     assert "svg" not in Page(to_html(statement(lines=()))).tags
 
 
-def test_a_member_without_a_key_is_told_so():
+def test_a_member_without_a_key_gets_a_message():
     assert "none: the operator reports for it" in Page(to_html(statement(client_key=None))).text
 
 
@@ -175,7 +175,7 @@ def test_a_statement_needs_no_matplotlib_and_its_table_no_jinja():
     (0, 0, [0, 1]), (0, 7, [0, 2, 4, 6, 8]), (-37, 211, [-100, 0, 100, 200, 300]), (2, 3, [2, 3]),
     (0, 10**18, [0, 5 * 10**17, 10**18]),
 ])  # fmt: skip
-def test_ticks_are_round_and_enclose(low, high, expected):
+def test_ticks_are_round_numbers_and_enclose_the_data(low, high, expected):
     assert ticks(low, high, 5) == expected
 
 

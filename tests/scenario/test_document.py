@@ -156,7 +156,7 @@ def test_infinite_mu_is_written_as_inf():
     assert to_document(parse_scenario(SMALL.replace("0.05", "inf"), "a.toml"))["mechanism"]["mu"] == "inf"
 
 
-def test_a_document_is_refused_with_its_places():
+def test_a_document_is_refused_with_the_places_of_its_errors():
     document = to_document(parse_scenario(SMALL, "a.toml"))
     document["clients"][1]["defect"] = {"kind": "scaled", "factor": True}
     document["rounds"] = None

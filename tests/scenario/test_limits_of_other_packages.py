@@ -35,7 +35,7 @@ def test_limits_of_clients_match_those_of_other_packages():
 
 @pytest.mark.parametrize("measure", get_args(ShapleyMethod))
 @pytest.mark.parametrize("client_count", [1, 2, 3, 4, 7])
-def test_the_fewest_evaluations_are_just_enough(measure, client_count):
+def test_the_fewest_evaluations_are_enough_and_one_less_is_not(measure, client_count):
     clients = [f"c{number}" for number in range(client_count)]
     fewest = MEASURES[measure].fewest_evaluations(client_count)
     estimate_shapley(clients, len, evaluation_limit=fewest, seed=1, method=measure)

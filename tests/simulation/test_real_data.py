@@ -27,7 +27,7 @@ THE_REST = ["large-cifar10", "small-mnist", "label-noise", "equal-mnist"]
 @pytest.mark.parametrize(
     "name", [*ONE_OF_EACH_KIND, *(pytest.param(name, marks=pytest.mark.soak) for name in THE_REST)]
 )
-def test_after_the_first_round_no_scenario_sits_at_chance(name):
+def test_after_the_first_round_no_scenario_is_at_chance_level(name):
     """By more than four standard errors of what guessing would score on as many validation samples."""
     scenario = override(load(name), mu="inf", rounds=1)
     with InProcessClients(scenario, FederatedDataset.for_scenario(scenario, Path(DATA))) as clients:

@@ -49,7 +49,7 @@ def test_every_combination_is_an_experiment_with_its_values_in_the_name(mine: st
     assert load_experiments([mine], other_order) == found
 
 
-def test_shipped_scenarios_stand_beside_files(mine: str) -> None:
+def test_shipped_scenarios_can_be_combined_with_files(mine: str) -> None:
     assert load_experiments(["label-noise", mine], {})["label-noise"] == load("label-noise")
     varied = load_experiments(["label-noise", mine], parse_settings(["rounds=2"]))
     assert list(varied) == ["label-noise[rounds=2]", "mine[rounds=2]"]

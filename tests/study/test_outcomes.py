@@ -61,7 +61,7 @@ def test_every_mu_has_one_outcome_of_each_replication(outcomes):
             assert [outcome.replication for outcome in some.at(mu)] == [1, 2, 3]
 
 
-def test_some_of_the_replications(outcomes):
+def test_some_replications_can_be_selected(outcomes):
     some = outcomes["label-noise", "clip"].only([1])
     assert [outcome.replication for outcome in some.at(0.05)] == [1]
     missing_one = replace(some, replications={1: some.replications[1][1:]})

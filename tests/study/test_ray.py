@@ -240,7 +240,7 @@ def test_two_nodes_give_the_rows_of_one_machine(cluster, started, whole, tmp_pat
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_ended_in_the_middle_and_continued_it_gives_the_same(how, cluster, started, whole, tmp_path):
+def test_interrupted_and_continued_it_gives_the_same_result(how, cluster, started, whole, tmp_path):
     process = started()
     told = wait_for_results(process, 1)
     process.send_signal(how)

@@ -27,14 +27,14 @@ def table_of(title: str) -> list[list[str]]:
     return rows[2:]
 
 
-def test_the_columns_are_those_of_the_files() -> None:
+def test_the_columns_match_the_files() -> None:
     documented = [(name.strip("`"), kind.split(",")[0], "null" in kind) for name, kind, _, _ in table_of("Columns")]
     assert documented == [(field.name, str(field.type), field.nullable) for field in SCHEMA]
     for name, _, _, meaning in table_of("Columns"):
         assert meaning, name
 
 
-def test_the_metadata_are_those_of_the_files(small_results: Path) -> None:
+def test_the_metadata_match_the_files(small_results: Path) -> None:
     assert f"Format `{FORMAT}`" in PAGE
     for path in small_results.rglob("*.parquet"):
         metadata = pq.read_schema(path).metadata

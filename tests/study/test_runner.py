@@ -116,7 +116,7 @@ def test_the_number_of_workers_changes_no_bit(
     assert rows(tmp_path).column("experiment").unique().to_pylist() == ["small-mnist", "label-noise"]
 
 
-def test_asked_again_nothing_is_computed(copied: Path) -> None:
+def test_a_repeated_request_computes_nothing(copied: Path) -> None:
     before = (copied / RESULTS).read_bytes()
     assert fulfil(request(), copied) == []
     assert fulfil(request(replications=1, mus={"clip": (0.05,)}), copied) == []
@@ -327,7 +327,7 @@ def test_broken_metadata_and_other_versions_are_refused(
 
 
 @pytest.mark.parametrize("length", [0, 4, 3000, -1, -4, -9])
-def test_a_truncated_file_is_named_with_the_way_out(length: int, copied: Path) -> None:
+def test_a_truncated_file_is_named_with_advice(length: int, copied: Path) -> None:
     path = copied / "replications/small-mnist/00002.parquet"
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(StorageError) as caught:

@@ -30,7 +30,7 @@ def posterior_variance(prior: GamePrior, members: np.ndarray) -> float:
     return members.shape[1] * prior.shapley_variance(members.shape[1]) - float(told)
 
 
-def test_the_most_telling_coalition_leaves_the_least_variance() -> None:
+def test_the_most_informative_coalition_leaves_the_least_variance() -> None:
     prior = GamePrior(noise=0.01)
     ends = np.array([np.zeros(7), np.ones(7)])
     known = np.vstack([ends, fresh_coalitions(ends, 9, np.random.default_rng(0))])
@@ -41,7 +41,7 @@ def test_the_most_telling_coalition_leaves_the_least_variance() -> None:
     assert min(left) < 0.99 * np.median(left)
 
 
-def test_choosing_goes_on_from_what_was_chosen() -> None:
+def test_choosing_continues_from_earlier_choices() -> None:
     """The second choice is the best in the knowledge of the first."""
     prior = GamePrior(noise=0.01)
     known = np.array([np.zeros(7), np.ones(7)])

@@ -87,7 +87,7 @@ def test_a_draw_without_samples_gives_the_plain_mean(sample_count) -> None:
     assert abs(even.mean() - expected) < 4.5 * math.sqrt(expected / DRAW_COUNT)
 
 
-def test_of_one_sample_nothing_is_known_of_its_spread() -> None:
+def test_one_sample_has_an_unknown_spread() -> None:
     means = mean_draws(np.array([0.3]), resampling_weights(0, "ann", 1))
     np.testing.assert_allclose(means, 0.3)
     assert standard_error(means) == pytest.approx(0.0, abs=1e-12)
@@ -164,12 +164,12 @@ def test_coalitions_may_be_known_in_any_order() -> None:
             np.testing.assert_allclose(draws(clients, shuffled)[client], expected, rtol=0, atol=1e-12)
 
 
-def test_one_client_contributes_all_there_is() -> None:
+def test_a_single_client_contributes_everything() -> None:
     values = {frozenset(): np.array([0.1, 0.2]), frozenset({"ann"}): np.array([0.5, 0.9])}
     np.testing.assert_allclose(shapley_draws(["ann"], values)["ann"], [0.4, 0.7])
 
 
-def test_with_nothing_and_everybody_known_alone_the_gain_is_shared_equally() -> None:
+def test_if_only_the_empty_and_full_coalitions_are_known_the_gain_is_shared_equally() -> None:
     values = {frozenset(): np.array([0.1, 0.2]), frozenset("abc"): np.array([0.4, 0.8])}
     for draws in shapley_draws(["a", "b", "c"], values).values():
         np.testing.assert_allclose(draws, [0.1, 0.2])

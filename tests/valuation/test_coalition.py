@@ -27,7 +27,7 @@ def test_rows_of_members_name_coalitions_in_the_order_of_the_clients() -> None:
     assert game.values(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])).tolist() == [0, 1, 10, 11]
 
 
-def test_the_limit_is_hard_but_what_is_known_stays_free() -> None:
+def test_the_limit_is_strict_but_known_values_are_free() -> None:
     calls: list[frozenset[str]] = []
 
     def value(coalition: frozenset[str]) -> float:
@@ -70,7 +70,7 @@ def test_bad_clients_are_refused(clients: list[str], message: str) -> None:
         Game(clients, lambda s: 0.0)
 
 
-def test_a_stranger_is_refused() -> None:
+def test_a_client_that_is_not_listed_is_refused() -> None:
     with pytest.raises(InputError, match=r"the game's clients, got \['x'\]"):
         Game(["a"], lambda s: 0.0)(frozenset({"a", "x"}))
 

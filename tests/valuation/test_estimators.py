@@ -51,7 +51,7 @@ def test_a_limit_that_covers_everything_gives_the_exact_values(method, oracle) -
 
 
 @every_method
-def test_the_closed_form_is_met_within_the_stated_errors(method, oracle) -> None:
+def test_the_closed_form_lies_within_the_standard_errors(method, oracle) -> None:
     """One evaluation short of exact, over ten seeds."""
     limit = 2 ** len(oracle.clients) - 1
     actual, stated = [], []
@@ -73,7 +73,7 @@ def test_the_same_seed_gives_the_same_bits(method, federation) -> None:
 
 @pytest.mark.slow
 @every_method
-def test_stated_errors_match_the_real_ones(method, federation) -> None:
+def test_standard_errors_match_the_real_errors(method, federation) -> None:
     """Over many seeds: root mean square of the stated errors against that of the actual errors."""
     exact = np.array(list(shapley(federation.clients, federation).values.values()))
     actual, stated = [], []
@@ -87,7 +87,7 @@ def test_stated_errors_match_the_real_ones(method, federation) -> None:
 
 @pytest.mark.slow
 @every_method
-def test_null_and_like_clients_are_treated_so_on_average(method) -> None:
+def test_null_and_equal_clients_get_null_and_equal_values_on_average(method) -> None:
     clients = [f"c{i}" for i in range(8)]
 
     def value(s: frozenset[str]) -> float:

@@ -6,7 +6,7 @@ import pytest
 from commonweal.valuation import shapley, shapley_leverage
 
 
-def test_additive_games_need_two_evaluations_a_client() -> None:
+def test_additive_games_need_two_evaluations_per_client() -> None:
     worth = {f"c{i}": float(i**2 - 7 * i) for i in range(15)}
     result = shapley_leverage(
         list(worth), lambda s: sum(worth[name] for name in sorted(s)), evaluation_limit=60, seed=0
@@ -34,7 +34,7 @@ def test_it_is_linear_in_the_game(federation) -> None:
     assert mixed == pytest.approx(estimate(federation) - 2.5 * estimate(other), abs=1e-9)
 
 
-def test_one_pair_short_of_all_is_nearly_exact(federation) -> None:
+def test_all_coalitions_but_one_pair_are_nearly_exact(federation) -> None:
     exact = shapley(federation.clients, federation)
     result = shapley_leverage(federation.clients, federation, evaluation_limit=2**9 - 2, seed=0)
     assert result.values == pytest.approx(exact.values, abs=2e-3)

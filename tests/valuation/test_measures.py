@@ -94,6 +94,6 @@ def test_the_order_of_clients_is_kept_and_does_not_matter(oracle) -> None:
     assert backwards.values == pytest.approx(oracle.shapley, abs=1e-12)
 
 
-def test_too_many_clients_are_sent_to_the_estimators() -> None:
+def test_too_many_clients_are_referred_to_the_estimators() -> None:
     with pytest.raises(InputError, match="limited to 20 clients, got 21; use estimate_shapley"):
         shapley([f"c{i}" for i in range(21)], lambda s: 0.0)

@@ -83,7 +83,7 @@ def test_a_value_skipped_by_truncation_is_evaluated_when_it_is_needed() -> None:
     assert result.values["c"] > 0.0
 
 
-def test_in_a_sweep_every_client_leads_once() -> None:
+def test_in_a_pass_every_client_leads_once() -> None:
     orders = _guided_orders(5, np.random.default_rng(0))
     for _ in range(3):
         sweep = [next(orders) for _ in range(5)]
@@ -110,14 +110,14 @@ def test_gtg_stops_when_converged_and_only_then(federation) -> None:
     ],
     ids=["tmc", "gtg"],
 )
-def test_without_truncation_walks_are_right_on_average(estimate, federation) -> None:
+def test_without_truncation_permutations_are_right_on_average(estimate, federation) -> None:
     exact = np.array(list(shapley(federation.clients, federation).values.values()))
     estimates = np.array([list(estimate(federation, seed).values.values()) for seed in range(400)])
     standard_error = estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates))
     assert np.all(np.abs(estimates.mean(axis=0) - exact) < 4.5 * standard_error)
 
 
-def test_one_walk_says_nothing_of_its_error(federation) -> None:
+def test_one_permutation_has_an_unknown_error(federation) -> None:
     limit = len(federation.clients) + 1
     result = shapley_tmc(federation.clients, federation, evaluation_limit=limit, seed=0, truncation_tolerance=0)
     assert set(result.standard_errors.values()) == {np.inf}
@@ -132,7 +132,7 @@ def test_bad_tolerances_are_refused(tolerance: float) -> None:
         shapley_tmc(["a"], lambda s: 0.0, evaluation_limit=2, seed=0, truncation_tolerance=tolerance)
 
 
-def test_gtg_knows_that_leading_is_no_matter_of_chance() -> None:
+def test_gtg_counts_no_sampling_error_for_which_client_leads() -> None:
     """The first to join earns all: after whole sweeps nothing is left to chance, and the stated error is none."""
     result = shapley_gtg(list("abcdef"), lambda s: float(len(s) > 0), evaluation_limit=20, seed=0)
     assert result.values == pytest.approx(dict.fromkeys("abcdef", 1 / 6), abs=0.01)

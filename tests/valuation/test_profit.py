@@ -38,20 +38,20 @@ def test_cost_works_on_arrays() -> None:
     assert spent.tolist() == [7.0, 1.0]
 
 
-def test_rounding_error_is_no_loss() -> None:
+def test_a_rounding_error_is_not_a_loss() -> None:
     earned = utility(1.0, 0.1 + 0.2, 0.0)
     assert earned != 0.3
     assert profit(earned, 0.3) == 0.0
 
 
 @pytest.mark.parametrize(("ratio", "is_zero"), [(0.9e-12, True), (2e-12, False)])
-def test_a_difference_counts_from_1e_12_of_the_larger(ratio: float, is_zero: bool) -> None:
+def test_a_difference_counts_from_1e_12_of_the_larger_value(ratio: float, is_zero: bool) -> None:
     for scale in (1e-9, 1.0, 1e9):
         assert (profit(scale * (1 - ratio), scale) == 0.0) == is_zero
         assert (profit(scale, scale * (1 - ratio)) == 0.0) == is_zero
 
 
-def test_nothing_gained_nothing_spent() -> None:
+def test_no_gain_and_no_cost_give_no_profit() -> None:
     assert profit(0.0, 0.0) == 0.0
     assert profit(-1e-300, 0.0) == -1e-300
 

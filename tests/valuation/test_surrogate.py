@@ -43,7 +43,7 @@ def test_deviations_are_honest_on_games_drawn_from_the_prior() -> None:
     assert np.sqrt(np.mean(np.square(standardised))) == pytest.approx(1.0, abs=0.15)
 
 
-def test_the_posterior_beats_an_equal_split_by_far() -> None:
+def test_the_posterior_is_far_better_than_an_equal_split() -> None:
     prior = GamePrior(likeness=0.9)
     chosen = some_coalitions(24)
     games = drawn_games(prior, 50)
@@ -59,7 +59,7 @@ def test_a_smooth_game_is_fitted_as_smoother_than_a_rough_one() -> None:
     assert fitted_prior(ALL[order], smooth[order]).likeness > fitted_prior(ALL[order], rough[order]).likeness
 
 
-def test_a_saturating_game_is_fitted_as_calming_down() -> None:
+def test_the_fit_of_a_saturating_game_has_decreasing_gains() -> None:
     order = some_coalitions(50)
     worth = np.array([0.5, 1.0, 1.5, 0.7, 0.9, 1.2])
     saturating = 1.0 - np.exp(-ALL @ worth)
