@@ -25,6 +25,7 @@ from commonweal.learning import models
 from commonweal.scenario.shipped import load
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import image_task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ def _replicate(task: tuple[Scenario, str | None]) -> Replication:
         models.ARCHITECTURES["compact"] = replace(models.ARCHITECTURES["compact"], channels=(one, two, three))
     dataset = FederatedDataset.for_scenario(scenario, Path(os.environ["COMMONWEAL_DATA"]))
     started = time.perf_counter()
-    with InProcessClients(scenario, dataset, worker_count=1) as clients:
+    with InProcessClients(scenario, image_task(scenario, dataset), worker_count=1) as clients:
         held = list(run_rounds(clients, scenario))
     return Replication(
         first=list(held[0].iteration_accuracies[-1].values()),

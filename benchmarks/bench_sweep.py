@@ -33,6 +33,7 @@ from commonweal.paper.experiments import MUS
 from commonweal.scenario.shipped import load
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import image_task
 from commonweal.study.replication import Replication, ReplicationTask, replicate
 
 Result = TypeVar("Result")
@@ -87,7 +88,7 @@ def swept(scenario: Scenario) -> Replication:
 def fast_for_each(scenario: Scenario, dataset: FederatedDataset) -> Histories:
     found = {}
     for mu in MUS:
-        with InProcessClients(at(scenario, mu), dataset, worker_count=1) as clients:
+        with InProcessClients(at(scenario, mu), image_task(at(scenario, mu), dataset), worker_count=1) as clients:
             found[mu] = [held.record.decision.retained for held in run_rounds(clients, at(scenario, mu))]
     return found
 

@@ -113,7 +113,9 @@ def of_commonweal(client_count: int, mechanism: str) -> Traffic:
         federation = read_federation(file)
         grid = InProcessGrid(nodes)
         transport = FlowerTransport(grid, federation.keys)
-        (result,) = run_rounds(RemoteClients(transport, federation, "0" * 64, INITIAL), federation)
+        clients = RemoteClients(transport, federation, "0" * 64)
+        clients.start(lambda plan: INITIAL, None)
+        (result,) = run_rounds(clients, federation)
         assert not result.record.absent
         return measured(grid)
 

@@ -16,6 +16,7 @@ from commonweal.federation.session import run_rounds
 from commonweal.records import Rules
 from commonweal.scenario.spec import ClientSpec, LearningSpec, MechanismSpec, ModelName, Scenario
 from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import image_task
 
 CLIENT_COUNT = 5
 ROUND_COUNTS: dict[ModelName, int] = {"compact": 3, "fedbn-digits": 1}
@@ -56,7 +57,7 @@ def make_case(model: ModelName, seed: int, measure: str = "marginal") -> Scenari
 
 def run_fast(scenario: Scenario, dataset: FederatedDataset) -> Outcome:
     """The conductor over the in-process clients, on one core."""
-    with InProcessClients(scenario, dataset, worker_count=1) as clients:
+    with InProcessClients(scenario, image_task(scenario, dataset), worker_count=1) as clients:
         return [
             RoundOutcome(
                 accuracies=dict(held.iteration_accuracies[-1]),

@@ -11,6 +11,7 @@ from commonweal.federation.session import run_rounds
 from commonweal.records import History
 from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import image_task
 
 THREE = """
 name = "three"
@@ -68,7 +69,7 @@ class Lossy:
 
 def held_rounds(scenario, losses=None, **options):
     dataset = FederatedDataset.for_scenario(scenario, None)
-    with InProcessClients(scenario, dataset) as clients:
+    with InProcessClients(scenario, image_task(scenario, dataset)) as clients:
         return list(run_rounds(Lossy(clients, losses or {}), scenario, **options))
 
 
@@ -130,10 +131,10 @@ def test_completed_rounds_are_continued(measure):
     scenario = scenario_of(measure=measure)
     dataset = FederatedDataset.for_scenario(scenario, None)
     whole = held_rounds(scenario)
-    with InProcessClients(scenario, dataset) as clients:
+    with InProcessClients(scenario, image_task(scenario, dataset)) as clients:
         first = next(run_rounds(clients, scenario))
         state = {name: array.copy() for name, array in clients.save().items()}
-    with InProcessClients(scenario, dataset) as clients:
+    with InProcessClients(scenario, image_task(scenario, dataset)) as clients:
         clients.restore(1, state)
         rest = list(run_rounds(clients, scenario, completed=[first]))
     for found, expected in zip([first, *rest], whole, strict=True):
@@ -147,11 +148,11 @@ def test_a_restored_absence_continues_to_the_bit():
     dataset = FederatedDataset.for_scenario(scenario, None)
     losses = {("train", 2, 0): ("tablet",)}
     whole = held_rounds(scenario, losses)
-    with InProcessClients(scenario, dataset) as clients:
+    with InProcessClients(scenario, image_task(scenario, dataset)) as clients:
         rounds = run_rounds(Lossy(clients, losses), scenario)
         held = [next(rounds), next(rounds)]
         state = {name: array.copy() for name, array in clients.save().items()}
-    with InProcessClients(scenario, dataset) as clients:
+    with InProcessClients(scenario, image_task(scenario, dataset)) as clients:
         clients.restore(2, state)
         held += run_rounds(clients, scenario, completed=held)
     assert [h.record for h in held] == [h.record for h in whole]

@@ -50,12 +50,15 @@ def scenario_with_private_figures(task, folder, mechanism):
         pytest.param("fedavg", 'contribution = "marginal"', marks=pytest.mark.soak),
         ("fedbn", 'contribution = "shapley"'),
         pytest.param("fedprox", 'contribution = "adaptive"\nevaluation_limit = 16', marks=pytest.mark.soak),
+        ("scaffold", 'contribution = "marginal"'),
     ],
 )
 def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, algorithm, mechanism):
     folder = tmp_path / "digits"
     shutil.copytree(EXAMPLE, folder)
     _edit(folder / "app" / "digits" / "digits.toml", 'algorithm = "fedavg"', f'algorithm = "{algorithm}"')
+    _edit(folder / "federation.toml", "iteration_limit = 1", f'iteration_limit = 2\nalgorithm = "{algorithm}"')
+    _edit(folder / "app" / "digits" / "digits.toml", "iteration_limit = 1", "iteration_limit = 2")
     _edit(folder / "federation.toml", 'contribution = "marginal"', mechanism)
     _edit(folder / "federation.toml", 'name = "valley"', 'name = "valley"\nprofit_bounds = [-2.0, 2.0]')
     _edit(folder / "members" / "valley" / "member.toml", "unit_value = 1.0", "unit_value = 1.3\ncost_per_step = 1e-3")
@@ -71,7 +74,7 @@ def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, al
     on_flower = coordinate(
         FlowerTransport(InProcessGrid(nodes), federation.keys),
         federation,
-        task.initial(federation),
+        task.initial_model,
         directory=tmp_path / "out",
         keys=KeyDirectory(tmp_path / "keys"),
         say=lambda line: None,

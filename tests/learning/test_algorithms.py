@@ -31,7 +31,8 @@ def close(actual, expected, tolerance=1e-10):
 
 
 def algorithm_named(name, layout, **parameters):
-    return make_algorithm(LearningSpec(algorithm=name, learning_rate=LEARNING_RATE, parameters=parameters), layout)
+    complete = LearningSpec(algorithm=name, parameters=parameters).parameters
+    return make_algorithm(name, layout, learning_rate=LEARNING_RATE, parameters=complete)
 
 
 @dataclass(frozen=True)

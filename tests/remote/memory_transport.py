@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from commonweal.remote.member.agent import answer_question, errors_kept_private
-from commonweal.remote.member.task import Task
 from commonweal.remote.messages.message import Message, fields_text, printable
 from commonweal.remote.transport import Answers, NoAnswer
+from commonweal.task.records import Task
 
 
 @dataclass(kw_only=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
-from commonweal.remote.messages.models import average
+from commonweal.task.models import average
 from tests.remote.toy import NAMES, make_toy
 
 CLIENTS = ("a", "b", "c", "d")

@@ -11,9 +11,9 @@ import pytest
 from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.remote.member.task import Task
 from commonweal.remote.messages.message import Message, signed_answer
 from commonweal.report.write import write_all
+from commonweal.task.records import Task
 from tests.remote.toy import NAMES, evaluate, load, make_toy, settled
 
 LIAR, ROUND = "east", 2

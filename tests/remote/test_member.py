@@ -14,8 +14,8 @@ from commonweal.ledger.node_keys import NodeKey
 from commonweal.remote.member.agent import MemberAgent, QuestionError, packed
 from commonweal.remote.member.member_file import read_member
 from commonweal.remote.member.store import MemberStore
-from commonweal.remote.member.task import NewData, Task, Trained
 from commonweal.remote.messages.message import Message
+from commonweal.task.records import NewData, Task, Trained
 from tests.remote.toy import INITIAL, NAMES, TASK, evaluate, load, make_toy, settled, train
 
 UNLUCKY, ROUND = "east", 2
@@ -297,7 +297,7 @@ def test_counts_may_be_numpy_integers():
 def test_averaging_leaves_the_users_threads_as_they_were():
     import torch
 
-    from commonweal.remote.messages.models import average
+    from commonweal.task.models import average
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)

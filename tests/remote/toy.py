@@ -21,8 +21,8 @@ from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.coordinator.coordinate import coordinate
 from commonweal.remote.coordinator.federation_file import read_federation
-from commonweal.remote.member.task import NewData, Task, Trained
 from commonweal.seeds import stream
+from commonweal.task.records import NewData, Task, Trained
 from tests.remote.memory_transport import MemoryMember, MemoryTransport
 
 NAMES = ("north", "south", "east", "west")

@@ -60,7 +60,12 @@ class _Loop:
         self.dtype = dtype
         self.layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape)
         self.learner = PlainLearner(self.layout)
-        self.algorithm = make_algorithm(scenario.learning, self.layout)
+        self.algorithm = make_algorithm(
+            scenario.learning.algorithm,
+            self.layout,
+            learning_rate=scenario.learning.learning_rate,
+            parameters=scenario.learning.parameters,
+        )
         generator = torch.Generator().manual_seed(stream_number(scenario.seed, "initial model") % 2**63)
         self.shared = self.layout.initial(generator, dtype)
         self.specs = {spec.name: spec for spec in scenario.clients}

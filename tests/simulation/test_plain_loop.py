@@ -13,6 +13,7 @@ from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.session import run_rounds
 from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import image_task
 from tests.simulation.plain_loop import run_plainly
 
 HEAD = """
@@ -87,7 +88,7 @@ def test_fast_path_equals_the_plain_loop(name):
     scenario = parse_scenario(text, "the test")
     dataset = FederatedDataset.for_scenario(scenario, None)
     expected = run_plainly(scenario, dataset, dtype=torch.float64)
-    with InProcessClients(scenario, dataset, dtype=torch.float64) as client_set:
+    with InProcessClients(scenario, image_task(scenario, dataset, dtype=torch.float64)) as client_set:
         held = list(run_rounds(client_set, scenario))
     assert len(held) == len(expected) > 1
     for found, plain in zip(held, expected, strict=True):

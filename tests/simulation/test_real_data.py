@@ -13,6 +13,7 @@ from commonweal.federation.session import run_rounds
 from commonweal.scenario.settings import override
 from commonweal.scenario.shipped import load
 from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import image_task
 
 DATA = os.environ.get("COMMONWEAL_DATA")
 CHANCE = 0.1
@@ -30,7 +31,9 @@ THE_REST = ["large-cifar10", "small-mnist", "label-noise", "equal-mnist"]
 def test_after_the_first_round_no_scenario_is_at_chance_level(name):
     """By more than four standard errors of what guessing would score on as many validation samples."""
     scenario = override(load(name), mu="inf", rounds=1)
-    with InProcessClients(scenario, FederatedDataset.for_scenario(scenario, Path(DATA))) as clients:
+    with InProcessClients(
+        scenario, image_task(scenario, FederatedDataset.for_scenario(scenario, Path(DATA)))
+    ) as clients:
         (held,) = run_rounds(clients, scenario)
     sample_count = sum(measured.validation_count for measured in held.measured.values())
     mean = np.mean([measured.accuracy.value for measured in held.measured.values()])

@@ -13,6 +13,7 @@ from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.session import run_rounds
 from commonweal.records import ContributionRule, History, LossRule
 from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import image_task
 from commonweal.study.outcomes import Outcomes, gather
 from commonweal.study.result_set import read_results
 from tests.study.small_federation import small_federation
@@ -27,7 +28,7 @@ def run_alone(seed: int, mu: float, rule: ContributionRule, loss_rule: LossRule)
     scenario = small_federation(rounds=3)
     rules = replace(scenario.mechanism.rules, mu=mu, contribution_rule=rule, loss_rule=loss_rule)
     scenario = replace(scenario, seed=seed, mechanism=replace(scenario.mechanism, rules=rules))
-    with InProcessClients(scenario, FederatedDataset.for_scenario(scenario, None)) as clients:
+    with InProcessClients(scenario, image_task(scenario, FederatedDataset.for_scenario(scenario, None))) as clients:
         rounds = tuple(held.record for held in run_rounds(clients, scenario))
     return History(clients=scenario.client_names, rounds=rounds)
 

@@ -16,6 +16,7 @@ from commonweal.federation.session import run_rounds
 from commonweal.records import ContributionRule, MuRange
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import image_task
 from commonweal.study.mu_sets import WHOLE_AXIS, MuAxis, MuGrid, intersection
 from commonweal.study.sweep import CompletedRounds, Policies, SweptHistory, sweep
 from tests.study.small_federation import small_federation
@@ -25,14 +26,18 @@ GRID = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, math.inf)
 
 def swept(scenario: Scenario, policies: Policies) -> tuple[list[SweptHistory], list[CompletedRounds]]:
     pasts: list[CompletedRounds] = []
-    with InProcessClients(scenario, FederatedDataset.for_scenario(scenario, None), worker_count=1) as clients:
+    with InProcessClients(
+        scenario, image_task(scenario, FederatedDataset.for_scenario(scenario, None)), worker_count=1
+    ) as clients:
         return list(sweep(clients, scenario, policies, on_round=pasts.append)), pasts
 
 
 def run_alone(scenario: Scenario, mu: float, rule: ContributionRule = "clip") -> list[RoundResult]:
     rules = replace(scenario.mechanism.rules, mu=mu, contribution_rule=rule)
     alone = replace(scenario, mechanism=replace(scenario.mechanism, rules=rules))
-    with InProcessClients(alone, FederatedDataset.for_scenario(alone, None), worker_count=2) as clients:
+    with InProcessClients(
+        alone, image_task(alone, FederatedDataset.for_scenario(alone, None)), worker_count=2
+    ) as clients:
         return list(run_rounds(clients, alone))
 
 

@@ -129,6 +129,7 @@ def _from_document(
 
 def _measurement(document: Mapping[str, Any]) -> ClientMeasurement:
     estimates = {
-        name: None if document[name] is None else Estimate(**document[name]) for name in ("accuracy", "utility")
+        name: None if document.get(name) is None else Estimate(**document[name])
+        for name in ("accuracy", "utility", "alone")
     }
     return ClientMeasurement(**{**document, **estimates})

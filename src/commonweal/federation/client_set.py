@@ -14,22 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.records import Event, RoundRecord
+from commonweal.task.measured import Measured
 
 Coalition = frozenset[str]
-Scores = NDArray[np.float64]
-"""One score for each validation sample of a client, in the order in which the samples came; hits are 0 and 1."""
-
 State = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """A client's answer to a new round: its data so far, and the scores of the model it received."""
+    """A client's answer to a new round: its data so far, and the metric of the model it received."""
 
     sample_count: int  # declared as new
     training_count: int
     validation_count: int
-    scores: Scores
+    measured: Measured  # not a number if the metric cannot be measured on the client's samples
     withdrawal: str | None = None  # its signed notice: it leaves after this round
     events: tuple[Event, ...] = ()
 
@@ -51,6 +49,8 @@ class ProfitReport:
     previous_accuracy: float
     utility: float | None = None
     cost: float | None = None
+    alone: Measured | None = None  # of the model that the client trains alone, where utility is the advantage over it
+    alone_cost: float | None = None  # what the client would have spent alone; may be private
     signature: str | None = None  # of the report, if the client signs for itself
     events: tuple[Event, ...] = ()
 
@@ -59,7 +59,7 @@ class ClientSet(Protocol):
     """Clients in this process, in others, or on other machines."""
 
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
-        """Let new data arrive, and score the model that starts the round."""
+        """Let new data arrive, and measure the model that starts the round."""
         ...
 
     def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
@@ -68,12 +68,12 @@ class ClientSet(Protocol):
 
     def evaluate(
         self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]
-    ) -> Mapping[str, Mapping[Coalition, Scores]]:
-        """Score the aggregate of each coalition's local models; the empty one is the model that started the round."""
+    ) -> Mapping[str, Mapping[Coalition, Measured]]:
+        """Measure the merged model of each coalition; that of nobody is the model that started the round."""
         ...
 
     def adopt(self, coalition: Coalition) -> None:
-        """Make the aggregate of these clients' local models the federation's model."""
+        """Make the merged model of these clients the federation's model."""
         ...
 
     def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:

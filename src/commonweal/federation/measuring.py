@@ -7,6 +7,7 @@ whole round.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ from typing import TypeVar
 import numpy as np
 
 from commonweal.errors import FederationError
-from commonweal.federation.client_set import ClientSet, Coalition, Opening, ProfitReport, Scores
+from commonweal.federation.client_set import ClientSet, Coalition, Opening, ProfitReport
 from commonweal.federation.round_result import ClientMeasurement, MeasuredRound
-from commonweal.federation.round_valuation import RoundValuation, value_round
+from commonweal.federation.round_valuation import RoundValuation, estimate, value_round
 from commonweal.records import Estimate, Figures
 from commonweal.scenario.spec import FederationPlan
+from commonweal.task.measured import Measured
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 
 Answer = TypeVar("Answer")
@@ -47,8 +49,9 @@ def measure_round(
 
 
 def has_converged(before: Mapping[str, float], now: Mapping[str, float], stop_below: float) -> bool:
-    """Whether no client's accuracy changed by `stop_below` or more in an iteration."""
-    return all(abs(now[client] - before[client]) < stop_below * (1 - _ROUNDING) for client in now)
+    """Whether no client's metric changed by `stop_below` or more in an iteration; what is not measurable is ignored."""
+    changes = (abs(now[client] - before[client]) for client in now)
+    return all(change < stop_below * (1 - _ROUNDING) for change in changes if not math.isnan(change))
 
 
 class _LostError(Exception):
@@ -68,7 +71,7 @@ class _Round:
         self._present = list(active)
         self._watch = watch
         self._step_counts: Counter[str] = Counter()  # of the clients that report them
-        self._scores: dict[Coalition, Mapping[str, Scores]] = {}
+        self._measures: dict[Coalition, Mapping[str, Measured]] = {}
 
     def measure(self) -> MeasuredRound:
         openings = self._open()
@@ -81,7 +84,7 @@ class _Round:
             if has_converged(accuracies[-2], accuracies[-1], self._plan.learning.stop_below):
                 break
         valuation, reports = self._until_all_answer(lambda: self._value(openings))
-        accuracies[-1] = {client: valuation.accuracies[client].value for client in self._present}
+        accuracies[-1] = {client: valuation.measures[client].value for client in self._present}
         costs = {client: cost for client in self._present if (cost := reports[client].cost) is not None}
         return MeasuredRound(
             round_number=self._number,
@@ -105,12 +108,12 @@ class _Round:
         openings = self._clients.open_round(self._number, self._present)
         self._keep(openings)
         for client in self._present:
-            if not len(openings[client].scores):
+            if not openings[client].validation_count:
                 raise FederationError(
                     f"Client {client!r} has no validation samples in round {self._number}, so it cannot be valued. "
                     "Give it more samples per round."
                 )
-        self._scores[frozenset()] = {client: openings[client].scores for client in self._present}
+        self._measures[frozenset()] = {client: openings[client].measured for client in self._present}
         return openings
 
     def _train(self, iteration: int) -> None:
@@ -120,7 +123,7 @@ class _Round:
             steps = training[client].step_count
             if steps is not None:
                 self._step_counts[client] += steps
-        self._scores = {frozenset(): self._scores[frozenset()]}  # all other coalitions have new models now
+        self._measures = {frozenset(): self._measures[frozenset()]}  # all other coalitions have new models now
         self._clients.adopt(frozenset(self._present))
 
     def _value(self, openings: Mapping[str, Opening]) -> tuple[RoundValuation, Mapping[str, ProfitReport]]:
@@ -128,7 +131,7 @@ class _Round:
             self._present,
             self._plan,
             round_number=self._number,
-            scores=self._coalition_scores,
+            measures=self._coalition_measures,
             sample_counts={client: openings[client].sample_count for client in self._present},
         )
         reports = self._clients.report(self._number, self._present)
@@ -138,34 +141,37 @@ class _Round:
     def _measured(
         self, client: str, opening: Opening, report: ProfitReport, valuation: RoundValuation
     ) -> ClientMeasurement:
-        draws = report.profit_draws
+        draws, alone, now = report.profit_draws, report.alone, valuation.measures[client]
         error = None if draws is None else standard_error(draws)
         return ClientMeasurement(
             sample_count=opening.sample_count,
             training_count=opening.training_count,
             validation_count=opening.validation_count,
             step_count=self._step_counts.get(client),
-            accuracy=valuation.accuracies[client],
+            accuracy=estimate(now),
             previous_accuracy=report.previous_accuracy,
             utility=None if report.utility is None else Estimate(value=report.utility, standard_error=error),
             cost=report.cost,
+            alone=None if alone is None else estimate(alone),
+            alone_cost=report.alone_cost,
+            advantage_error=None if alone is None else standard_error(now.draws - alone.draws),
             profit_error=error,
             contribution_error=valuation.contribution_errors[client],
         )
 
     def _accuracies(self, coalition: Coalition) -> dict[str, float]:
-        scores = self._coalition_scores([coalition])[coalition]
-        return {client: float(scores[client].mean()) for client in self._present}
+        measures = self._coalition_measures([coalition])[coalition]
+        return {client: measures[client].value for client in self._present}
 
-    def _coalition_scores(self, coalitions: Sequence[Coalition]) -> Mapping[Coalition, Mapping[str, Scores]]:
-        """Scores by the clients present; each is asked for once."""
-        missing = [coalition for coalition in coalitions if coalition not in self._scores]
+    def _coalition_measures(self, coalitions: Sequence[Coalition]) -> Mapping[Coalition, Mapping[str, Measured]]:
+        """Measured by the clients present; each is asked for once."""
+        missing = [coalition for coalition in coalitions if coalition not in self._measures]
         if missing:
             answers = self._clients.evaluate(self._number, missing, self._present)
             self._keep_all(answers)
             for coalition in missing:
-                self._scores[coalition] = {client: answers[client][coalition] for client in self._present}
-        return {coalition: self._scores[coalition] for coalition in coalitions}
+                self._measures[coalition] = {client: answers[client][coalition] for client in self._present}
+        return {coalition: self._measures[coalition] for coalition in coalitions}
 
     def _until_all_answer(self, ask: Callable[[], Answer]) -> Answer:
         """Ask a question that needs everybody; if a client is lost, ask the others again, with the others' model."""

@@ -19,12 +19,15 @@ class ClientMeasurement:
     training_count: int
     validation_count: int
     step_count: int | None  # None: kept private
-    accuracy: Estimate
+    accuracy: Estimate  # the metric of the round's model; not a number if it cannot be measured
     previous_accuracy: float
     utility: Estimate | None  # None: kept private, like the cost
     cost: float | None
     profit_error: float | None  # standard errors of the decision's figures; None: not known
     contribution_error: float
+    alone: Estimate | None = None  # the metric of the model that it trains alone; None: it trains none
+    alone_cost: float | None = None  # what it would have spent alone; None: it trains none, or this is private
+    advantage_error: float | None = None  # standard error of the difference between both models' metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

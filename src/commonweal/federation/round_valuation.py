@@ -1,6 +1,7 @@
-"""What each client contributed to a round, from the scores of coalition models.
+"""What each client contributed to a round, from the metrics of coalition models.
 
-v(S) is the mean over the clients present of their mean score of S's model: the same clients for every S (SPEC M7).
+v(S) is the mean over the clients present of their metric of S's model: the same clients for every S (SPEC M7). A metric
+of which less is better counts with a minus sign, and clients at which it cannot be measured do not count.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonweal.federation.client_set import Coalition, Scores
+from commonweal.errors import FederationError
+from commonweal.federation.client_set import Coalition
 from commonweal.records import Estimate
 from commonweal.scenario.spec import FederationPlan
 from commonweal.seeds import stream
-from commonweal.valuation.bootstrap import Draws, mean_draws, resampling_weights, standard_error
+from commonweal.task.measured import Measured
+from commonweal.task.metrics import Metric
+from commonweal.valuation.bootstrap import Draws, standard_error
 from commonweal.valuation.measure import ValuationInputs
 from commonweal.valuation.registry import MEASURES
 
-CoalitionScores = Callable[[Sequence[Coalition]], Mapping[Coalition, Mapping[str, Scores]]]
-"""From coalitions to the scores of their models by each client present; asked for in one batch where possible."""
+CoalitionMeasures = Callable[[Sequence[Coalition]], Mapping[Coalition, Mapping[str, Measured]]]
+"""From coalitions to the metric of their models at each client present; asked for in one batch where possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,7 @@ class RoundValuation:
     contributions: Mapping[str, float]
     contribution_errors: Mapping[str, float]  # of the validation samples and of the estimator together
     contribution_draws: Mapping[str, Draws]
-    accuracies: Mapping[str, Estimate]  # of everybody's model
+    measures: Mapping[str, Measured]  # of everybody's model
     coalition_values: tuple[tuple[tuple[str, ...], Estimate], ...]
 
 
@@ -39,11 +43,11 @@ def value_round(
     plan: FederationPlan,
     *,
     round_number: int,
-    scores: CoalitionScores,
+    measures: CoalitionMeasures,
     sample_counts: Mapping[str, int],
 ) -> RoundValuation:
     """Value the round of the clients present by the plan's contribution measure."""
-    values = _Values(clients, plan.seed, scores)
+    values = _Values(clients, plan.task.metric, measures)
     everyone = frozenset(clients)
     measure = MEASURES[plan.mechanism.measure]
     values.fetch([frozenset(), everyone, *measure.coalitions(clients)])
@@ -66,47 +70,51 @@ def value_round(
             for client in clients
         },
         contribution_draws=draws,
-        accuracies=values.accuracies(everyone),
+        measures=values.measured(everyone),
         coalition_values=values.estimates(),
     )
+
+
+def estimate(measured: Measured) -> Estimate:
+    """A metric with its standard error; both unknown where it cannot be measured."""
+    error = None if math.isnan(measured.value) else standard_error(measured.draws)
+    return Estimate(value=measured.value, standard_error=error)
 
 
 class _Values:
     """v(S) of coalitions, each evaluated once, as measured and in each bootstrap draw."""
 
-    def __init__(self, clients: Sequence[str], seed: int, scores: CoalitionScores) -> None:
+    def __init__(self, clients: Sequence[str], metric: Metric, measures: CoalitionMeasures) -> None:
         self._clients = clients
-        self._seed = seed
-        self._scores = scores
-        self._weights: dict[str, np.ndarray] = {}
-        self._by_client: dict[Coalition, dict[str, tuple[float, Draws]]] = {}
+        self._sign = 1.0 if metric.higher_is_better else -1.0
+        self._measures = measures
+        self._by_client: dict[Coalition, Mapping[str, Measured]] = {}
         self.draws: dict[Coalition, Draws] = {}
 
     def __call__(self, coalition: Coalition) -> float:
         self.fetch([coalition])
-        return float(np.mean([value for value, _ in self._by_client[coalition].values()]))
+        return self._sign * float(np.mean([one.value for one in self._counted(coalition)]))
 
     def fetch(self, coalitions: Sequence[Coalition]) -> None:
         missing = [coalition for coalition in dict.fromkeys(coalitions) if coalition not in self._by_client]
         if not missing:
             return
-        for coalition, by_client in self._scores(missing).items():
-            self._by_client[coalition] = {
-                client: (float(by_client[client].mean()), self._mean_draws(client, by_client[client]))
-                for client in self._clients
-            }
-            self.draws[coalition] = np.mean([draws for _, draws in self._by_client[coalition].values()], axis=0)
+        for coalition, by_client in self._measures(missing).items():
+            self._by_client[coalition] = {client: by_client[client] for client in self._clients}
+            self.draws[coalition] = self._sign * np.mean([one.draws for one in self._counted(coalition)], axis=0)
 
-    def _mean_draws(self, client: str, scores: Scores) -> Draws:
-        if client not in self._weights:
-            self._weights[client] = resampling_weights(self._seed, client, len(scores))
-        return mean_draws(scores, self._weights[client])
+    def _counted(self, coalition: Coalition) -> list[Measured]:
+        """At the clients where the metric can be measured."""
+        counted = [one for one in self._by_client[coalition].values() if not math.isnan(one.value)]
+        if not counted:
+            raise FederationError(
+                "The metric cannot be measured at any client, so contributions cannot be valued. Give clients more "
+                "validation samples, or choose another metric."
+            )
+        return counted
 
-    def accuracies(self, coalition: Coalition) -> dict[str, Estimate]:
-        return {
-            client: Estimate(value=value, standard_error=standard_error(draws))
-            for client, (value, draws) in self._by_client[coalition].items()
-        }
+    def measured(self, coalition: Coalition) -> Mapping[str, Measured]:
+        return self._by_client[coalition]
 
     def estimates(self) -> tuple[tuple[tuple[str, ...], Estimate], ...]:
         return tuple(

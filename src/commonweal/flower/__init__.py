@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from commonweal.flower.coordinator_app import server_app
     from commonweal.flower.member_app import client_app
+    from commonweal.learning.torch_module import load_model, model_of
     from commonweal.remote.coordinator.federation_file import Federation
     from commonweal.remote.member.member_file import Member
-    from commonweal.remote.member.task import NewData, TaskContext, Trained
-    from commonweal.remote.torch_module import load_model, model_of
+    from commonweal.task.records import NewData, Predictions, TaskContext, Trained
 
 __all__ = [
     "Federation",
     "Member",
     "NewData",
+    "Predictions",
     "TaskContext",
     "Trained",
     "client_app",
@@ -34,11 +35,12 @@ _MODULES = {
     "server_app": "commonweal.flower.coordinator_app",
     "Federation": "commonweal.remote.coordinator.federation_file",
     "Member": "commonweal.remote.member.member_file",
-    "NewData": "commonweal.remote.member.task",
-    "TaskContext": "commonweal.remote.member.task",
-    "Trained": "commonweal.remote.member.task",
-    "load_model": "commonweal.remote.torch_module",
-    "model_of": "commonweal.remote.torch_module",
+    "NewData": "commonweal.task.records",
+    "Predictions": "commonweal.task.records",
+    "TaskContext": "commonweal.task.records",
+    "Trained": "commonweal.task.records",
+    "load_model": "commonweal.learning.torch_module",
+    "model_of": "commonweal.learning.torch_module",
 }
 _FORMER_NAMES = {"WorkContext": "TaskContext"}  # in federations made with version 0.1
 

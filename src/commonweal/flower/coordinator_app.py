@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -13,20 +14,28 @@ from commonweal.errors import CommonwealError, InputError
 from commonweal.flower.transport import FlowerTransport
 from commonweal.ledger.key_directory import KeyDirectory, default_key_directory
 from commonweal.remote.coordinator.coordinate import coordinate
-from commonweal.remote.coordinator.federation_file import Federation, read_federation
-from commonweal.remote.messages.models import Model
+from commonweal.remote.coordinator.federation_file import read_federation
+from commonweal.task.file import task_of
+from commonweal.task.records import Agree, InitialModel, Task
 
-InitialModel = Callable[[Federation], Model]
 
-
-def server_app(*, initial_model: InitialModel) -> ServerApp:
+def server_app(
+    task: Task | ModuleType | None = None, *, initial_model: InitialModel | None = None, agree: Agree | None = None
+) -> ServerApp:
     """A ServerApp that coordinates a federation.
 
     Its run configuration names `federation`, the operator's file; `out`, the folder for results; `ledger`, the ledger
     to settle in (empty: ledger.db in `out`); and `keys`, the operator's key directory (empty: the usual one).
-    `initial_model` returns the untrained model that the first round starts from.
+    The task is the module with its functions, of which `initial_model` and, if there is one, `agree` run here.
     """
     app = ServerApp()
+    if isinstance(task, ModuleType):
+        task = task_of(vars(task), "the task")
+    if task is not None:
+        initial_model, agree = task.initial_model, task.agree
+    if initial_model is None:
+        raise InputError("server_app needs a task with a function initial_model.")
+    make_first = initial_model
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
@@ -36,7 +45,8 @@ def server_app(*, initial_model: InitialModel) -> ServerApp:
             coordinate(
                 FlowerTransport(grid, federation.keys),
                 federation,
-                initial_model(federation),
+                make_first,
+                agree=agree,
                 directory=_path(settings, "out"),
                 keys=_keys(str(settings.get("keys", ""))),
                 ledger=str(settings.get("ledger", "")) or None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 from flwr.app import Context
 from flwr.app import Message as FlowerMessage
@@ -11,24 +12,40 @@ from flwr.clientapp import ClientApp
 from commonweal.errors import InputError
 from commonweal.flower.codec import from_content, to_content
 from commonweal.remote.member.agent import answer_question, errors_kept_private
-from commonweal.remote.member.task import Evaluate, Load, Task, Train
-from commonweal.remote.messages.message import CLOSE, EVALUATE, OPEN, REPORT, TRAIN
+from commonweal.remote.messages.message import CLOSE, EVALUATE, OPEN, REPORT, SUMMARISE, TRAIN
+from commonweal.task.file import task_of
+from commonweal.task.records import Evaluate, Load, Task, Train
 
 
-def client_app(*, load: Load, train: Train, evaluate: Evaluate) -> ClientApp:
-    """A ClientApp that takes part with these three functions; see `commonweal.remote.member.task`.
+def client_app(
+    task: Task | ModuleType | None = None,
+    *,
+    load: Load | None = None,
+    train: Train | None = None,
+    evaluate: Evaluate | None = None,
+) -> ClientApp:
+    """A ClientApp that takes part with a task: the module with its functions, or the functions themselves.
 
     The SuperNode's node configuration names `member`, the member's own file.
     """
-    app, task = ClientApp(), Task(load=load, train=train, evaluate=evaluate)
+    app = ClientApp()
+    if isinstance(task, ModuleType):
+        task = task_of(vars(task), Path(task.__file__ or "task.py").name)
+    if task is None:
+        if load is None or train is None or evaluate is None:
+            raise InputError("client_app needs a task, or its functions load, train and evaluate.")
+        task = Task(load=load, train=train, evaluate=evaluate)
+    task_here = task
 
     def answer(message: FlowerMessage, context: Context) -> FlowerMessage:
         member_file = _member_file(context)
         with errors_kept_private(member_file):
-            given = answer_question(member_file, task, message.metadata.message_type, from_content(message.content))
+            given = answer_question(
+                member_file, task_here, message.metadata.message_type, from_content(message.content)
+            )
             return FlowerMessage(to_content(given), reply_to=message)
 
-    for kind in (OPEN, REPORT, CLOSE):
+    for kind in (SUMMARISE, OPEN, REPORT, CLOSE):
         app.query(kind.removeprefix("query."))(answer)
     app.train(TRAIN.removeprefix("train."))(answer)
     app.evaluate(EVALUATE.removeprefix("evaluate."))(answer)

@@ -75,6 +75,12 @@ class FastLearner:
         return vector, loss_sum / sum(len(batch) for batches in epochs for batch in batches)
 
     @torch.no_grad()
+    def probabilities(self, vector: Tensor, images: Tensor) -> Tensor:
+        """The probability of each class, one row per image, in double precision."""
+        model = self.layout.tensors(vector)
+        return torch.cat([self._logits(model, chunk) for chunk in torch.split(images, _CHUNK)]).double().softmax(1)
+
+    @torch.no_grad()
     def score(self, vector: Tensor, images: Tensor, labels: Tensor, kind: ScoreName) -> Tensor:
         model = self.layout.tensors(vector)
         logits = torch.cat([self._logits(model, chunk) for chunk in torch.split(images, _CHUNK)])

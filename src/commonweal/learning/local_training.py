@@ -1,70 +1,16 @@
-"""A client's part of an iteration: local training, or what a free rider does instead."""
+"""A client's mini-batches, and what a free rider does instead of training."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from commonweal.errors import FederationError
-from commonweal.learning.algorithms import Algorithm, LocalResult
-from commonweal.learning.learner import Correction, Learner
-from commonweal.learning.models import Layout
-from commonweal.scenario.spec import Defect, LearningSpec, Noised, Scaled, Untrained
-from commonweal.seeds import stream
+from commonweal.scenario.spec import Noised, Scaled, Untrained
 
 FreeRide = Untrained | Noised | Scaled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTraining:
-    """How every client of a scenario trains."""
-
-    learning: LearningSpec
-    layout: Layout
-    algorithm: Algorithm
-    learner: Learner
-    seed: int
-
-    def run(
-        self,
-        client: str,
-        round_number: int,
-        iteration: int,
-        *,
-        shared: Tensor,
-        served: Tensor,
-        memory: Tensor,
-        images: Tensor,
-        labels: Tensor,
-        defect: Defect | None,
-    ) -> tuple[LocalResult, int, float]:
-        """The new model and memory, the number of steps, and the mean loss. Only the seed decides the batches."""
-        learning, key = self.learning, (client, round_number, iteration)
-        step_count, loss = 0, 0.0
-
-        def descend(start: Tensor, correction: Correction | None = None) -> tuple[Tensor, int]:
-            nonlocal step_count, loss
-            if isinstance(defect, FreeRide):
-                noise = stream(self.seed, "free rider", *key)
-                return pretended_model(start, self.layout.weights, defect, noise), 0
-            order = stream(self.seed, "batches", *key)
-            epochs = make_epochs(len(labels), learning.batch_size, learning.local_epochs, order)
-            model, loss = self.learner.train(start, images, labels, epochs, learning.learning_rate, correction)
-            step_count = sum(map(len, epochs))
-            return model, step_count
-
-        result = self.algorithm.local(shared, served, memory, descend)
-        # A model is finite if its extremes are.
-        if not (np.isfinite(loss) and bool(torch.stack(torch.aminmax(result.model)).isfinite().all())):
-            raise FederationError(
-                f"Training diverged: client {client!r} has a loss of {loss} in round {round_number}, iteration "
-                f"{iteration}. Nothing of this round was settled. Lower learning_rate (now {learning.learning_rate:g})."
-            )
-        return result, step_count, loss
 
 
 def make_epochs(

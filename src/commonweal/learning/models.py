@@ -7,9 +7,9 @@ single operation on vectors and slices; only the two learners (`plain`, `fast`) 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -126,6 +126,14 @@ class Layout:
             means=views(self.means),
             variances=views(self.variances),
         )
+
+    def pack(self, model: Mapping[str, NDArray[Any]]) -> Tensor:
+        """A model as it is sent, as a vector. Nothing is copied."""
+        return torch.from_numpy(model["vector"])
+
+    def unpack(self, vector: Tensor) -> dict[str, NDArray[Any]]:
+        """A vector as a model that can be sent. Nothing is copied."""
+        return {"vector": vector.numpy()}
 
     def initial(self, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
         """An untrained model: weights uniform within ±1/√(inputs), as in PyTorch's layers; BN layers have no effect."""

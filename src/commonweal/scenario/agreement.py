@@ -12,7 +12,7 @@ from commonweal.scenario.keys import (
     MOST_CLIENTS,
     RAW_RULE_CLIENTS,
 )
-from commonweal.scenario.spec import LearningSpec, MechanismSpec
+from commonweal.scenario.spec import Duplicates, LabelNoise, LearningSpec, MechanismSpec, TaskSpec
 from commonweal.scenario.toml_table import TomlTable
 from commonweal.valuation.registry import MEASURES
 
@@ -73,6 +73,40 @@ def check_learning(table: TomlTable, values: Values) -> None:
                 (*table.path, key),
                 f"{key} is only for the algorithm {' or '.join(users)}, not for {algorithm}",
                 f'Remove it, or write algorithm = "{users[0]}"',
+            )
+
+
+_ONLY_IMAGES = {
+    "learning": ("model", "score"),
+    "data": ("validation_share", "label_skew"),
+    "defaults": ("source", "samples_per_round"),
+}
+_OF_DATA = (LabelNoise, Duplicates)
+
+
+def check_task(
+    tables: Mapping[str, TomlTable], values: Mapping[str, Values], clients: Sequence[Values], task: TaskSpec
+) -> None:
+    """Keys that only built-in images have are refused with other tasks, where they would be ignored."""
+    if task.kind == "images":
+        return
+    faults = tables["learning"].faults
+    what = "the task's own file" if task.kind == "file" else "a table"
+    for name, keys in _ONLY_IMAGES.items():
+        for key in keys:
+            if key in values[name]:
+                faults.add((name, key), f"{key} is only for images, and this task is {what}", "Remove it")
+    for position, client in enumerate(clients):
+        for key in _ONLY_IMAGES["defaults"]:
+            if key in client and key not in values["defaults"]:
+                faults.add(
+                    ("clients", position, key), f"{key} is only for images, and this task is {what}", "Remove it"
+                )
+        if isinstance(client.get("defect"), _OF_DATA):
+            faults.add(
+                ("clients", position, "defect"),
+                f"defects of the data are only for images, and this task is {what}",
+                "Change the client's data instead",
             )
 
 

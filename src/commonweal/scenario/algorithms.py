@@ -29,10 +29,14 @@ class AlgorithmEntry:
 
     implementation: str  # "module:class"
     parameters: Mapping[str, AlgorithmParameter] = field(default_factory=dict)
+    remote_refusal: str = ""  # why it cannot be used between machines; empty: it can
 
     def defaults(self) -> dict[str, Any]:
         return {name: parameter.default for name, parameter in self.parameters.items()}
 
+
+_WEIGHT = number("a number from 0 to 1e6", "0.01", lambda weight: 0 <= weight <= 1e6)
+_POSITIVE = number("a number from 1e-6 to 1e6", "1.0", lambda size: 1e-6 <= size <= 1e6)
 
 ALGORITHMS: Mapping[str, AlgorithmEntry] = MappingProxyType(
     {
@@ -40,13 +44,21 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = MappingProxyType(
         "fedbn": AlgorithmEntry("commonweal.learning.algorithms.fedbn:FedBN"),
         "fedprox": AlgorithmEntry(
             "commonweal.learning.algorithms.fedprox:FedProx",
-            {
-                "proximal_weight": AlgorithmParameter(
-                    kind=number("a number from 0 to 1e6", "0.01", lambda weight: 0 <= weight <= 1e6), default=0.01
-                )
-            },
+            {"proximal_weight": AlgorithmParameter(kind=_WEIGHT, default=0.01)},
         ),
         "scaffold": AlgorithmEntry("commonweal.learning.algorithms.scaffold:Scaffold"),
+        "fedamp": AlgorithmEntry(
+            "commonweal.learning.algorithms.fedamp:FedAMP",
+            {
+                "alpha": AlgorithmParameter(kind=_POSITIVE, default=1.0),
+                "sigma": AlgorithmParameter(kind=_POSITIVE, default=1.0),
+                "proximal_weight": AlgorithmParameter(kind=_WEIGHT, default=1.0),
+            },
+            remote_refusal=(
+                "FedAMP gives each member a model of its own, but between machines all members report on one model, "
+                "which their signatures name"
+            ),
+        ),
     }
 )
 

@@ -4,29 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
-from typing import Any
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from typing import Any, Literal
 
 from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.records import Rules
 from commonweal.records.rounds import DEFAULT_MECHANISM
-from commonweal.scenario.agreement import check_client_count, check_distinct_names, check_learning, check_mechanism
+from commonweal.scenario.agreement import (
+    check_client_count,
+    check_distinct_names,
+    check_learning,
+    check_mechanism,
+    check_task,
+)
 from commonweal.scenario.algorithms import users_of
 from commonweal.scenario.faults import Faults, shown
-from commonweal.scenario.keys import CLIENT_KEYS, DEFECT_KIND, DEFECTS, SCENARIO_KEYS, TABLE_KEYS, mechanism_keys
+from commonweal.scenario.keys import (
+    CLIENT_KEYS,
+    DEFECT_KIND,
+    DEFECTS,
+    SCENARIO_KEYS,
+    TABLE_KEYS,
+    TASK_KEYS,
+    mechanism_keys,
+)
 from commonweal.scenario.lines import KeyPath
-from commonweal.scenario.spec import ClientSpec, DataSpec, Defect, LearningSpec, MechanismSpec, Scenario
+from commonweal.scenario.spec import ClientSpec, DataSpec, Defect, LearningSpec, MechanismSpec, Scenario, TaskSpec
 from commonweal.scenario.toml_table import TomlTable, present
+from commonweal.task.metrics import METRICS
 
 NEEDED_OF_SCENARIO = ("name", "rounds")
-NEEDED_OF_CLIENT = ("name", "source", "samples_per_round")
+NEEDED_OF_CLIENT = {"images": ("name", "source", "samples_per_round"), "file": ("name",), "table": ("name",)}
 DEFAULT_SEED = 1
 
 
-def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
-    """The scenario; raises a ScenarioError that lists all problems."""
+def assemble(document: Mapping[str, object], faults: Faults, folder: Path | None = None) -> Scenario:
+    """The scenario; raises a ScenarioError that lists all problems. Relative paths in it start at `folder`."""
     root = TomlTable(given=present(document), path=(), faults=faults)
-    top = root.read(SCENARIO_KEYS, needed=NEEDED_OF_SCENARIO, tables=(*TABLE_KEYS, "clients"))
+    top = root.read(SCENARIO_KEYS, needed=NEEDED_OF_SCENARIO, tables=(*TABLE_KEYS, "clients", "task"))
     tables = {name: subtable(root, name) for name in TABLE_KEYS}
     values = {
         name: read_mechanism(tables[name], is_table=isinstance(root.given.get(name, {}), Mapping))
@@ -34,8 +50,10 @@ def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
         else tables[name].read(keys)
         for name, keys in TABLE_KEYS.items()
     }
-    clients = _clients(root, tables["defaults"], values["defaults"])
+    task = read_task(subtable(root, "task"), folder)
+    clients = _clients(root, tables["defaults"], values["defaults"], task)
     check_mechanism(tables["mechanism"], values["mechanism"], len(clients))
+    check_task(tables, values, clients, task)
     check_learning(tables["learning"], values["learning"])
     faults.raise_if_any()
     # From here on, everything is valid.
@@ -48,7 +66,45 @@ def assemble(document: Mapping[str, object], faults: Faults) -> Scenario:
         mechanism=make_mechanism(values["mechanism"]),
         data=DataSpec(**values["data"]),
         learning=make_learning(values["learning"]),
+        task=task,
+        site_defaults=values["defaults"] if has_sites(task) else None,
     )
+
+
+def read_task(table: TomlTable, folder: Path | None) -> TaskSpec:
+    """The task of a [task] table: a key `file` or `table` says which, and all keys but the metric are its settings."""
+    settings = {key: value for key, value in table.given.items() if key not in TASK_KEYS}
+    common = {key: value for key, value in table.given.items() if key in TASK_KEYS}
+    values = replace(table, given=common).read(TASK_KEYS)
+    if "file" in settings and "table" in settings:
+        table.faults.add((*table.path, "file"), "a task has a file or a table, not both", "Remove one of them")
+    kind: Literal["images", "file", "table"] = (
+        "file" if "file" in settings else "table" if {"table", "target"} & set(settings) else "images"
+    )
+    if kind == "images":
+        replace(table, given=settings).read({}, tables=())  # refuses what would be ignored
+    for key in ("file", "table"):
+        if key in settings and not isinstance(settings[key], str):
+            table.faults.add((*table.path, key), f"{key} must be a path in quotes, got {shown(settings[key])}")
+    metric = values.get("metric", TaskSpec().metric_name)
+    if metric not in METRICS and kind != "file" and "metric" in values:
+        table.faults.add((*table.path, "metric"), f"metric must be one of {', '.join(METRICS)}, got {shown(metric)}")
+    if metric in METRICS and "lower_is_better" in values:
+        table.faults.add(
+            (*table.path, "lower_is_better"), f"lower_is_better is only for a metric of your own, not for {metric}"
+        )
+    return TaskSpec(
+        kind=kind,
+        metric_name=metric,
+        lower_is_better=values.get("lower_is_better", False),
+        settings=settings,
+        folder=Path() if folder is None else folder,
+    )
+
+
+def has_sites(task: TaskSpec) -> bool:
+    """Whether clients are the sites of a table, so that they need not be listed."""
+    return task.kind == "table" and "site" in task.settings
 
 
 def make_learning(values: Mapping[str, Any]) -> LearningSpec:
@@ -95,7 +151,9 @@ def subtable(root: TomlTable, name: str) -> TomlTable:
     return TomlTable(given=present(given), path=(name,), title=f"[{name}]", faults=root.faults)
 
 
-def _clients(root: TomlTable, defaults: TomlTable, default_values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _clients(
+    root: TomlTable, defaults: TomlTable, default_values: Mapping[str, Any], task: TaskSpec
+) -> list[dict[str, Any]]:
     given = root.given.get("clients", [])
     if not isinstance(given, list | tuple) or not all(isinstance(client, Mapping) for client in given):
         root.faults.add(
@@ -104,13 +162,14 @@ def _clients(root: TomlTable, defaults: TomlTable, default_values: Mapping[str, 
             "Write [[clients]], in double brackets, above each client",
         )
         return []
-    check_client_count(len(given), root.faults)
+    if not has_sites(task):
+        check_client_count(len(given), root.faults)
     clients = []
     for position, client in enumerate(given):
         name = client.get("name")
         whose = f" for client {shown(name)}" if isinstance(name, str) else f" for client number {position + 1}"
         own = TomlTable(given=present(client), path=("clients", position), faults=root.faults, whose=whose)
-        clients.append({**default_values, **_client(own, defaults)})
+        clients.append({**default_values, **_client(own, defaults, task)})
     check_distinct_names(clients, root.faults)
     return clients
 
@@ -119,9 +178,15 @@ def _other_than_tables(given: object) -> str:
     return "an array of other values" if isinstance(given, list | tuple) else shown(given)
 
 
-def _client(own: TomlTable, defaults: TomlTable) -> dict[str, Any]:
-    needed = [key for key in NEEDED_OF_CLIENT if key not in defaults.given]
-    values = own.read(CLIENT_KEYS, needed=needed, tables=("defect",))
+def _client(own: TomlTable, defaults: TomlTable, task: TaskSpec) -> dict[str, Any]:
+    needed = [key for key in NEEDED_OF_CLIENT[task.kind] if key not in defaults.given]
+    values = own.read(CLIENT_KEYS, needed=needed, tables=("defect", "settings"))
+    if "settings" in own.given:
+        if isinstance(own.given["settings"], Mapping):
+            values["settings"] = dict(own.given["settings"])
+        else:
+            problem = f"settings must be a table, got {shown(own.given['settings'])}{own.whose}"
+            own.faults.add((*own.path, "settings"), problem, "Write e.g. settings = { table = 'north.csv' }")
     if "defect" in own.given:
         values["defect"] = _defect(own, own.given["defect"])
     return values

@@ -11,7 +11,7 @@ from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.scenario.assembly import assemble
 from commonweal.scenario.faults import Faults
 from commonweal.scenario.keys import DEFECTS
-from commonweal.scenario.spec import ClientSpec, Defect, LearningSpec, MechanismSpec, Scenario
+from commonweal.scenario.spec import ClientSpec, Defect, LearningSpec, MechanismSpec, Scenario, TaskSpec
 
 # The first version listed this parameter with every algorithm; digests of older runs depend on it.
 _ALWAYS_LISTED = {"proximal_weight": None}
@@ -27,6 +27,7 @@ def to_document(scenario: Scenario) -> dict[str, object]:
         "mechanism": _mechanism(scenario.mechanism),
         "learning": _learning(scenario.learning),
         "data": asdict(scenario.data),
+        **_task(scenario.task),
         "clients": [_client(client) for client in scenario.clients],
     }
 
@@ -49,6 +50,7 @@ def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
     kind = {"kind": rules.pop("mechanism"), **rules.pop("parameters")} if "mechanism" in rules else {}
     if kind and not MECHANISMS[kind["kind"]].takes_mu:
         rules["mu"] = None
+    utility = {} if mechanism.utility == "gain" else {"utility": mechanism.utility}
     return {
         "mu": rules.pop("mu"),
         "contribution": mechanism.measure,
@@ -56,7 +58,16 @@ def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
         **kind,
         "grace_rounds": mechanism.grace_rounds,
         "evaluation_limit": mechanism.evaluation_limit,
+        **utility,
     }
+
+
+def _task(task: TaskSpec) -> dict[str, object]:
+    """What differs from images and accuracy; digests of older runs depend on its absence."""
+    metric = {} if task.metric_name == "accuracy" else {"metric": task.metric_name}
+    direction = {"lower_is_better": True} if task.lower_is_better else {}
+    document = {**task.settings, **metric, **direction}
+    return {"task": document} if document else {}
 
 
 def _learning(learning: LearningSpec) -> dict[str, object]:
@@ -67,7 +78,11 @@ def _learning(learning: LearningSpec) -> dict[str, object]:
 
 
 def _client(client: ClientSpec) -> dict[str, object]:
-    return asdict(client) | {"defect": None if client.defect is None else _defect(client.defect)}
+    document = asdict(client) | {"defect": None if client.defect is None else _defect(client.defect)}
+    for key, default in (("worth_curve", None), ("settings", {}), ("source", ""), ("samples_per_round", 0.0)):
+        if document[key] == default:  # digests of older runs depend on the absence of the first two
+            del document[key]
+    return document
 
 
 def _defect(defect: Defect) -> dict[str, object]:

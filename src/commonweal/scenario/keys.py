@@ -11,7 +11,7 @@ from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.records import ContributionRule, LossRule
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.algorithms import ALGORITHMS, parameter_kinds
-from commonweal.scenario.kinds import Kind, amount, leniency, name, number, one_of, prose, truth, whole_number
+from commonweal.scenario.kinds import Kind, amount, curve, leniency, name, number, one_of, prose, truth, whole_number
 from commonweal.scenario.spec import (
     Defect,
     Duplicates,
@@ -21,6 +21,7 @@ from commonweal.scenario.spec import (
     Scaled,
     ScoreName,
     Untrained,
+    UtilityRule,
 )
 from commonweal.valuation.registry import MEASURES
 
@@ -49,6 +50,7 @@ MECHANISM_KEYS: Keys = MappingProxyType(
         "liability_cap": amount("0.1", hint="Write e.g. 0.1, or leave it out for no cap"),
         "grace_rounds": whole_number(0, MOST_ROUNDS, example=0),
         "evaluation_limit": whole_number(1, 10_000_000, example=64),
+        "utility": one_of(get_args(UtilityRule)),
     }
 )
 LEARNING_KEYS: Keys = MappingProxyType(
@@ -85,9 +87,13 @@ DEFAULTS_KEYS: Keys = MappingProxyType(
         "cost_per_sample": amount("2e-4"),
         "cost_per_step": amount("1e-5"),
         "cost_per_round": amount("0.001"),
+        "worth_curve": curve(),
     }
 )
-CLIENT_KEYS: Keys = MappingProxyType({"name": name(60, "north"), **DEFAULTS_KEYS})  # and a table `defect`
+CLIENT_KEYS: Keys = MappingProxyType({"name": name(60, "north"), **DEFAULTS_KEYS})  # and tables `defect`, `settings`
+TASK_KEYS: Keys = MappingProxyType(  # and the task's own settings
+    {"metric": name(60, "roc-auc"), "lower_is_better": truth()}
+)
 
 
 def mechanism_keys(given: Mapping[str, object]) -> Keys:

@@ -9,6 +9,7 @@ import math
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from commonweal.errors import ScenarioError
@@ -63,6 +64,29 @@ def amount(example: str, *, hint: str = "") -> Kind:
         example,
         lambda figure: figure == 0 or SMALLEST_AMOUNT <= figure <= LARGEST_AMOUNT,
         hint=hint,
+    )
+
+
+def curve() -> Kind:
+    """Points (metric, worth) of a curve from a metric to its worth, by rising metric."""
+
+    def read(value: object) -> tuple[tuple[float, float], ...]:
+        if not isinstance(value, list | tuple) or not 2 <= len(value) <= 100:
+            raise ValueError
+        points = []
+        for point in value:
+            if not isinstance(point, list | tuple) or len(point) != 2:
+                raise ValueError
+            at, worth = (_FINITE.read(figure) for figure in point)
+            points.append((at, worth))
+        if any(after[0] <= before[0] for before, after in pairwise(points)):
+            raise ValueError
+        return tuple(points)
+
+    return Kind(
+        rule="2 to 100 points [metric, worth], each metric larger than the one before",
+        example="[[0.7, 0.0], [0.9, 1.0]]",
+        read=read,
     )
 
 
@@ -134,3 +158,6 @@ def leniency() -> Kind:
         read=lambda value: finite.read(math.inf if value == "inf" else value),
         hint="Write e.g. 0.05; 0 is the strictest, inf retains everybody",
     )
+
+
+_FINITE = number("", "1.0", lambda figure: abs(figure) <= LARGEST_AMOUNT)

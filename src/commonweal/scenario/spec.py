@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from commonweal.records import Rules
 from commonweal.scenario.algorithms import complete_parameters
+from commonweal.task.choice import declared_metric
+from commonweal.task.metrics import Metric
 
 ModelName = Literal["compact", "fedbn-digits"]
 ScoreName = Literal["hit", "probability"]
+UtilityRule = Literal["gain", "advantage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +59,18 @@ Defect = LabelNoise | Duplicates | Untrained | Noised | Scaled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSpec:
-    """One client: its data, what a gain in accuracy is worth to it, and its costs."""
+    """One client: its data, what a gain in the metric is worth to it, and its costs."""
 
     name: str
-    source: str  # of its samples, e.g. "mnist"
-    samples_per_round: float  # λ of the Poisson arrivals
-    unit_value: float = 1.0  # what a gain in accuracy of 1 is worth
+    source: str = ""  # of its images, e.g. "mnist"
+    samples_per_round: float = 0.0  # λ of the Poisson arrivals of images
+    unit_value: float = 1.0  # what a gain of 1 is worth
     cost_per_sample: float = 0.0
     cost_per_step: float = 0.0
     cost_per_round: float = 0.0
     defect: Defect | None = None
+    worth_curve: tuple[tuple[float, float], ...] | None = None  # (metric, worth); None: the metric itself
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)  # its own settings of the task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +108,23 @@ class MechanismSpec:
     grace_rounds: int = 0
     measure: str = "marginal"  # a name in valuation/registry.py
     evaluation_limit: int | None = None  # coalition models per round; only for sampled measures
+    utility: UtilityRule = "gain"  # over the last round, or advantage over the model that the client trains alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """What is learned: images of the built-in kind, a table, or the user's own file; and its metric."""
+
+    kind: Literal["images", "table", "file"] = "images"
+    metric_name: str = "accuracy"
+    lower_is_better: bool = False  # of a metric of the user's own
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)  # for the task's functions
+    folder: Path = field(default_factory=Path, compare=False)  # of the scenario; relative paths start here
+
+    @property
+    def metric(self) -> Metric:
+        """Without the function of a metric of the user's own."""
+        return declared_metric(self.metric_name, lower_is_better=self.lower_is_better)
 
 
 class Stopping(Protocol):
@@ -130,6 +153,8 @@ class FederationPlan(Protocol):
     def mechanism(self) -> MechanismSpec: ...
     @property
     def learning(self) -> Stopping: ...
+    @property
+    def task(self) -> TaskSpec: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +169,8 @@ class Scenario:
     mechanism: MechanismSpec
     data: DataSpec = field(default_factory=DataSpec)
     learning: LearningSpec = field(default_factory=LearningSpec)
+    task: TaskSpec = field(default_factory=TaskSpec)
+    site_defaults: Mapping[str, Any] | None = field(default=None, hash=False)  # of a table's sites that are not listed
 
     @property
     def client_names(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The in-process set of clients: data and learning behind the session's protocol, on all cores of this machine.
+"""The in-process set of clients: a task and an algorithm behind the session's protocol, on all cores of this machine.
 
 Clients and coalition models are processed in parallel threads, each with one torch thread. Results do not depend on the
 number of threads.
@@ -18,52 +18,59 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from commonweal.data.federated_dataset import FederatedDataset
-from commonweal.federation.client_set import Coalition, Opening, ProfitReport, Scores, State, Training
-from commonweal.learning.algorithms import LocalResult, make_algorithm
-from commonweal.learning.fast import FastLearner
-from commonweal.learning.local_training import LocalTraining
-from commonweal.learning.models import ARCHITECTURES, Layout, average, initial_model
+from commonweal.client.reporting import Alone, account
+from commonweal.client.work import ClientWork, Evaluation, LocalTrained
+from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, Training
+from commonweal.learning.algorithms import make_algorithm
+from commonweal.learning.local_training import FreeRide
 from commonweal.records import Event, RoundRecord
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.simulated_client import SimulatedClient
+from commonweal.simulation.simulated_task import SimulatedTask
+from commonweal.task.measured import Measured
+from commonweal.task.records import Predictions, TaskMember
 
-Task = TypeVar("Task")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+_NAME, _SHARED = "/name", "shared"
 
 
 class InProcessClients:
     """All clients of a scenario in this process. Use it in a `with` statement: it owns threads."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        dataset: FederatedDataset,
-        *,
-        worker_count: int | None = None,
-        dtype: torch.dtype = torch.float32,
-    ) -> None:
-        layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape)
+    def __init__(self, scenario: Scenario, simulated: SimulatedTask, *, worker_count: int | None = None) -> None:
+        learning = scenario.learning
         self._scenario = scenario
-        self._dataset = dataset
-        self._learner = FastLearner(layout)
-        self._algorithm = make_algorithm(scenario.learning, layout)
-        self._training = LocalTraining(
-            learning=scenario.learning,
-            layout=layout,
-            algorithm=self._algorithm,
-            learner=self._learner,
+        self._work = ClientWork(
+            task=simulated.task,
+            layout=simulated.layout,
+            algorithm=make_algorithm(
+                learning.algorithm,
+                simulated.layout,
+                learning_rate=learning.learning_rate,
+                parameters=learning.parameters,
+            ),
+            metric=simulated.metric,
             seed=scenario.seed,
+            learning_rate=learning.learning_rate,
         )
-        self._shared = initial_model(layout, scenario.seed, dtype)
+        self._algorithm = self._work.algorithm
+        initial = simulated.initial
+        self._trains_alone = scenario.mechanism.utility == "advantage"
         self._simulated = {
-            spec.name: SimulatedClient.start(
-                spec, self._algorithm.first_memory(self._shared), dataset.image_shape, dtype
+            spec.name: SimulatedClient(
+                spec=spec,
+                member=simulated.members[spec.name],
+                memory=self._algorithm.first_memory(initial),
+                alone=initial if self._trains_alone else None,
             )
             for spec in scenario.clients
         }
-        self._local: dict[str, LocalResult] = {}  # of the last iteration
-        self._scores: dict[tuple[Coalition, str], Scores] = {}  # of the last iteration's coalition models
+        self._shared = dict.fromkeys(self._simulated, initial)  # the model that each client gets
+        self._local: dict[str, LocalTrained] = {}  # of the last iteration
+        self._evaluations: dict[tuple[Coalition, str], Evaluation] = {}  # of the last iteration's coalition models
+        self._measured: dict[tuple[Coalition, str], Measured] = {}
         self._adopted: Coalition = frozenset()
         torch.set_num_threads(1)
         self._worker_count = worker_count or os.cpu_count() or 1
@@ -79,49 +86,53 @@ class InProcessClients:
 
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
         self._local = {}
-        openings = self._for_each(clients, lambda client: self._open(client, round_number))
-        self._scores = {(frozenset(), client): opening.scores for client, opening in openings.items()}
-        return openings
+        self._evaluations, self._measured = {}, {}
+        return self._for_each(clients, lambda client: self._open(client, round_number))
 
     def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
-        self._scores = {(coalition, client): s for (coalition, client), s in self._scores.items() if not coalition}
+        self._forget_coalitions()
         memories = [member.memory for member in self._simulated.values()]
-        served = self._algorithm.serve(memories, self._sizes(self._simulated))
-        trained = self._for_each(clients, lambda client: self._train(client, round_number, iteration, served))
-        self._local = {client: result for client, (result, _) in trained.items()}
-        for client, (result, training) in trained.items():
-            self._simulated[client].memory = result.memory
-            self._simulated[client].step_count += training.step_count or 0
-        return {client: training for client, (_, training) in trained.items()}
+        served = self._algorithm.serve(memories, list(self._sizes(self._simulated).values()))
+        self._local = self._for_each(clients, lambda client: self._train(client, round_number, iteration, served))
+        for client, trained in self._local.items():
+            member = self._simulated[client]
+            member.memory, member.task_memory = trained.result.memory, trained.task_memory
+            member.step_count += trained.step_count
+        if self._trains_alone:
+            self._for_each(clients, lambda client: self._train_alone(client, round_number, iteration))
+        return {
+            client: Training(step_count=trained.step_count, loss=trained.loss)
+            for client, trained in self._local.items()
+        }
 
     def evaluate(
         self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]
-    ) -> Mapping[str, Mapping[Coalition, Scores]]:
-        missing = [c for c in coalitions if any((c, client) not in self._scores for client in clients)]
+    ) -> Mapping[str, Mapping[Coalition, Measured]]:
+        missing = [c for c in coalitions if any((c, client) not in self._measured for client in clients)]
         for first in range(0, len(missing), self._worker_count):  # to keep only this many models in memory at a time
             some = missing[first : first + self._worker_count]
-            models = self._for_each(some, self._aggregate)
-            tasks = [(coalition, client) for coalition in some for client in clients]
-            self._scores |= self._score_all(tasks, models)
-        return {client: {coalition: self._scores[coalition, client] for coalition in coalitions} for client in clients}
+            self._score_all(round_number, some, clients)
+        return {
+            client: {coalition: self._measured[coalition, client] for coalition in coalitions} for client in clients
+        }
 
     def adopt(self, coalition: Coalition) -> None:
-        self._shared = self._aggregate(coalition)
+        self._shared = self._aggregates(coalition, list(self._simulated))
         self._adopted = coalition
 
     def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
-        scores = self.evaluate(round_number, [self._adopted], clients)
-        return {
-            client: self._simulated[client].report(scores[client][self._adopted], self._scenario.seed)
-            for client in clients
-        }
+        measured = self.evaluate(round_number, [self._adopted], clients)
+        alone = self._for_each(clients, lambda client: self._alone(client, round_number))
+        return {client: self._report(client, measured[client][self._adopted], alone[client]) for client in clients}
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
         for client, member in self._simulated.items():
+            member.known_scores = np.empty(0)  # absent: it has not seen the round's model
             if client in record.decision.figures.profits:
-                member.previous_scores = member.known_scores = self._scores[self._adopted, client]
-            else:
-                member.known_scores = np.empty(0)  # absent: it has not seen the round's model
+                member.previous = self._measured[self._adopted, client]
+                evaluation = self._evaluations[self._adopted, client]
+                if not isinstance(evaluation, Predictions):
+                    member.known_scores = evaluation
         for client in record.left:
             del self._simulated[client]
         return ()
@@ -130,27 +141,42 @@ class InProcessClients:
         """Simulated clients keep no statements."""
 
     def save(self) -> State:
-        state = {"shared": self._shared.numpy()}
+        state = {}
+        shared = {id(model): model for model in self._shared.values()}
+        if len(shared) == 1:
+            state[_SHARED] = next(iter(shared.values())).numpy()
         for number, (client, member) in enumerate(self._simulated.items()):
-            assert member.previous_scores is not None, "saved after a round"
-            state[f"{number}/name"] = np.frombuffer(client.encode(), np.uint8)
+            assert member.previous is not None, "saved after a round"
+            state[f"{number}{_NAME}"] = np.frombuffer(client.encode(), np.uint8)
             state[f"{number}/memory"] = member.memory.numpy()
-            state[f"{number}/previous_scores"] = member.previous_scores
+            state[f"{number}/previous"] = np.array([member.previous.value, *member.previous.draws])
             state[f"{number}/known_scores"] = member.known_scores
+            if len(shared) > 1:
+                state[f"{number}/shared"] = self._shared[client].numpy()
+            if member.alone is not None:
+                state[f"{number}/alone"] = member.alone.numpy()
+            for kind, memory in (("task_memory", member.task_memory), ("alone_memory", member.alone_memory)):
+                state |= {f"{number}/{kind}/{name}": array for name, array in memory.items()}
         return state
 
     def restore(self, round_number: int, state: State) -> None:
-        self._shared = torch.from_numpy(state["shared"])
-        numbers = [name.removesuffix("/name") for name in state if name.endswith("/name")]
-        members = {state[f"{number}/name"].tobytes().decode(): number for number in numbers}
+        numbers = [name.removesuffix(_NAME) for name in state if name.endswith(_NAME)]
+        members = {state[f"{number}{_NAME}"].tobytes().decode(): number for number in numbers}
         self._simulated = {client: member for client, member in self._simulated.items() if client in members}
+        common = torch.from_numpy(state[_SHARED]) if _SHARED in state else None
+        self._shared = {}
         for client, number in members.items():
             member = self._simulated[client]
+            self._shared[client] = torch.from_numpy(state[f"{number}/shared"]) if common is None else common
             member.memory = torch.from_numpy(state[f"{number}/memory"])
-            member.previous_scores = state[f"{number}/previous_scores"]
             member.known_scores = state[f"{number}/known_scores"]
+            member.previous = self._previous(member.member, state, number)
+            if f"{number}/alone" in state:
+                member.alone = torch.from_numpy(state[f"{number}/alone"])
+            member.task_memory = _memory(state, f"{number}/task_memory/")
+            member.alone_memory = _memory(state, f"{number}/alone_memory/")
             for earlier in range(1, round_number + 1):
-                member.receive(self._dataset.samples_for(client, earlier))
+                member.receive(self._work.load(member.member, earlier))
 
     def fork(self) -> InProcessClients:
         """A copy from which another continuation of the same rounds can start.
@@ -163,70 +189,144 @@ class InProcessClients:
 
     def _open(self, client: str, round_number: int) -> Opening:
         member = self._simulated[client]
-        samples = self._dataset.samples_for(client, round_number)
-        member.receive(samples)
+        new = self._work.load(member.member, round_number)
+        member.receive(new)
         # Earlier samples were scored with this same model when the last round ended.
         known = len(member.known_scores)
-        fresh = self._score(client, self._shared, first=known)
-        scores = np.concatenate([member.known_scores, fresh])
-        if member.previous_scores is None:
-            member.previous_scores = scores  # ε(n,0): the untrained model on the first validation set
+        rows = tuple(array[known:] for array in member.validation)
+        evaluation = self._work.evaluate(
+            member.member,
+            round_number,
+            self._shared[client],
+            rows,
+            memory=member.memory,
+            task_memory=member.task_memory,
+        )
+        if known:
+            assert not isinstance(evaluation, Predictions), "a task returns scores always or never"
+            evaluation = np.concatenate([member.known_scores, evaluation])
+        measured = self._keep((frozenset(), client), evaluation)
+        if member.previous is None:
+            member.previous = measured  # ε(n,0): the untrained model on the first validation set
         return Opening(
-            sample_count=samples.declared_count,
-            training_count=len(member.training_labels),
-            validation_count=len(member.validation_labels),
-            scores=scores,
-            events=(_dry(client, samples.fresh_count),) if samples.is_dry else (),
+            sample_count=new.declared_count,
+            training_count=member.training_count,
+            validation_count=member.validation_count,
+            measured=measured,
+            events=tuple(Event(kind=kind, client=client, text=text) for kind, text in new.notes.items()),
         )
 
-    def _train(self, client: str, round_number: int, iteration: int, served: Tensor) -> tuple[LocalResult, Training]:
+    def _train(self, client: str, round_number: int, iteration: int, served: Tensor) -> LocalTrained:
         member = self._simulated[client]
-        result, step_count, loss = self._training.run(
-            client,
+        return self._work.train(
+            member.member,
             round_number,
             iteration,
-            shared=self._shared,
+            member.training,
+            shared=self._shared[client],
             served=served,
             memory=member.memory,
-            images=member.training_images,
-            labels=member.training_labels,
-            defect=member.spec.defect,
+            task_memory=member.task_memory,
+            free_ride=member.spec.defect if isinstance(member.spec.defect, FreeRide) else None,
         )
-        return result, Training(step_count=step_count, loss=loss)
 
-    def _aggregate(self, coalition: Coalition) -> Tensor:
-        """The average of the coalition's local models, weighted by training samples."""
-        assert coalition, "the model that starts a round is scored when the round opens"
-        clients = self._in_order(coalition)
-        return average([self._local[client].model for client in clients], self._sizes(clients))
-
-    def _sizes(self, clients: Iterable[str]) -> list[float]:
-        return [float(len(self._simulated[client].training_labels)) for client in clients]
-
-    def _score_all(
-        self, tasks: Sequence[tuple[Coalition, str]], models: Mapping[Coalition, Tensor]
-    ) -> dict[tuple[Coalition, str], Scores]:
-        return self._for_each(tasks, lambda task: self._score(task[1], models[task[0]]))
-
-    def _score(self, client: str, model: Tensor, first: int = 0) -> Scores:
+    def _train_alone(self, client: str, round_number: int, iteration: int) -> None:
         member = self._simulated[client]
-        images, labels = member.validation_images[first:], member.validation_labels[first:]
-        if not len(labels):
-            return np.empty(0)
-        personal = self._algorithm.personal(model, member.memory)
-        return self._learner.score(personal, images, labels, self._scenario.learning.score).numpy()
+        assert member.alone is not None, "every client of such a federation has a model of its own"
+        trained = self._work.train_alone(
+            member.member,
+            round_number,
+            iteration,
+            member.training,
+            model=member.alone,
+            task_memory=member.alone_memory,
+        )
+        member.alone, member.alone_memory = trained.result.model, trained.task_memory
+        member.alone_step_count += trained.step_count
 
-    def _in_order(self, coalition: Coalition) -> list[str]:
-        return [client for client in self._simulated if client in coalition]
+    def _alone(self, client: str, round_number: int) -> Alone | None:
+        member = self._simulated[client]
+        if member.alone is None:
+            return None
+        evaluation = self._work.evaluate(
+            member.member, round_number, member.alone, member.validation, task_memory=member.alone_memory
+        )
+        return Alone(measured=self._work.measured(member.member, evaluation), step_count=member.alone_step_count)
 
-    def _for_each(self, tasks: Iterable[Task], work: Callable[[Task], Result]) -> dict[Task, Result]:
-        tasks = list(tasks)
-        return dict(zip(tasks, self._pool.map(work, tasks), strict=True))
+    def _report(self, client: str, now: Measured, alone: Alone | None) -> ProfitReport:
+        member = self._simulated[client]
+        assert member.previous is not None, "a round is opened before it is reported"
+        own = account(
+            member.spec,
+            self._work.metric,
+            now=now,
+            before=member.previous,
+            sample_count=member.cost_count,
+            step_count=member.step_count,
+            alone=alone,
+        )
+        return ProfitReport(
+            profit=own.profit,
+            profit_draws=own.profit_draws,
+            previous_accuracy=member.previous.value,
+            utility=own.utility,
+            cost=own.cost,
+            alone=None if alone is None else alone.measured,
+            alone_cost=own.alone_cost,
+        )
+
+    def _aggregates(self, coalition: Coalition, clients: Sequence[str]) -> dict[str, Tensor]:
+        """The merged model of the coalition for each of these clients; the same one unless models are personal."""
+        assert coalition, "the model that starts a round is scored when the round opens"
+        merged = [client for client in self._simulated if client in coalition]
+        models = {client: self._local[client].result.model for client in merged}
+        sizes = self._sizes(merged)
+        if not self._algorithm.is_personal:
+            return dict.fromkeys(clients, self._algorithm.aggregate(models, sizes, None))
+        own = {client: trained.result.model for client, trained in self._local.items()}
+        return {client: self._algorithm.aggregate(models, sizes, own.get(client)) for client in clients}
+
+    def _sizes(self, clients: Iterable[str]) -> dict[str, float]:
+        return {client: float(self._simulated[client].training_count) for client in clients}
+
+    def _score_all(self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]) -> None:
+        models = self._for_each(coalitions, lambda coalition: self._aggregates(coalition, clients))
+        pairs = [(coalition, client) for coalition in coalitions for client in clients]
+        self._for_each(pairs, lambda pair: self._score(pair, round_number, models[pair[0]][pair[1]]))
+
+    def _score(self, pair: tuple[Coalition, str], round_number: int, model: Tensor) -> None:
+        member = self._simulated[pair[1]]
+        evaluation = self._work.evaluate(
+            member.member,
+            round_number,
+            model,
+            member.validation,
+            memory=member.memory,
+            task_memory=member.task_memory,
+        )
+        self._keep(pair, evaluation)
+
+    def _keep(self, pair: tuple[Coalition, str], evaluation: Evaluation) -> Measured:
+        self._evaluations[pair] = evaluation
+        measured = self._work.measured(self._simulated[pair[1]].member, evaluation)
+        self._measured[pair] = measured
+        return measured
+
+    def _forget_coalitions(self) -> None:
+        """All coalitions get new models; only that of nobody, which started the round, stays."""
+        self._evaluations = {pair: one for pair, one in self._evaluations.items() if not pair[0]}
+        self._measured = {pair: one for pair, one in self._measured.items() if not pair[0]}
+
+    def _previous(self, member: TaskMember, state: State, number: str) -> Measured:
+        if f"{number}/previous_scores" in state:  # of version 0.1.0
+            return self._work.measured(member, state[f"{number}/previous_scores"])
+        value, *draws = state[f"{number}/previous"].tolist()
+        return Measured(value=value, draws=np.array(draws))
+
+    def _for_each(self, items: Iterable[Item], work: Callable[[Item], Result]) -> dict[Item, Result]:
+        items = list(items)
+        return dict(zip(items, self._pool.map(work, items), strict=True))
 
 
-def _dry(client: str, fresh_count: int) -> Event:
-    return Event(
-        kind="pool-dry",
-        client=client,
-        text=f"The pool of {client} ran dry: only {fresh_count} samples arrived.",
-    )
+def _memory(state: State, prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}

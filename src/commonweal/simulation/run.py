@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED, locked_directory, make_results_folder
-from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.errors import StorageError
 from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile
 from commonweal.federation.measuring import Watch
@@ -22,6 +21,7 @@ from commonweal.scenario.document import digest
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_keys import SimulatedSigners
 from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import task_of
 
 
 def run_scenario(
@@ -43,10 +43,10 @@ def run_scenario(
     directory, and the files `replaced`, are removed only when the first checkpoint of this run is written.
     `on_round` is called with each round once it is stored, including rounds before a resumption.
     """
-    dataset = FederatedDataset.for_scenario(scenario, data_directory)
+    task = task_of(scenario, data_directory)
     checkpoint = None
     if directory is not None:
-        identity = hashlib.sha256(f"{digest(scenario)} {dataset.fingerprint()}".encode()).hexdigest()
+        identity = hashlib.sha256(f"{digest(scenario)} {task.fingerprint}".encode()).hexdigest()
         checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=identity)
 
     def replace_earlier_results() -> None:
@@ -60,7 +60,7 @@ def run_scenario(
             if on_round is not None:
                 on_round(result)
 
-    with InProcessClients(scenario, dataset, worker_count=worker_count) as clients:
+    with InProcessClients(scenario, task, worker_count=worker_count) as clients:
         session = Session(
             clients=clients,
             plan=scenario,

@@ -17,6 +17,7 @@ from commonweal.data.samples import CLASS_COUNT, Samples
 from commonweal.scenario.spec import Scenario
 from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import image_task
 from commonweal.study.mu_sets import WHOLE_AXIS, MuGrid
 from commonweal.study.rows import to_table
 from commonweal.study.sweep import sweep
@@ -118,7 +119,7 @@ def fixed_replications() -> list[pa.Table]:
 def _replicate(scenario: Scenario, samples: dict[str, Samples]) -> pa.Table:
     sources = dict.fromkeys(client.source for client in scenario.clients)
     dataset = FederatedDataset.from_sources(scenario, {source: samples[source] for source in sources})
-    with InProcessClients(scenario, dataset, worker_count=1) as clients:
+    with InProcessClients(scenario, image_task(scenario, dataset), worker_count=1) as clients:
         swept = list(sweep(clients, scenario, {"clip": WHOLE_AXIS, "raw": _GRID}))
     return to_table("fixed", 1, scenario, swept)
 

@@ -16,6 +16,7 @@ from commonweal.data.sources import load_source
 from commonweal.records import ContributionRule
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import image_task
 from commonweal.study.behaviour import code_version
 from commonweal.study.machine import cpu_kind, peak_memory_bytes
 from commonweal.study.mu_sets import Mus, mu_set
@@ -66,7 +67,7 @@ def replicate(task: ReplicationTask, *, on_round: Callable[[], None] | None = No
             on_round()
 
     policies = {rule: mu_set(mus) for rule, mus in task.mus.items()}
-    with InProcessClients(task.scenario, dataset, worker_count=1) as clients:
+    with InProcessClients(task.scenario, image_task(task.scenario, dataset), worker_count=1) as clients:
         histories = list(sweep(clients, task.scenario, policies, on_round=count))
     return Replication(
         task=task,

@@ -1,6 +1,6 @@
 """What runs at every member."""
 
 from commonweal.flower import client_app
-from digits.task import evaluate, load, train
+from digits import task
 
-app = client_app(load=load, train=train, evaluate=evaluate)
+app = client_app(task)

@@ -1,6 +1,6 @@
 """What runs at the operator."""
 
 from commonweal.flower import server_app
-from digits.task import initial
+from digits import task
 
-app = server_app(initial_model=initial)
+app = server_app(task)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import cast
+from typing import Any, cast
 
 from commonweal.learning.algorithms.protocol import Algorithm, AlgorithmClass, Descent, LocalResult
-from commonweal.learning.models import Layout
+from commonweal.learning.vectors import VectorLayout
 from commonweal.scenario.algorithms import ALGORITHMS
-from commonweal.scenario.spec import LearningSpec
 
 __all__ = ["Algorithm", "Descent", "LocalResult", "make_algorithm"]
 
 
-def make_algorithm(learning: LearningSpec, layout: Layout) -> Algorithm:
-    """The algorithm that a scenario asks for."""
-    module, _, name = ALGORITHMS[learning.algorithm].implementation.partition(":")
-    algorithm = cast(AlgorithmClass, getattr(import_module(module), name))
-    return algorithm(layout, learning, **learning.parameters)
+def make_algorithm(
+    name: str, layout: VectorLayout, *, learning_rate: float, parameters: Mapping[str, Any]
+) -> Algorithm:
+    """The algorithm of this name, for models of this layout."""
+    module, _, of_class = ALGORITHMS[name].implementation.partition(":")
+    algorithm = cast(AlgorithmClass, getattr(import_module(module), of_class))
+    return algorithm(layout, learning_rate, **parameters)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
 from commonweal.learning.algorithms.protocol import Descent, LocalResult
-from commonweal.learning.models import Layout
-from commonweal.scenario.spec import LearningSpec
+from commonweal.learning.models import average
+from commonweal.learning.vectors import VectorLayout
 
 
 class FedAvg:
-    """Everything is averaged, including BN statistics."""
+    """Everything is averaged, including BN statistics. Other algorithms override what they do differently."""
 
-    def __init__(self, layout: Layout, learning: LearningSpec) -> None:
-        """FedAvg needs neither layout nor settings."""
+    server_reads_memories = False
+    is_personal = False
+
+    def __init__(self, layout: VectorLayout, learning_rate: float) -> None:
+        self._layout = layout
+        self._learning_rate = learning_rate
 
     def first_memory(self, initial: Tensor) -> Tensor:
         return initial.new_empty(0)
@@ -25,6 +29,9 @@ class FedAvg:
 
     def serve(self, memories: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
         return memories[0].new_empty(0)
+
+    def aggregate(self, models: Mapping[str, Tensor], weights: Mapping[str, float], own: Tensor | None) -> Tensor:
+        return average(list(models.values()), [weights[client] for client in models])
 
     def local(self, shared: Tensor, served: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
         model, _ = descend(shared)  # w ← w − η ∇ℓ(w; b) for each batch b

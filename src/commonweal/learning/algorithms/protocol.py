@@ -7,15 +7,14 @@ the memories of the active clients, so a client that leaves takes its part with 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch import Tensor
 
 from commonweal.learning.learner import Correction
-from commonweal.learning.models import Layout
-from commonweal.scenario.spec import LearningSpec
+from commonweal.learning.vectors import VectorLayout
 
 
 class Descent(Protocol):
@@ -35,7 +34,16 @@ class LocalResult:
 
 
 class Algorithm(Protocol):
-    """What differs between algorithms. All methods are pure: they write into no argument."""
+    """What differs between algorithms. All methods are pure: they write into no argument.
+
+    `server_reads_memories`: whether `serve` reads memories, so that they must be sent to the server.
+    `is_personal`: whether `aggregate` gives each client a model of its own.
+    """
+
+    @property
+    def server_reads_memories(self) -> bool: ...
+    @property
+    def is_personal(self) -> bool: ...
 
     def first_memory(self, initial: Tensor) -> Tensor:
         """A client's memory before the first round."""
@@ -49,12 +57,19 @@ class Algorithm(Protocol):
         """What the server sends with the shared model, from the memories of all active clients."""
         ...
 
+    def aggregate(self, models: Mapping[str, Tensor], weights: Mapping[str, float], own: Tensor | None) -> Tensor:
+        """The merged model of these clients, weighted by their training samples.
+
+        `own` is the local model of the client that the merged model is for; only personal algorithms read it.
+        """
+        ...
+
     def local(self, shared: Tensor, served: Tensor, memory: Tensor, descend: Descent) -> LocalResult:
         """A client's part of an iteration."""
         ...
 
 
 class AlgorithmClass(Protocol):
-    """How every algorithm is made: from the model's layout, the learning settings and its own parameters."""
+    """How every algorithm is made: from where the parts of the model are, the learning rate and its own parameters."""
 
-    def __call__(self, layout: Layout, learning: LearningSpec, **parameters: Any) -> Algorithm: ...
+    def __call__(self, layout: VectorLayout, learning_rate: float, **parameters: Any) -> Algorithm: ...

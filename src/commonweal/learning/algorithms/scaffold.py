@@ -11,23 +11,18 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from commonweal.learning.algorithms.fedavg import FedAvg
 from commonweal.learning.algorithms.protocol import Descent, LocalResult
-from commonweal.learning.models import Layout, average
-from commonweal.scenario.spec import LearningSpec
+from commonweal.learning.models import average
 
 
-class Scaffold:
+class Scaffold(FedAvg):
     """A client's memory is its control variate c_i, one entry for each trainable weight."""
 
-    def __init__(self, layout: Layout, learning: LearningSpec) -> None:
-        self._trainable = layout.trainable
-        self._learning_rate = learning.learning_rate
+    server_reads_memories = True
 
     def first_memory(self, initial: Tensor) -> Tensor:
-        return initial.new_zeros(self._trainable.stop)
-
-    def personal(self, shared: Tensor, memory: Tensor) -> Tensor:
-        return shared
+        return initial.new_zeros(self._layout.trainable.stop)
 
     def serve(self, memories: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
         return average(memories, weights)  # c = Σ p_i c_i
@@ -37,6 +32,6 @@ class Scaffold:
         model, step_count = descend(shared, lambda w: drift)  # y ← y − η (g(y) − c_i + c)
         if step_count == 0:
             return LocalResult(model=model, memory=memory)
-        moved = shared[self._trainable] - model[self._trainable]
+        moved = shared[self._layout.trainable] - model[self._layout.trainable]
         control = memory - served + moved / (step_count * self._learning_rate)  # c_i⁺
         return LocalResult(model=model, memory=control)

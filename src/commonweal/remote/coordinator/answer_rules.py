@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.decision.validation import SMALLEST
-from commonweal.remote.messages.message import Message
-from commonweal.remote.messages.models import Model, fault_of
+from commonweal.remote.messages.message import Message, printable
+from commonweal.task.measured import Measured
+from commonweal.task.metrics import Metric
+from commonweal.task.models import fault_of
+from commonweal.task.records import Model
+from commonweal.valuation.bootstrap import DRAW_COUNT, mean_draws
 
 LARGEST_COUNT = 10**12
 LEAST_SCORE = 1e-12  # less counts as 0: contributions from smaller scores could be too small for a decision
+LARGEST_METRIC = 1e30
+LARGEST_DOCUMENT = 1_000_000  # characters
 MOST_VALIDATION_SAMPLES = 50_000  # the bootstrap must fit into the coordinator's memory
+
+
+Weights = Callable[[], NDArray[np.float64]]  # of the bootstrap, made when they are needed
 
 
 class BrokenRuleError(Exception):
@@ -61,6 +72,77 @@ def model_in(answer: Message, like: Model) -> Model:
     if fault is not None:
         raise BrokenRuleError(f"its local model must have the arrays it received, with finite numbers: {fault}")
     return model
+
+
+def measures_in(answer: Message, rows: int, columns: int, metric: Metric, weights: Weights) -> list[Measured]:
+    """The metric of each of `rows` models: from the scores of `columns` samples, or as the member computed it."""
+    if "measured" not in answer.groups:
+        if metric.name != "accuracy":
+            raise BrokenRuleError(f"its answer must contain {metric.label}, got scores of samples")
+        scores = scores_in(answer, rows, columns)
+        return [Measured(value=float(row.mean()), draws=mean_draws(row, weights())) for row in scores]
+    return measured_in(answer, "measured", rows, metric)
+
+
+def measured_in(answer: Message, group: str, rows: int, metric: Metric) -> list[Measured]:
+    """Metrics that the member computed, with their bootstrap draws; not a number where they cannot be measured."""
+    given = answer.groups.get(group, {})
+    values, draws = given.get("values"), given.get("draws")
+    if values is None or draws is None or values.dtype != np.float64 or draws.dtype != np.float64:
+        raise BrokenRuleError(f"its answer must contain {metric.label} and its draws as doubles")
+    if values.shape != (rows,) or draws.shape != (rows, DRAW_COUNT):
+        raise BrokenRuleError(
+            f"its {metric.label} must be one value and {DRAW_COUNT} draws for each of {rows} models, got "
+            f"{values.shape} and {draws.shape}"
+        )
+    measured = []
+    for value, row in zip(values.tolist(), draws, strict=True):
+        figures = np.append(row, value)
+        if np.isnan(figures).all():
+            measured.append(Measured(value=math.nan, draws=row))
+            continue
+        if not ((figures >= metric.lowest) & (figures <= metric.highest) & (np.abs(figures) <= LARGEST_METRIC)).all():
+            wrong = figures[~((figures >= metric.lowest) & (figures <= metric.highest))]
+            got = repr(float(wrong[0])) if wrong.size else f"{float(np.abs(figures).max()):.3g}"
+            raise BrokenRuleError(f"its {metric.label} must lie within {_range(metric)}, got {got}")
+        figures[np.abs(figures) < LEAST_SCORE] = 0.0
+        measured.append(Measured(value=float(figures[-1]), draws=figures[:-1]))
+    return measured
+
+
+def _range(metric: Metric) -> str:
+    low, high = max(metric.lowest, -LARGEST_METRIC), min(metric.highest, LARGEST_METRIC)
+    return f"{low:g} to {high:g}"
+
+
+def memory_in(answer: Message, like: NDArray[Any]) -> NDArray[Any]:
+    """What a member's algorithm remembers, where the coordinator needs it."""
+    memory = answer.groups.get("memory", {}).get("memory")
+    if memory is None or memory.shape != like.shape or memory.dtype != like.dtype or not np.isfinite(memory).all():
+        raise BrokenRuleError(f"its answer must contain {like.size} finite numbers of its algorithm's memory")
+    return memory
+
+
+def document_in(answer: Message, name: str) -> dict[str, Any]:
+    """A document in JSON."""
+    text = answer.fields.get(name)
+    if not isinstance(text, str) or len(text) > LARGEST_DOCUMENT:
+        raise BrokenRuleError(f"its {name} must be a text of up to {LARGEST_DOCUMENT} characters")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise BrokenRuleError(f"its {name} must be valid JSON") from None
+    if not isinstance(document, dict):
+        raise BrokenRuleError(f"its {name} must be a JSON object")
+    return document
+
+
+def notes_in(answer: Message) -> dict[str, str]:
+    """Sentences for the record, by kind."""
+    notes = document_in(answer, "notes")
+    if len(notes) > 20 or not all(isinstance(one, str) for one in notes.values()):
+        raise BrokenRuleError("its notes must be up to 20 texts")
+    return {printable(kind, 40): printable(text) for kind, text in notes.items()}
 
 
 def scores_in(answer: Message, rows: int, columns: int) -> NDArray[np.float64]:

@@ -14,17 +14,26 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
-from commonweal.federation.client_set import Coalition, Opening, ProfitReport, Scores, State, Training
+from commonweal.errors import FederationError
+from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, Training
+from commonweal.learning.algorithms import make_algorithm
+from commonweal.learning.vectors import ArrayLayout, one_thread
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.records import Event, RoundRecord
 from commonweal.remote.coordinator.answer_rules import (
     MOST_VALIDATION_SAMPLES,
     BrokenRuleError,
     count_in,
+    document_in,
+    measured_in,
+    measures_in,
+    memory_in,
     model_in,
+    notes_in,
     profit_in,
-    scores_in,
     text_in,
 )
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
@@ -37,13 +46,17 @@ from commonweal.remote.messages.message import (
     NUMBER,
     OPEN,
     REPORT,
+    SUMMARISE,
     TRAIN,
     Message,
     is_answer_signed,
     printable,
 )
-from commonweal.remote.messages.models import Model, average, fingerprint
 from commonweal.remote.transport import Answers, NoAnswer, Transport
+from commonweal.task.measured import Measured
+from commonweal.task.models import checked_model, fingerprint
+from commonweal.task.records import Agree, InitialModel, Model, TaskPlan
+from commonweal.valuation.bootstrap import resampling_weights
 
 Result = TypeVar("Result")
 
@@ -58,15 +71,18 @@ class RemoteClients:
         transport: Transport,
         federation: Federation,
         ledger: str,
-        initial: Model,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._transport = transport
         self._say = say
         self._federation = federation
         self._ledger = ledger  # its identity, which reports and notices are signed for
-        self._shared: Model = dict(initial)  # the federation's model
-        self._shared_hash = fingerprint(self._shared)
+        self._metric = federation.task.metric
+        self._agreed: Mapping[str, Any] = {}  # what the members' data have in common
+        self._shared: Model = {}  # the federation's model
+        self._shared_hash = ""
+        self._memories: dict[str, NDArray[Any]] = {}  # of algorithms that read them, after the last settled round
+        self._new_memories: dict[str, NDArray[Any]] = {}  # in this round
         self._baselines: dict[str, float] = {}  # ε of each client's last settled round, or of its first model
         self._settled: dict[str, tuple[int, str]] = {}  # each client's last settled round, and its attempt
         self._settled_model: dict[str, str] = {}
@@ -82,27 +98,59 @@ class RemoteClients:
         self._sent: dict[str, set[str]] = {}  # models that each client has: it was sent them, or made them
         self._missing: dict[str, NoAnswer] = {}  # the first reason of each client that misses this round
 
+    def start(self, initial: InitialModel, agree: Agree | None) -> None:
+        """Before the first round: agree on what the members' data have in common, and make the first model."""
+        if agree is not None:
+            names = self._federation.client_names
+            there = self._transport.locate(names, seconds=self._federation.join_seconds)
+            self._is_joined = True
+            questions: dict[str, tuple[Mapping[str, Any], Sequence[str]]] = {
+                client: ({}, []) for client in names if client in there
+            }
+            summaries = self._ask(SUMMARISE, questions, lambda client, answer: document_in(answer, "summary"))
+            if not summaries:
+                raise FederationError("No member sent a summary of its data. Start the members, then try again.")
+            self._agreed = json.loads(json.dumps(agree({name: summaries[name] for name in names if name in summaries})))
+            self._missing = {}
+        plan = TaskPlan(seed=self._federation.seed, settings=self._federation.task.settings, agreed=dict(self._agreed))
+        self._use(checked_model(initial(plan), "initial_model"))
+
+    def _use(self, shared: Model) -> None:
+        """Make this the federation's model."""
+        self._shared, self._shared_hash = dict(shared), fingerprint(shared)
+        self._layout = ArrayLayout(self._shared)
+        learning = self._federation.learning
+        self._algorithm = make_algorithm(
+            learning.algorithm, self._layout, learning_rate=learning.learning_rate, parameters=learning.parameters
+        )
+
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
         self._round, self._attempt = round_number, secrets.token_hex(8)
         self._local, self._whole, self._missing = {}, {}, {}
+        self._new_memories = {}
         there = self._transport.locate(clients, seconds=0.0 if self._is_joined else self._federation.join_seconds)
         self._is_joined = True
         for client in clients:
             if client not in there:
                 self._note(client, NoAnswer(kind="absent", reason="its SuperNode was not connected"))
         questions = {
-            client: (self._settlement_of(client), [self._shared_hash]) for client in clients if client in there
+            client: ({**self._settlement_of(client), "agreed": json.dumps(self._agreed)}, [self._shared_hash])
+            for client in clients
+            if client in there
         }
         return self._ask(OPEN, questions, self._opening)
 
     def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
         self._asked, self._local = [], {}
         questions = {client: ({"iteration": iteration}, [self._shared_hash]) for client in clients}
-        return self._ask(TRAIN, questions, self._training)
+        groups: dict[str, Model] = {}
+        if self._algorithm.server_reads_memories:
+            groups["served"] = {"served": self._served(clients)}
+        return self._ask(TRAIN, questions, self._training, groups=groups)
 
     def evaluate(
         self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]
-    ) -> Mapping[str, Mapping[Coalition, Scores]]:
+    ) -> Mapping[str, Mapping[Coalition, Measured]]:
         self._asked += [coalition for coalition in coalitions if coalition not in self._asked]
         if are_local_models_known(self._asked):
             return self._evaluate_by_weights(coalitions, clients)
@@ -127,6 +175,8 @@ class RemoteClients:
             self._settled[client] = (record.round_number, self._attempt)
             self._settled_model[client] = self._shared_hash
             self._sent[client] = {self._shared_hash}
+            if client in self._new_memories:
+                self._memories[client] = self._new_memories[client]
         for client in record.absent:
             self._sent[client] = set()
         return tuple(
@@ -160,14 +210,19 @@ class RemoteClients:
             "baselines": self._baselines,
             "settled": self._settled,
             "settled_model": self._settled_model,
+            "agreed": self._agreed,
         }
         state: dict[str, Any] = {f"shared/{name}": array for name, array in self._shared.items()}
+        state |= {f"memory/{client}": memory for client, memory in self._memories.items()}
         return state | {"facts": np.frombuffer(json.dumps(facts).encode(), np.uint8)}
 
     def restore(self, round_number: int, state: State) -> None:
-        shared = {name.removeprefix("shared/"): array for name, array in state.items() if name != "facts"}
         facts = json.loads(state["facts"].tobytes())
-        self._shared, self._shared_hash = shared, fingerprint(shared)
+        self._agreed = facts.get("agreed", {})
+        self._use({name.removeprefix("shared/"): array for name, array in state.items() if name.startswith("shared/")})
+        self._memories = {
+            name.removeprefix("memory/"): array for name, array in state.items() if name.startswith("memory/")
+        }
         self._baselines, self._settled_model = facts["baselines"], facts["settled_model"]
         self._settled = {client: (number, attempt) for client, (number, attempt) in facts["settled"].items()}
 
@@ -181,27 +236,32 @@ class RemoteClients:
                 f"it may declare at most {most} samples per round, got {sample_count} new ones and "
                 f"{training_count + validation_count} in all in round {self._round}"
             )
-        scores = scores_in(answer, 1, validation_count)[0]
+        (measured,) = measures_in(
+            answer, 1, validation_count, self._metric, lambda: self._weights(client, validation_count)
+        )
         notice, signature = self._notice(client), text_in(answer, "withdrawal")
         if signature and not notice.is_signed(signature, self._federation.keys[client]):
             raise BrokenRuleError("its notice of withdrawal was not signed with the key of its SuperNode")
         self._sizes[client] = float(training_count)
         self._validation_counts[client] = validation_count
         self._sample_counts[client] = sample_count
-        self._whole[client, self._shared_hash] = float(scores.mean())
-        self._baselines.setdefault(client, float(scores.mean()))
+        self._whole[client, self._shared_hash] = measured.value
+        self._baselines.setdefault(client, measured.value)
         return Opening(
             sample_count=sample_count,
             training_count=training_count,
             validation_count=validation_count,
-            scores=scores,
+            measured=measured,
             withdrawal=signature or None,
+            events=tuple(Event(kind=kind, client=client, text=text) for kind, text in notes_in(answer).items()),
         )
 
     def _training(self, client: str, answer: Message) -> Training:
         model = model_in(answer, self._shared)
         self._local[client] = model
         self._sent[client].add(fingerprint(model))
+        if self._algorithm.server_reads_memories:
+            self._new_memories[client] = memory_in(answer, self._first_memory())
         return Training()
 
     def _reported(self, client: str, answer: Message) -> ProfitReport:
@@ -215,28 +275,33 @@ class RemoteClients:
         signature = text_in(answer, "signature")
         if not report.is_signed(signature, self._federation.keys[client]):
             raise BrokenRuleError("its report was not signed with the key of its SuperNode")
-        return ProfitReport(profit=report.profit, previous_accuracy=self._baselines[client], signature=signature)
+        alone = None
+        if self._federation.mechanism.utility == "advantage":
+            (alone,) = measured_in(answer, "alone", 1, self._metric)
+        return ProfitReport(
+            profit=report.profit, previous_accuracy=self._baselines[client], alone=alone, signature=signature
+        )
 
     def _evaluate_whole(
         self, models: Sequence[tuple[Coalition, Model]], clients: Sequence[str]
-    ) -> Mapping[str, Mapping[Coalition, Scores]]:
+    ) -> Mapping[str, Mapping[Coalition, Measured]]:
         hashes = {coalition: fingerprint(model) for coalition, model in models}
         at_hand = {hashes[coalition]: model for coalition, model in models}
         questions = {
             client: ({"whole": list(hashes.values()), "parts": []}, list(hashes.values())) for client in clients
         }
 
-        def scored(client: str, answer: Message) -> Mapping[Coalition, Scores]:
-            rows = scores_in(answer, len(hashes), self._validation_counts[client])
-            for digest, row in zip(hashes.values(), rows, strict=True):
-                self._whole[client, digest] = float(row.mean())
-            return dict(zip(hashes, rows, strict=True))
+        def measured(client: str, answer: Message) -> Mapping[Coalition, Measured]:
+            measures = self._measures(client, answer, len(hashes))
+            for digest, one in zip(hashes.values(), measures, strict=True):
+                self._whole[client, digest] = one.value
+            return dict(zip(hashes, measures, strict=True))
 
-        return self._ask(EVALUATE, questions, scored, at_hand)
+        return self._ask(EVALUATE, questions, measured, at_hand)
 
     def _evaluate_by_weights(
         self, coalitions: Sequence[Coalition], clients: Sequence[str]
-    ) -> Mapping[str, Mapping[Coalition, Scores]]:
+    ) -> Mapping[str, Mapping[Coalition, Measured]]:
         """Let members average the coalition models themselves, from local models that are sent once."""
         hashes = {client: fingerprint(model) for client, model in self._local.items()}
         parts = list(hashes.values())
@@ -244,10 +309,27 @@ class RemoteClients:
         rows = np.array([[self._sizes[c] if c in coalition else 0.0 for c in hashes] for coalition in coalitions])
         questions = {client: ({"whole": [], "parts": parts}, parts) for client in clients}
 
-        def scored(client: str, answer: Message) -> Mapping[Coalition, Scores]:
-            return dict(zip(coalitions, scores_in(answer, len(rows), self._validation_counts[client]), strict=True))
+        def measured(client: str, answer: Message) -> Mapping[Coalition, Measured]:
+            return dict(zip(coalitions, self._measures(client, answer, len(rows)), strict=True))
 
-        return self._ask(EVALUATE, questions, scored, at_hand, {"rows": {"rows": rows}})
+        return self._ask(EVALUATE, questions, measured, at_hand, {"rows": {"rows": rows}})
+
+    def _measures(self, client: str, answer: Message, count: int) -> list[Measured]:
+        samples = self._validation_counts[client]
+        return measures_in(answer, count, samples, self._metric, lambda: self._weights(client, samples))
+
+    def _weights(self, client: str, sample_count: int) -> NDArray[np.float64]:
+        return resampling_weights(self._federation.seed, client, sample_count)
+
+    def _first_memory(self) -> NDArray[Any]:
+        return self._algorithm.first_memory(self._layout.pack(self._shared)).numpy()
+
+    def _served(self, clients: Sequence[str]) -> NDArray[Any]:
+        """What the algorithm sends with the model, from the memories of these clients."""
+        memories = {**self._memories, **self._new_memories}
+        vectors = [torch.from_numpy(memories.get(client, self._first_memory())) for client in clients]
+        with one_thread():
+            return self._algorithm.serve(vectors, [self._sizes[client] for client in clients]).numpy()
 
     def _ask(
         self,
@@ -330,6 +412,11 @@ class RemoteClients:
             "round": self._round,
             "attempt": self._attempt,
             "seed": self._federation.seed,
+            "rounds": self._federation.round_count,
+            "metric": self._metric.name,
+            "lower_is_better": self._federation.task.lower_is_better,
+            "utility": self._federation.mechanism.utility,
+            "learning": json.dumps(self._federation.learning.of_algorithm),
         }
 
     def _settlement_of(self, client: str) -> dict[str, Any]:
@@ -347,7 +434,9 @@ class RemoteClients:
 
     def _aggregate(self, coalition: Coalition) -> Model:
         clients = [client for client in self._federation.client_names if client in coalition]
-        return average([self._local[client] for client in clients], [self._sizes[client] for client in clients])
+        models = {client: self._layout.pack(self._local[client]) for client in clients}
+        with one_thread():
+            return self._layout.unpack(self._algorithm.aggregate(models, self._sizes, None))
 
 
 def _outcome(record: RoundRecord, client: str) -> str:

@@ -22,8 +22,8 @@ from commonweal.ledger.money import LARGEST_AMOUNT
 from commonweal.records import RunReport
 from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.coordinator.federation_file import Federation
-from commonweal.remote.messages.models import Model, checked_model
 from commonweal.remote.transport import Transport
+from commonweal.task.records import Agree, InitialModel, Model
 
 _MISMATCH = (
     "was written under other terms. Restore federation.toml and the members' keys as they were, or start again with "
@@ -36,14 +36,19 @@ Say = Callable[[str], None]
 def coordinate(
     transport: Transport,
     federation: Federation,
-    initial: Model,
+    initial: InitialModel | Model,
     *,
+    agree: Agree | None = None,
     directory: Path,
     keys: KeyDirectory,
     ledger: str | None = None,
     say: Say = print,
 ) -> RunReport:
-    """Run the federation's rounds, or the remaining ones; all results are in `directory`."""
+    """Run the federation's rounds, or the remaining ones; all results are in `directory`.
+
+    `initial` and `agree` are the task's: the first model, or the function that makes it, and the function that turns
+    summaries of the members' data into what they have in common.
+    """
     make_results_folder(directory)
     settled_in = FederationLedger(
         str(default_ledger(directory)) if ledger is None else ledger,
@@ -55,14 +60,17 @@ def coordinate(
         checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=federation.digest(), mismatch=_MISMATCH)
         identity = settled_in.open()
         _check_amounts(settled_in, federation)
+        clients = RemoteClients(transport, federation, identity, say)
+        if not checkpoint.path.exists():
+            clients.start(initial if callable(initial) else lambda plan: initial, agree)
         session = Session(
-            clients=RemoteClients(transport, federation, identity, checked_model(initial, "initial_model"), say),
+            clients=clients,
             plan=federation,
             description=federation.description_for_readers(),
             checkpoint=checkpoint,
             ledger=settled_in,
             owns_ledger=True,
-            watch=lambda progress: say(_progress_line(progress)),
+            watch=lambda progress: say(_progress_line(progress, federation.task.metric.label)),
             on_resume=lambda results: say(f"resuming after round {len(results)}"),
             on_round=lambda result: _say_round(result, say),
         )
@@ -93,7 +101,8 @@ def _say_round(result: RoundResult, say: Say) -> None:
     say(f"round {record.round_number} is settled: budget {decision.budget:+.4g}, transfers {moved:.4g}")
 
 
-def _progress_line(progress: Progress) -> str:
-    mean = sum(progress.accuracies.values()) / len(progress.accuracies)
+def _progress_line(progress: Progress, metric: str) -> str:
+    known = [value for value in progress.accuracies.values() if not math.isnan(value)]
+    mean = sum(known) / len(known) if known else math.nan
     what = "opened" if progress.iteration == 0 else f"iteration {progress.iteration}"
-    return f"round {progress.round_number}, {what}: {len(progress.accuracies)} clients, mean accuracy {mean:.4f}"
+    return f"round {progress.round_number}, {what}: {len(progress.accuracies)} clients, mean {metric} {mean:.4f}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,13 +16,14 @@ from typing import Any
 from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.errors import CommonwealError
 from commonweal.ledger.node_keys import read_node_public_key
-from commonweal.scenario.agreement import check_client_count, check_distinct_names, check_mechanism
+from commonweal.scenario.agreement import check_client_count, check_distinct_names, check_learning, check_mechanism
+from commonweal.scenario.algorithms import ALGORITHMS, complete_parameters, parameter_kinds, users_of
 from commonweal.scenario.assembly import DEFAULT_SEED, make_mechanism, read_mechanism, subtable
 from commonweal.scenario.description import Description, plan_settings
 from commonweal.scenario.faults import Faults, shown
-from commonweal.scenario.keys import LEARNING_KEYS, SCENARIO_KEYS, Keys
+from commonweal.scenario.keys import LEARNING_KEYS, SCENARIO_KEYS, TASK_KEYS, Keys
 from commonweal.scenario.kinds import Kind, name, number, whole_number
-from commonweal.scenario.spec import LearningSpec, MechanismSpec
+from commonweal.scenario.spec import LearningSpec, MechanismSpec, TaskSpec
 from commonweal.scenario.toml_file import read_tables
 from commonweal.scenario.toml_table import TomlTable, present
 
@@ -31,7 +32,12 @@ DECLARED = (
 )  # fmt: skip
 """Figures that clients declare and the coordinator cannot check. Contributions follow from the accuracies they sent."""
 
-_LEARNING_KEYS: Keys = MappingProxyType({key: LEARNING_KEYS[key] for key in ("iteration_limit", "stop_below")})
+_LEARNING_KEYS: Keys = MappingProxyType(
+    {
+        **{key: LEARNING_KEYS[key] for key in ("iteration_limit", "stop_below", "algorithm", "learning_rate")},
+        **parameter_kinds(),
+    }
+)
 _SECONDS = number("a number of seconds from 1 to 1e6", "600", lambda seconds: 1 <= seconds <= 1e6)
 _WAITING_KEYS: Keys = MappingProxyType({"answer_seconds": _SECONDS, "join_seconds": _SECONDS})
 
@@ -70,11 +76,26 @@ class ClientTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoppingSpec:
-    """When a round has learned enough."""
+class FederationLearning:
+    """When a round has learned enough, and the algorithm that members learn with."""
 
     iteration_limit: int = LearningSpec().iteration_limit
     stop_below: float = LearningSpec().stop_below
+    algorithm: str = LearningSpec().algorithm
+    learning_rate: float = LearningSpec().learning_rate
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", complete_parameters(self.algorithm, self.parameters))
+
+    @property
+    def of_algorithm(self) -> dict[str, Any]:
+        """What members must know of it."""
+        return {
+            "algorithm": self.algorithm,
+            "learning_rate": self.learning_rate,
+            "parameters": dict(self.parameters),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +108,8 @@ class Federation:
     seed: int
     clients: tuple[ClientTerms, ...]
     mechanism: MechanismSpec
-    learning: StoppingSpec
+    learning: FederationLearning
+    task: TaskSpec = field(default_factory=TaskSpec)
     answer_seconds: float = 600.0  # a client that has not answered a question by then is absent from the round
     join_seconds: float = 300.0  # how long the first round waits for SuperNodes to connect
 
@@ -107,6 +129,16 @@ class Federation:
         document = asdict(self)
         del document["answer_seconds"], document["join_seconds"]
         document["mechanism"]["rules"] = self.mechanism.rules.to_document()
+        # Digests of older federations depend on the absence of what they could not choose.
+        if self.mechanism.utility == "gain":
+            del document["mechanism"]["utility"]
+        if self.learning.of_algorithm == FederationLearning().of_algorithm:
+            for key in self.learning.of_algorithm:
+                del document["learning"][key]
+        del document["task"]
+        task = {"metric": self.task.metric_name, "lower_is_better": self.task.lower_is_better}
+        if task != {"metric": TaskSpec().metric_name, "lower_is_better": False}:
+            document["task"] = task
         return document
 
     def digest(self) -> str:
@@ -115,7 +147,7 @@ class Federation:
 
     def description_for_readers(self) -> Description:
         return Description(
-            settings=plan_settings(self, {"runs on": "Flower"}),
+            settings=plan_settings(self, {"runs on": "Flower", "algorithm": self.learning.algorithm}),
             client_facts={
                 client.name: {
                     "SuperNode key": f"{client.key[:24]}…",
@@ -133,10 +165,18 @@ def read_federation(path: Path) -> Federation:
     """Read a federation's file; paths of keys are relative to it."""
     document, faults = read_tables(path, "a federation's file", "Write one with `commonweal flower new`.")
     root = TomlTable(given=present(document), path=(), faults=faults)
-    top = root.read(SCENARIO_KEYS, needed=("name", "rounds"), tables=("mechanism", "learning", "waiting", "clients"))
+    top = root.read(
+        SCENARIO_KEYS, needed=("name", "rounds"), tables=("mechanism", "learning", "waiting", "clients", "task")
+    )
     mechanism = subtable(root, "mechanism")
     mechanism_values = read_mechanism(mechanism)
-    learning = subtable(root, "learning").read(_LEARNING_KEYS)
+    learning_table = subtable(root, "learning")
+    learning = learning_table.read(_LEARNING_KEYS)
+    check_learning(learning_table, learning)
+    refusal = ALGORITHMS[learning.get("algorithm", LearningSpec().algorithm)].remote_refusal
+    if refusal:
+        faults.add(("learning", "algorithm"), refusal, 'Write e.g. algorithm = "fedavg"')
+    task = _task(subtable(root, "task"))
     waiting = subtable(root, "waiting").read(_WAITING_KEYS)
     clients = _clients(root, path.resolve().parent)
     check_mechanism(mechanism, mechanism_values, len(clients))
@@ -161,8 +201,24 @@ def read_federation(path: Path) -> Federation:
         seed=top.get("seed", DEFAULT_SEED),
         clients=tuple(ClientTerms(**client) for client in clients),
         mechanism=make_mechanism(mechanism_values),
-        learning=StoppingSpec(**learning),
+        learning=_learning(learning),
+        task=task,
         **waiting,
+    )
+
+
+def _learning(values: Mapping[str, Any]) -> FederationLearning:
+    parameters = {key: value for key, value in values.items() if users_of(key)}
+    return FederationLearning(**{key: v for key, v in values.items() if key not in parameters}, parameters=parameters)
+
+
+def _task(table: TomlTable) -> TaskSpec:
+    """The metric; a name that is not built in is that of a function in the task's file, which members have."""
+    values = table.read(TASK_KEYS)
+    return TaskSpec(
+        kind="file",
+        metric_name=values.get("metric", TaskSpec().metric_name),
+        lower_is_better=values.get("lower_is_better", False),
     )
 
 

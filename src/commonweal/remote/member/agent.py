@@ -1,28 +1,29 @@
 """How a member answers the coordinator's questions, independent of the transport.
 
-A round is open until the coordinator says that it was settled. What it changed (the accuracy that the next utility is
+A round is open until the coordinator says that it was settled. What it changed (the metric that the next utility is
 measured from, the memory of training) counts only then, so a round that was interrupted leaves no trace and can be run
 again.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from commonweal.client.reporting import Alone, account
 from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.remote.member.member_file import Member, read_member
 from commonweal.remote.member.store import MemberState, MemberStore, OpenRound, keep_statement
-from commonweal.remote.member.task import LoadedData, Task, TaskContext, load_all
 from commonweal.remote.messages.message import (
     CLOSE,
     EVALUATE,
@@ -31,13 +32,19 @@ from commonweal.remote.messages.message import (
     NUMBER,
     OPEN,
     REPORT,
+    SUMMARISE,
     TRAIN,
     Message,
     signed_answer,
 )
-from commonweal.remote.messages.models import Model, average
-from commonweal.seeds import stream
-from commonweal.valuation import cost, profit, utility
+from commonweal.task.choice import chosen_metric
+from commonweal.task.measured import Measured
+from commonweal.task.records import LoadedData, Model, Predictions, Task, TaskMember
+
+if TYPE_CHECKING:  # it imports torch, which reports and statements need not wait for
+    from commonweal.client.work import ClientWork, Evaluation
+
+_ALGORITHM = "(algorithm)"  # among the arrays that a member remembers: those of the algorithm
 
 
 class QuestionError(FederationError):
@@ -82,6 +89,7 @@ class MemberAgent:
 
     def _answers(self) -> Mapping[str, Callable[[Message, MemberState], Message]]:
         return {
+            SUMMARISE: self._summarise,
             OPEN: self._open,
             TRAIN: self._train,
             EVALUATE: self._evaluate,
@@ -89,32 +97,52 @@ class MemberAgent:
             CLOSE: self._close,
         }
 
+    def _summarise(self, question: Message, state: MemberState) -> Message:
+        """What the member's data look like, for everybody to agree on what they have in common."""
+        from commonweal.client.work import told
+
+        if self._task.summarise is None:
+            raise FederationError("This federation's task has no function `summarise`. Ask the operator for its app.")
+        with told("summarise", self._task, self._member.name, 1):
+            summary = json.dumps(self._task.summarise(self._task_member(question.fields, state)))
+        self._store.log(f"sent a summary of its data, {len(summary)} characters: {summary}")
+        return Message(fields={"summary": summary})
+
     def _open(self, question: Message, state: MemberState) -> Message:
-        """Load the round's new data, and score the model that the round starts from."""
+        """Load the round's new data, and measure the model that the round starts from."""
         fields = question.fields
         self._commit(state, fields)
         number = fields["round"]
-        data = load_all(self._task, self._member, number)
         (digest,) = fields["models"]
+        state.agreed = json.loads(fields["agreed"])
+        work = self._work(fields, digest)
+        member = self._task_member(fields, state)
+        data = work.load_all(member, number)
         state.book = fields["book"]
+        if state.alone is None and fields["utility"] == "advantage":
+            state.alone = digest
         state.under_way = open_round = OpenRound(
             round_number=number,
             attempt=fields["attempt"],
             declared_count=data.newest.declared_count,
             cost_count=data.newest.cost_count,
             memory=state.memory,
+            alone=state.alone,
+            alone_memory=state.alone_memory,
         )
         notice = self._notice(fields)
         open_round.has_notice = bool(notice)
-        scores = self._scores(self._store.get(digest), data, fields, open_round)
-        open_round.accuracies[digest] = float(scores.mean()) if len(scores) else 0.0
+        evaluation = self._evaluated(work, member, data, self._store.get(digest), open_round)
+        value = self._value(work, member, evaluation)
+        open_round.accuracies[digest] = value
         if state.baseline is None or not fields["has_baseline"]:
-            state.baseline = open_round.accuracies[digest]  # ε(n,0): no earlier opening was recorded
+            state.baseline = value  # ε(n,0): no earlier opening was recorded
         self._store.save(state)
-        self._store.forget_all_but([digest, state.memory])
+        self._store.forget_all_but([digest, state.memory, state.alone, state.alone_memory])
         self._store.log(
             f"round {number}: opened with {data.newest.declared_count} new samples, {len(data.training[0])} for "
-            f"training and {len(data.validation[0])} for validation; the model's accuracy is {_percent(scores)}"
+            f"training and {len(data.validation[0])} for validation; the model's {work.metric.label} is "
+            f"{_shown(value, work.metric.is_share)}"
         )
         return Message(
             fields={
@@ -122,75 +150,140 @@ class MemberAgent:
                 "training_count": len(data.training[0]),
                 "validation_count": len(data.validation[0]),
                 "withdrawal": notice,
+                "notes": json.dumps(dict(data.newest.notes)),
             },
-            groups={"scores": {"scores": packed(scores[None])}},
+            groups=_measures(work, member, [evaluation]),
         )
 
     def _train(self, question: Message, state: MemberState) -> Message:
         fields = question.fields
         open_round = self._open_round(state, fields)
         number, iteration = fields["round"], fields["iteration"]
-        data = load_all(self._task, self._member, number)
-        context = self._context(fields, open_round, iteration)
         (digest,) = fields["models"]
-        trained = self._task.train(self._store.get(digest), data.training, context)
-        open_round.memory = self._store.put(context.memory) if context.memory else None
+        work = self._work(fields, digest)
+        member = self._task_member(fields, state)
+        data = work.load_all(member, number)
+        memory, task_memory = self._memories(work, open_round.memory, digest)
+        served = question.groups.get("served", {}).get("served")
+        trained = work.train(
+            member,
+            number,
+            iteration,
+            data.training,
+            shared=work.layout.pack(self._store.get(digest)),
+            served=work.vector(served),
+            memory=memory,
+            task_memory=task_memory,
+        )
+        kept = dict(trained.task_memory)
+        if trained.result.memory.numel():
+            kept[_ALGORITHM] = trained.result.memory.numpy()
+        open_round.memory = self._store.put(kept) if kept else None
         open_round.steps[str(iteration)] = trained.step_count
-        model = {name: np.asarray(array) for name, array in trained.model.items()}  # NumPy makes scalars of sums
+        model = work.layout.unpack(trained.result.model)
         self._store.put(model)
+        if open_round.alone is not None and fields["utility"] == "advantage":
+            self._train_alone(work, member, data, open_round, iteration)
         self._store.save(state)
         self._store.log(
             f"round {number}, iteration {iteration}: trained in {trained.step_count} steps, loss {trained.loss:.4g}"
         )
-        return Message(groups={"local": model})
+        groups = {"local": model}
+        if work.algorithm.server_reads_memories:
+            groups["memory"] = {"memory": trained.result.memory.numpy()}
+        return Message(groups=groups)
+
+    def _train_alone(
+        self, work: ClientWork, member: TaskMember, data: LoadedData, open_round: OpenRound, iteration: int
+    ) -> None:
+        """One iteration of the model that the member would have without the federation; it stays here."""
+        trained = work.train_alone(
+            member,
+            open_round.round_number,
+            iteration,
+            data.training,
+            model=work.layout.pack(self._store.get(open_round.alone)),
+            task_memory=self._store.get(open_round.alone_memory),
+        )
+        open_round.alone = self._store.put(work.layout.unpack(trained.result.model))
+        open_round.alone_memory = self._store.put(dict(trained.task_memory)) if trained.task_memory else None
+        open_round.alone_steps[str(iteration)] = trained.step_count
 
     def _evaluate(self, question: Message, state: MemberState) -> Message:
-        """Score the `whole` models as sent, and those that `rows` describe as weighted averages of local models."""
+        """Measure the `whole` models as sent, and those that `rows` describe as weighted averages of local models."""
         fields = question.fields
         open_round = self._open_round(state, fields)
-        data = load_all(self._task, self._member, fields["round"])
-        rows = []
+        work = self._work(fields, (*fields["whole"], *fields["parts"])[0])
+        member = self._task_member(fields, state)
+        data = work.load_all(member, fields["round"])
+        evaluations = []
         for digest in fields["whole"]:
-            scores = self._scores(self._store.get(digest), data, fields, open_round)
-            open_round.accuracies[digest] = float(scores.mean())
-            rows.append(scores)
+            evaluation = self._evaluated(work, member, data, self._store.get(digest), open_round)
+            open_round.accuracies[digest] = self._value(work, member, evaluation)
+            evaluations.append(evaluation)
         if fields["parts"]:
             parts = [self._store.get(digest) for digest in fields["parts"]]
             for weights in question.groups["rows"]["rows"]:
-                rows.append(self._scores(_combined(parts, weights), data, fields, open_round))
+                evaluations.append(self._evaluated(work, member, data, _combined(parts, weights), open_round))
         self._store.save(state)
-        return Message(groups={"scores": {"scores": packed(np.array(rows))}})
+        return Message(groups=_measures(work, member, evaluations))
 
     def _report(self, question: Message, state: MemberState) -> Message:
-        """profit = u (ε(n,t) − ε(n,t−1)) − cost: logged with its parts, sent without them, and signed."""
+        """The profit is logged with its parts, sent without them, and signed."""
         fields = question.fields
         open_round = self._open_round(state, fields)
         member, number = self._member, fields["round"]
-        accuracy, baseline = open_round.accuracies[fields["adopted"]], state.baseline
+        metric = self._metric(fields)
+        now, baseline = open_round.accuracies[fields["adopted"]], state.baseline
         assert baseline is not None, "opening a round sets the baseline"
-        step_count = sum(open_round.steps.values())
-        gained = utility(member.unit_value, accuracy, baseline)
-        spent = cost(
-            cost_per_sample=member.cost_per_sample,
-            cost_per_step=member.cost_per_step,
-            cost_per_round=member.cost_per_round,
+        alone = self._alone(fields, state, open_round) if fields["utility"] == "advantage" else None
+        own = account(
+            member,
+            metric,
+            now=_without_draws(now),
+            before=_without_draws(baseline),
             sample_count=open_round.cost_count,
-            step_count=step_count,
+            step_count=sum(open_round.steps.values()),
+            alone=None if alone is None else Alone(measured=_without_draws(alone[0].value), step_count=alone[1]),
         )
         report = ClientReport(
             ledger=fields["book"],
             round_number=number,
             client=member.name,
-            profit=profit(gained, spent),
+            profit=own.profit,
             sample_count=open_round.declared_count,
         )
+        reference = (
+            f"{_shown(baseline, metric.is_share)} before"
+            if alone is None
+            else f"{_shown(alone[0].value, metric.is_share)} alone"
+        )
+        spared = "" if own.alone_cost is None else f" + cost alone {own.alone_cost:.6g}"
         self._store.log(
             f"round {number}: will report a profit of {report.profit:+.6g} and {report.sample_count} new samples, "
-            f"signed. Kept private: profit = utility {gained:+.6g} (unit value {member.unit_value:g}, accuracy "
-            f"{baseline:.4f} before and {accuracy:.4f} now) − cost {spent:.6g} ({open_round.cost_count} samples, "
-            f"{step_count} steps)"
+            f"signed. Kept private: profit = utility {own.utility:+.6g} (unit value {member.unit_value:g}, "
+            f"{metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost {own.cost:.6g} "
+            f"({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}"
         )
-        return Message(fields={"profit": report.profit, "signature": report.signed(self._key)})
+        groups = {}
+        if alone is not None:
+            groups["alone"] = {"values": np.array([alone[0].value]), "draws": alone[0].draws[None]}
+        return Message(fields={"profit": report.profit, "signature": report.signed(self._key)}, groups=groups)
+
+    def _alone(self, fields: Mapping[str, Any], state: MemberState, open_round: OpenRound) -> tuple[Measured, int]:
+        """The metric of the model that the member trains alone, and the steps that it took in this round."""
+        assert open_round.alone is not None, "opening a round sets the model that is trained alone"
+        work = self._work(fields, open_round.alone)
+        member = self._task_member(fields, state)
+        data = work.load_all(member, fields["round"])
+        evaluation = work.evaluate(
+            member,
+            fields["round"],
+            work.layout.pack(self._store.get(open_round.alone)),
+            data.validation,
+            task_memory=self._store.get(open_round.alone_memory),
+        )
+        return work.measured(member, evaluation), sum(open_round.alone_steps.values())
 
     def _close(self, question: Message, state: MemberState) -> Message:
         fields = question.fields
@@ -210,10 +303,11 @@ class MemberAgent:
             return
         state.baseline = open_round.accuracies[fields["settled_model"]]
         state.memory = open_round.memory
+        state.alone, state.alone_memory = open_round.alone, open_round.alone_memory
         state.withdrew |= open_round.has_notice
         state.under_way = None
         self._store.save(state)
-        self._store.forget_all_but([fields["settled_model"], state.memory])
+        self._store.forget_all_but([fields["settled_model"], state.memory, state.alone, state.alone_memory])
 
     def _open_round(self, state: MemberState, fields: Mapping[str, Any]) -> OpenRound:
         open_round = state.under_way
@@ -223,29 +317,62 @@ class MemberAgent:
             )
         return open_round
 
-    def _scores(
-        self, model: Model, data: LoadedData, fields: Mapping[str, Any], open_round: OpenRound
-    ) -> NDArray[np.float64]:
-        if not len(data.validation[0]):
-            return np.empty(0)
-        given = self._task.evaluate(model, data.validation, self._context(fields, open_round, 0))
-        scores = np.asarray(given, dtype=np.float64)
-        if scores.shape != (len(data.validation[0]),) or not ((scores >= 0) & (scores <= 1)).all():
-            raise FederationError(
-                f"evaluate must return one score from 0 to 1 for each of {len(data.validation[0])} validation samples, "
-                f"got {_described(scores)}. Return, for example, 1.0 where the model is right and 0.0 where it is not."
-            )
-        return scores
+    def _work(self, fields: Mapping[str, Any], digest: str) -> ClientWork:
+        """The task with the federation's algorithm and metric, for models like the one with this hash."""
+        from commonweal.client.work import ClientWork
+        from commonweal.learning.algorithms import make_algorithm
+        from commonweal.learning.vectors import ArrayLayout
 
-    def _context(self, fields: Mapping[str, Any], open_round: OpenRound, iteration: int) -> TaskContext:
-        number, seed = fields["round"], fields["seed"]
-        return TaskContext(
-            member=self._member,
-            round_number=number,
-            iteration=iteration,
-            seed=seed,
-            rng=stream(seed, "work", self._member.name, number, iteration),
-            memory=self._store.get(open_round.memory),
+        make_layout = self._task.layout or ArrayLayout
+        layout = make_layout(self._store.get(digest))
+        learning = json.loads(fields["learning"])
+        return ClientWork(
+            task=self._task,
+            layout=layout,
+            algorithm=make_algorithm(
+                learning["algorithm"],
+                layout,
+                learning_rate=learning["learning_rate"],
+                parameters=learning["parameters"],
+            ),
+            metric=self._metric(fields),
+            seed=fields["seed"],
+            learning_rate=learning["learning_rate"],
+        )
+
+    def _metric(self, fields: Mapping[str, Any]) -> Any:
+        return chosen_metric(fields["metric"], self._task.metrics, lower_is_better=fields["lower_is_better"])
+
+    def _memories(self, work: ClientWork, digest: str | None, model: str) -> tuple[Any, Model]:
+        """What the algorithm and the task remember, from the arrays with this hash."""
+        kept = self._store.get(digest)
+        own = kept.pop(_ALGORITHM, None)
+        if own is None:
+            return work.algorithm.first_memory(work.layout.pack(self._store.get(model))), kept
+        return work.vector(own), kept
+
+    def _evaluated(
+        self, work: ClientWork, member: TaskMember, data: LoadedData, model: Model, open_round: OpenRound
+    ) -> Evaluation:
+        vector = work.layout.pack(model)
+        kept = self._store.get(open_round.memory)
+        own = kept.pop(_ALGORITHM, None)
+        memory = work.algorithm.first_memory(vector) if own is None else work.vector(own)
+        return work.evaluate(member, open_round.round_number, vector, data.validation, memory=memory, task_memory=kept)
+
+    def _value(self, work: ClientWork, member: TaskMember, evaluation: Evaluation) -> float:
+        if not isinstance(evaluation, Predictions):
+            return float(evaluation.mean()) if len(evaluation) else 0.0
+        return work.measured(member, evaluation).value
+
+    def _task_member(self, fields: Mapping[str, Any], state: MemberState) -> TaskMember:
+        return TaskMember(
+            name=self._member.name,
+            settings=self._member.settings,
+            folder=self._member.folder,
+            seed=fields["seed"],
+            round_count=fields["rounds"],
+            agreed=state.agreed,
         )
 
     def _notice(self, fields: Mapping[str, Any]) -> str:
@@ -263,18 +390,34 @@ def packed(scores: NDArray[np.float64]) -> NDArray[Any]:
     return hits if (hits == scores).all() else scores
 
 
+def _measures(work: ClientWork, member: TaskMember, evaluations: list[Evaluation]) -> dict[str, Model]:
+    """What is sent of evaluations: scores of samples as they are; of predictions only the metric and its draws."""
+    if any(isinstance(evaluation, Predictions) for evaluation in evaluations):
+        measured = [work.measured(member, evaluation) for evaluation in evaluations]
+        return {
+            "measured": {
+                "values": np.array([one.value for one in measured]),
+                "draws": np.array([one.draws for one in measured]),
+            }
+        }
+    return {"scores": {"scores": packed(np.array(evaluations))}}
+
+
+def _without_draws(value: float) -> Measured:
+    return Measured(value=value, draws=np.empty(0))
+
+
 def _combined(parts: list[Model], weights: NDArray[np.float64]) -> Model:
+    from commonweal.learning.vectors import average_models
+
     chosen = [place for place, weight in enumerate(weights) if weight > 0]
-    return average([parts[place] for place in chosen], [float(weights[place]) for place in chosen])
+    return average_models([parts[place] for place in chosen], [float(weights[place]) for place in chosen])
 
 
-def _percent(scores: NDArray[np.float64]) -> str:
-    return f"{scores.mean():.1%}" if len(scores) and math.isfinite(scores.mean()) else "unknown"
-
-
-def _described(scores: NDArray[np.float64]) -> str:
-    wrong = scores[~((scores >= 0) & (scores <= 1))]
-    return f"{float(wrong.flat[0])!r}" if wrong.size else f"shape {scores.shape}"
+def _shown(value: float, is_share: bool) -> str:
+    if not math.isfinite(value):
+        return "not measurable"
+    return f"{value:.1%}" if is_share else f"{value:.4g}"
 
 
 def answer_question(member_file: Path, task: Task, kind: str, question: Message) -> Message:

@@ -22,7 +22,10 @@ MEMBER_KEYS: Keys = MappingProxyType(
         "key_file": name(1000, "node-key"),
         "home": name(1000, "home"),
         "operator_key_file": name(1000, "operator.pub.pem"),
-        **{key: DEFAULTS_KEYS[key] for key in ("unit_value", "cost_per_sample", "cost_per_step", "cost_per_round")},
+        **{
+            key: DEFAULTS_KEYS[key]
+            for key in ("unit_value", "cost_per_sample", "cost_per_step", "cost_per_round", "worth_curve")
+        },
     }
 )
 
@@ -39,6 +42,8 @@ class Member:
     cost_per_sample: float = 0.0
     cost_per_step: float = 0.0
     cost_per_round: float = 0.0
+    worth_curve: tuple[tuple[float, float], ...] | None = None  # (metric, worth); None: the metric itself
+    folder: Path = field(default_factory=Path)  # of its file; relative paths in its settings start here
     settings: Mapping[str, Any] = field(default_factory=dict)  # the user's own table [task]
 
 
@@ -54,4 +59,4 @@ def read_member(path: Path) -> Member:
     for key in ("key_file", "home", "operator_key_file"):
         if key in values:
             values[key] = path.resolve().parent / values[key]
-    return Member(**values, settings=settings)
+    return Member(**values, settings=settings, folder=path.resolve().parent)

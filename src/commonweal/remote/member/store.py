@@ -32,7 +32,8 @@ from commonweal.ledger.keys import public_pem, read_public_key
 from commonweal.ledger.statements import faults_of, read_statement
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.messages.message import printable
-from commonweal.remote.messages.models import Model, fingerprint
+from commonweal.task.models import fingerprint
+from commonweal.task.records import Model
 
 FORMAT = "commonweal.home/1"
 LOG, STATEMENTS, OPERATOR_KEY = "log.txt", "statements", "operator.pub.pem"
@@ -50,6 +51,9 @@ class OpenRound:
     cost_count: int
     memory: str | None  # hash, after the last iteration
     has_notice: bool = False  # the member sent its notice of withdrawal in this round
+    alone: str | None = None  # hash of the model that it trains alone, after the last iteration
+    alone_memory: str | None = None
+    alone_steps: dict[str, int] = field(default_factory=dict)  # by iteration
     steps: dict[str, int] = field(default_factory=dict)  # by iteration
     accuracies: dict[str, float] = field(default_factory=dict)  # by the hash of the model
 
@@ -62,6 +66,9 @@ class MemberState:
     baseline: float | None = None  # ε: the accuracy that the next utility is measured from
     memory: str | None = None  # hash, after the last settled round
     withdrew: bool = False  # a round with its notice was settled
+    agreed: dict[str, Any] = field(default_factory=dict)  # what the clients' data have in common
+    alone: str | None = None  # hash of the model that it trains alone, after the last settled round
+    alone_memory: str | None = None
     under_way: OpenRound | None = None
 
 

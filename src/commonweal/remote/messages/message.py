@@ -17,9 +17,11 @@ from typing import Any
 from commonweal.ledger.canonical import canonical
 from commonweal.ledger.keys import is_signed
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.remote.messages.models import Model, fingerprint
+from commonweal.task.models import fingerprint
+from commonweal.task.records import Model
 
 # The kinds of questions. Flower routes a message by the part before the dot.
+SUMMARISE = "query.summarise"  # before the first round: what its data look like, for the task's `agree`
 OPEN = "query.open"  # load the round's data; score the model that the round starts from
 TRAIN = "train.iteration"
 EVALUATE = "evaluate.coalitions"

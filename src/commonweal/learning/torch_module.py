@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from commonweal.errors import InputError
-from commonweal.remote.messages.models import Model
+from commonweal.task.records import Model
 
 
 def model_of(module: torch.nn.Module) -> dict[str, NDArray[Any]]:

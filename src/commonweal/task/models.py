@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.errors import InputError
-
-Model = dict[str, NDArray[Any]]
+from commonweal.task.records import Model
 
 GROWTH_LIMIT = 1000.0
 """Refuse models with a weight that grew by more than this factor: if it overflowed, the shared model would be lost."""
@@ -65,23 +63,6 @@ def checked_model(model: object, whose: str) -> Model:
         if not largest(array) < math.inf:
             raise InputError(f"{whose} must return finite numbers, got infinity or nan in {name!r}. {way_out}")
     return model
-
-
-def average(models: Sequence[Model], weights: Sequence[float]) -> Model:
-    """Σ w_i m_i / Σ w_i, computed by the simulator's code, so that equal inputs give equal bits."""
-    import torch
-
-    from commonweal.learning.models import average as average_tensors
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return {
-            name: average_tensors([torch.from_numpy(np.array(model[name])) for model in models], weights).numpy()
-            for name in models[0]
-        }
-    finally:
-        torch.set_num_threads(threads)  # the user's own training may use more
 
 
 def _listed(model: Model) -> str:

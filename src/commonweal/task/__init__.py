@@ -1,0 +1,34 @@
+"""Tasks: what a federation learns, written once for every place it runs in.
+
+    from commonweal.task import NewData, Predictions, Trained, load_model, model_of
+
+`load_model` and `model_of`, which need PyTorch, are imported on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from commonweal.task.records import NewData, Predictions, Task, TaskContext, TaskMember, TaskPlan, Trained
+
+if TYPE_CHECKING:
+    from commonweal.learning.torch_module import load_model, model_of
+
+__all__ = [
+    "NewData",
+    "Predictions",
+    "Task",
+    "TaskContext",
+    "TaskMember",
+    "TaskPlan",
+    "Trained",
+    "load_model",
+    "model_of",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("load_model", "model_of"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("commonweal.learning.torch_module"), name)
