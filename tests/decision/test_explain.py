@@ -70,8 +70,8 @@ def test_sentences_answer_what_a_member_asks():
     stays = cw.explain(decision, "C1", path).sentence
     assert stays.startswith("C1 stays: keeping it gains 0.0333333; the best set without it (C3) scores 0.06.")
     assert cw.explain(decision, "C3").sentence == "C3 stays: it makes no loss."
-    assert "nobody may be eliminated" in cw.explain(cw.decide(**ROUND, mu=math.inf), "C1").sentence
-    assert "nobody may be eliminated" in cw.explain(cw.decide(**ROUND, mu=1.0, grace=True), "C1").sentence
+    assert "nobody can be eliminated" in cw.explain(cw.decide(**ROUND, mu=math.inf), "C1").sentence
+    assert "nobody can be eliminated" in cw.explain(cw.decide(**ROUND, mu=1.0, grace=True), "C1").sentence
 
 
 def test_a_tie_is_called_a_tie():
