@@ -158,7 +158,7 @@ def test_options_override_the_scenario(commonweal, small, tmp_path):
 
 def test_two_runs_are_not_mixed_in_one_folder(refused, ran_one_round, small):
     ran_one_round("out/small")
-    assert "'out/small' already holds a run. Resume it, overwrite it" in refused("run", "small.toml", "--rounds", 1)
+    assert "'out/small' already contains a run. Resume it, overwrite it" in refused("run", "small.toml", "--rounds", 1)
     assert "was written for another scenario or other data" in refused("run", "small.toml", "--seed", 4, "--resume")
 
 
@@ -290,7 +290,7 @@ def test_a_really_full_disk_leaves_the_last_round_safe(commonweal, whole, small,
     try:
         done = commonweal("run", "small.toml", "--out", "disk/run")
         assert done.returncode == 2, done.stderr
-        assert "no space left on device. Make room there, then resume" in done.stderr
+        assert "no space left on device. Free some space there, then resume" in done.stderr
         assert "Traceback" not in done.stderr
         assert not list(disk.rglob("*unfinished*"))
         (tmp_path / "elsewhere").mkdir()

@@ -64,14 +64,14 @@ def test_sentences_answer_what_a_member_asks():
     path = cw.mu_path(**ROUND)
     leaves = cw.explain(decision, "C2", path).sentence
     assert leaves == (
-        "C2 leaves: letting it go gains 0.0433333; the best set with it (C1, C2, C3) scores 0.05. "
+        "C2 is eliminated: eliminating it gains 0.0433333; the best set with it (C1, C2, C3) scores 0.05. "
         "It would stay for mu >= 0.45."
     )
     stays = cw.explain(decision, "C1", path).sentence
     assert stays.startswith("C1 stays: keeping it gains 0.0333333; the best set without it (C3) scores 0.06.")
     assert cw.explain(decision, "C3").sentence == "C3 stays: it makes no loss."
-    assert "nobody may be eliminated" in cw.explain(cw.decide(**ROUND, mu=math.inf), "C1").sentence
-    assert "nobody may be eliminated" in cw.explain(cw.decide(**ROUND, mu=1.0, grace=True), "C1").sentence
+    assert "nobody can be eliminated" in cw.explain(cw.decide(**ROUND, mu=math.inf), "C1").sentence
+    assert "nobody can be eliminated" in cw.explain(cw.decide(**ROUND, mu=1.0, grace=True), "C1").sentence
 
 
 def test_a_tie_is_called_a_tie():
@@ -79,7 +79,9 @@ def test_a_tie_is_called_a_tie():
     decision = cw.decide(**figures, mu=1.5)
     assert decision.eliminated == ("b",)
     sentence = cw.explain(decision, "b").sentence
-    assert sentence.startswith("b leaves: a tie, decided for more clients, then for those earlier in the order; ")
+    assert sentence.startswith(
+        "b is eliminated: two sets tie, and ties go to the larger set, then to clients earlier in the order; "
+    )
 
 
 def test_the_last_contributor_has_no_alternative():
@@ -87,7 +89,7 @@ def test_the_last_contributor_has_no_alternative():
     fate = cw.explain(decision, "a")
     assert fate.stays
     assert fate.runner_up_retained is None
-    assert fate.sentence == "a stays: there is no other way."
+    assert fate.sentence == "a stays: there is no alternative."
 
 
 def test_unknown_clients_cannot_be_explained():

@@ -158,7 +158,7 @@ def test_the_public_function_writes_resumes_and_overwrites(tmp_path):
     report = cw.run(scenario, out=out)
     assert read_history(out / "history.json").rounds == report.rounds
     assert cw.run(scenario, out=out, resume=True).tsw == report.tsw
-    with pytest.raises(cw.StorageError, match="already holds a run"):
+    with pytest.raises(cw.StorageError, match="already contains a run"):
         cw.run(scenario, out=out)
     assert cw.run(scenario, out=out, overwrite=True).tsw == report.tsw
     for options in ({"resume": True}, {"out": out, "resume": True, "overwrite": True}):

@@ -196,7 +196,7 @@ def test_auto_without_a_cluster_is_refused():
 def test_a_malformed_address_is_refused(address):
     from commonweal.study import ray_workers
 
-    sentence = rf"A Ray address must be host:port or auto, got '{address}': run the command on a machine of the cluster"
+    sentence = rf"A Ray address must be host:port or auto, got '{address}'. Run the command on a machine of the cluster"
     with pytest.raises(InputError, match=sentence), ray_workers.ray_cluster(address, worker_count=None):
         raise AssertionError("connected")
 
@@ -305,7 +305,7 @@ def test_failures_of_a_worker_arrive_as_one_sentence(cluster):
     assert refused.startswith("FederationError None Training diverged: client")
     assert refused.endswith("Lower learning_rate (now 1e+30).")
     assert crashed.startswith("InputError None The Ray cluster lost replication 7 of label-noise (WorkerCrashedError)")
-    assert "after 3 retries: check the cluster's machines" in crashed
+    assert "after 3 retries. Check the cluster's machines" in crashed
     assert missing.startswith("InputError None A machine of the Ray cluster cannot import commonweal (")
     assert "No module named 'only_here'). Install the same version on every machine" in missing
     assert "ZeroDivisionError" in bug, "our own mistakes are not hidden"

@@ -157,7 +157,7 @@ def test_its_limit_is_kept(copy, tmp_path):
     write_scenario(tmp_path, "banzhaf", ("ann", "bob", "cyd", "dan", "eve"))
     refused = command(copy, tmp_path, "run", "scenario.toml", "--out", "out")
     assert refused.returncode == 2
-    assert 'contribution = "banzhaf" takes at most 4 clients' in refused.stderr
+    assert 'contribution = "banzhaf" allows at most 4 clients' in refused.stderr
 
 
 def test_a_misspelt_measure_is_refused_with_all_names(copy, tmp_path):
