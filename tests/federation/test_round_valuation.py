@@ -8,12 +8,14 @@ from itertools import chain, combinations, permutations
 import numpy as np
 import pytest
 
+from commonweal.federation import round_valuation
 from commonweal.federation.round_valuation import value_round
 from commonweal.records import Rules
 from commonweal.scenario.spec import ClientSpec, MechanismSpec, Scenario
 from commonweal.seeds import stream
+from commonweal.task.measured import Measured
 from commonweal.valuation import estimate_shapley
-from commonweal.valuation.bootstrap import DRAW_COUNT
+from commonweal.valuation.bootstrap import DRAW_COUNT, mean_draws, resampling_weights
 
 CLIENTS = ("ann", "bob", "cyd", "dan")
 COUNTS = {"ann": 30, "bob": 12, "cyd": 55, "dan": 20}  # of validation samples
@@ -37,6 +39,12 @@ def coalitions_of(clients):
     return [frozenset(subset) for subset in subsets]
 
 
+def measured(client, scores, seed):
+    """As a client measures: the mean of its scores, in each bootstrap draw too."""
+    weights = resampling_weights(seed, client, len(scores))
+    return Measured(value=float(scores.mean()), draws=mean_draws(scores.astype(float), weights))
+
+
 class Population:
     """Each validation sample has a difficulty; S's model is right on those easier than its strength."""
 
@@ -44,12 +52,14 @@ class Population:
         self.clients = clients
         self.difficulties = {client: random.random(counts[client]) for client in clients}
         self.strengths = strengths
+        self.seed = 1  # of the federation whose clients measure
         self.calls = []
 
     def __call__(self, coalitions):
         self.calls.append(list(coalitions))
         return {
-            s: {c: (self.difficulties[c] < self.strengths[s]).astype(float) for c in self.clients} for s in coalitions
+            s: {c: measured(c, self.difficulties[c] < self.strengths[s], self.seed) for c in self.clients}
+            for s in coalitions
         }
 
     @property
@@ -83,11 +93,13 @@ def shapley_over_orders(clients, value):
 
 
 def valued(measure, population, *, clients=CLIENTS, seed=1, evaluation_limit=None):
+    if isinstance(population, Population):
+        population.seed = seed
     return value_round(
         clients,
         scenario(measure, clients, seed=seed, evaluation_limit=evaluation_limit),
         round_number=1,
-        scores=population,
+        measures=population,
         sample_counts=NEW,
     )
 
@@ -136,7 +148,7 @@ def test_sampled_measures_share_the_gain_and_their_draws_lie_around_the_estimate
         clients,
         scenario(measure, clients, evaluation_limit=40),
         round_number=1,
-        scores=population,
+        measures=population,
         sample_counts=dict.fromkeys(clients, 1),
     )
     gain = population.value(frozenset(clients)) - population.value(frozenset())
@@ -233,7 +245,8 @@ def test_errors_of_accuracies_and_of_coalitions_are_binomial() -> None:
         share = np.mean(population.difficulties[client] < population.strengths[coalition])
         return share, math.sqrt(share * (1 - share) / counts[client])
 
-    for client, accuracy in result.accuracies.items():
+    for client, one in result.measures.items():
+        accuracy = round_valuation.estimate(one)
         share, error = binomial(client, everyone)
         assert accuracy.value == pytest.approx(share, abs=1e-14)
         assert accuracy.standard_error == pytest.approx(error, rel=0.18)
@@ -289,7 +302,7 @@ def test_only_the_clients_present_count() -> None:
     among_all = valued("shapley", everybody, clients=present)
     assert among_all.contributions == alone.contributions
     assert among_all.contribution_errors == alone.contribution_errors
-    assert set(among_all.accuracies) == set(present)
+    assert set(among_all.measures) == set(present)
 
 
 def test_scores_may_be_any_numbers() -> None:
@@ -298,7 +311,10 @@ def test_scores_may_be_any_numbers() -> None:
     plain = valued("shapley", population)
 
     def changed(coalitions):
-        return {s: {c: -3 * scores + 10 for c, scores in by.items()} for s, by in population(coalitions).items()}
+        return {
+            s: {c: Measured(value=-3 * one.value + 10, draws=-3 * one.draws + 10) for c, one in by.items()}
+            for s, by in population(coalitions).items()
+        }
 
     result = valued("shapley", changed)
     for client in CLIENTS:

@@ -18,6 +18,7 @@ from commonweal.remote.coordinator.coordinate import coordinate
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.remote.member.member_file import read_member
 from commonweal.simulation.run import run_scenario
+from commonweal.task.file import task_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits"
 TOLERANCE = 1e-6
@@ -74,7 +75,7 @@ def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, al
     on_flower = coordinate(
         FlowerTransport(InProcessGrid(nodes), federation.keys),
         federation,
-        task.initial_model,
+        task_of(vars(task), "task.py"),
         directory=tmp_path / "out",
         keys=KeyDirectory(tmp_path / "keys"),
         say=lambda line: None,

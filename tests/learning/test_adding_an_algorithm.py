@@ -8,8 +8,12 @@ from tests.extended_copy import ExtendedCopy
 
 # Each client uses a mixture of the shared model and its own (MAPPER; Mansour et al. 2020, section 5).
 MIXTURE = """
-class Mixture:
-    def __init__(self, layout, learning, *, own_share):
+from commonweal.learning.algorithms.fedavg import FedAvg
+
+
+class Mixture(FedAvg):
+    def __init__(self, layout, learning_rate, *, own_share):
+        super().__init__(layout, learning_rate)
         self._own_share = own_share
 
     def first_memory(self, initial):
@@ -17,9 +21,6 @@ class Mixture:
 
     def personal(self, shared, memory):
         return self._own_share * memory + (1 - self._own_share) * shared
-
-    def serve(self, memories, weights):
-        return memories[0].new_empty(0)
 
     def local(self, shared, served, memory, descend):
         from commonweal.learning.algorithms.protocol import LocalResult

@@ -407,7 +407,7 @@ def test_scaffold_learns_nothing_about_drift_from_a_client_that_took_no_step() -
 def test_scaffold_forgets_a_client_that_left() -> None:
     """On quadratics with minima 0, 1 and 8: once the third has left, the model settles between the other two."""
     targets, rate, steps = [0.0, 1.0, 8.0], 0.1, 5
-    algorithm = Scaffold(SimpleNamespace(trainable=slice(0, 1)), LearningSpec(learning_rate=rate))
+    algorithm = Scaffold(SimpleNamespace(trainable=slice(0, 1)), rate)
     shared = torch.zeros(1, dtype=torch.float64)
     memories = [algorithm.first_memory(shared) for _ in targets]
 

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from commonweal.learning.vectors import average_models as average
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
-from commonweal.task.models import average
 from tests.remote.toy import NAMES, make_toy
 
 CLIENTS = ("a", "b", "c", "d")

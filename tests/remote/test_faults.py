@@ -224,7 +224,7 @@ def test_a_lost_first_opening_leaves_no_trace(tmp_path):
     line = next(
         line for line in (toy.home(LIAR) / "log.txt").read_text().splitlines() if "round 2: will report" in line
     )
-    assert f"accuracy {row.previous_accuracy:.4f} before" in line
+    assert f"accuracy {row.previous_accuracy:.1%} before" in line
     assert row.previous_accuracy == run_report.rounds[1].iteration_accuracies[0][LIAR]
 
 
@@ -246,7 +246,7 @@ def test_errors_sent_to_the_coordinator_contain_nothing_private(tmp_path):
     toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:3])
 
     def train(model, training, context):
-        raise ValueError(f"my secret unit value is {context.member.unit_value}")
+        raise ValueError("my secret unit value is 0.8765432109")
 
     toy.member("south").task = Task(load=load, train=train, evaluate=evaluate)
     run_report, _ = toy.coordinate()

@@ -88,7 +88,7 @@ def test_a_checkpoint_is_bound_to_terms_and_keys_but_not_to_waiting_times(folder
         ('"south.pub"', '"south"', "south"),
         ("[mechanism]", "[mechanisms]", "Did you mean 'mechanism'"),
         ("[mechanism]", "[waiting]\nanswer_seconds = 0\n[mechanism]", "answer_seconds must be"),
-        ("[mechanism]", "[learning]\nlearning_rate = 1\n[mechanism]", "unknown key 'learning_rate' in \\[learning\\]"),
+        ("[mechanism]", "[learning]\nbatch_size = 1\n[mechanism]", "unknown key 'batch_size' in \\[learning\\]"),
         ("[[clients]]", "[clients]", "already given|array of tables"),
     ],
 )

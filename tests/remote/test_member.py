@@ -297,12 +297,12 @@ def test_counts_may_be_numpy_integers():
 def test_averaging_leaves_the_users_threads_as_they_were():
     import torch
 
-    from commonweal.task.models import average
+    from commonweal.learning.vectors import average_models
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        average([{"w": np.zeros(2)}], [1.0])
+        average_models([{"w": np.zeros(2)}], [1.0])
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from commonweal.errors import InputError
-from commonweal.learning.torch_module import load_model, model_of
+from commonweal.task.torch_module import load_model, model_of
 
 
 def make():

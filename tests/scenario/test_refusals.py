@@ -263,7 +263,7 @@ REFUSALS = {
     "limit none": (in_table("mechanism", 'contribution = "tmc"\nevaluation_limit = 0 #!'), "whole number from 1"),
     "proximal": (
         in_table("learning", "proximal_weight = 0.1 #!"),
-        "proximal_weight is only for the algorithm fedprox, not for fedavg",
+        "proximal_weight is only for the algorithm fedprox or fedamp, not for fedavg",
     ),
     "proximal negative": (
         in_table("learning", 'algorithm = "fedprox"\nproximal_weight = -1 #!'),

@@ -13,7 +13,7 @@ import pytest
 
 import commonweal
 from commonweal.data import arrival
-from commonweal.simulation.client_set import InProcessClients
+from commonweal.learning.algorithms.fedavg import FedAvg
 from commonweal.study import behaviour, mu_sets
 from commonweal.study.behaviour import compute_code_version, is_earlier_format, same_behaviour
 
@@ -52,8 +52,8 @@ def test_a_changed_docstring_keeps_it_in_another_process_which_remembers_it(vers
 
 
 def test_other_averaging_changes_it_for_one_kind_of_processor(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    aggregate = InProcessClients._aggregate
-    monkeypatch.setattr(InProcessClients, "_aggregate", lambda self, coalition: aggregate(self, coalition) * 1.000001)
+    aggregate = FedAvg.aggregate
+    monkeypatch.setattr(FedAvg, "aggregate", lambda *arguments: aggregate(*arguments) * 1.000001)
     changed = compute_code_version()
     assert not same_behaviour(version, changed, same_cpu_kind=True)
     assert same_behaviour(version, changed, same_cpu_kind=False), "as other rounding would"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from commonweal.flower.coordinator_app import server_app
     from commonweal.flower.member_app import client_app
-    from commonweal.learning.torch_module import load_model, model_of
     from commonweal.remote.coordinator.federation_file import Federation
     from commonweal.remote.member.member_file import Member
     from commonweal.task.records import NewData, Predictions, TaskContext, Trained
+    from commonweal.task.torch_module import load_model, model_of
 
 __all__ = [
     "Federation",
@@ -39,8 +39,8 @@ _MODULES = {
     "Predictions": "commonweal.task.records",
     "TaskContext": "commonweal.task.records",
     "Trained": "commonweal.task.records",
-    "load_model": "commonweal.learning.torch_module",
-    "model_of": "commonweal.learning.torch_module",
+    "load_model": "commonweal.task.torch_module",
+    "model_of": "commonweal.task.torch_module",
 }
 _FORMER_NAMES = {"WorkContext": "TaskContext"}  # in federations made with version 0.1
 

@@ -16,12 +16,10 @@ from commonweal.ledger.key_directory import KeyDirectory, default_key_directory
 from commonweal.remote.coordinator.coordinate import coordinate
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.task.file import task_of
-from commonweal.task.records import Agree, InitialModel, Task
+from commonweal.task.records import InitialModel, Task
 
 
-def server_app(
-    task: Task | ModuleType | None = None, *, initial_model: InitialModel | None = None, agree: Agree | None = None
-) -> ServerApp:
+def server_app(task: Task | ModuleType | None = None, *, initial_model: InitialModel | None = None) -> ServerApp:
     """A ServerApp that coordinates a federation.
 
     Its run configuration names `federation`, the operator's file; `out`, the folder for results; `ledger`, the ledger
@@ -31,11 +29,9 @@ def server_app(
     app = ServerApp()
     if isinstance(task, ModuleType):
         task = task_of(vars(task), "the task")
-    if task is not None:
-        initial_model, agree = task.initial_model, task.agree
-    if initial_model is None:
+    first = task if task is not None else initial_model
+    if first is None:
         raise InputError("server_app needs a task with a function initial_model.")
-    make_first = initial_model
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
@@ -45,8 +41,7 @@ def server_app(
             coordinate(
                 FlowerTransport(grid, federation.keys),
                 federation,
-                make_first,
-                agree=agree,
+                first,
                 directory=_path(settings, "out"),
                 keys=_keys(str(settings.get("keys", ""))),
                 ledger=str(settings.get("ledger", "")) or None,

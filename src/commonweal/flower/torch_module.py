@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from commonweal.learning.torch_module import load_model, model_of
+from commonweal.task.torch_module import load_model, model_of
 
 __all__ = ["load_model", "model_of"]

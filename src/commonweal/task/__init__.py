@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from commonweal.task.records import NewData, Predictions, Task, TaskContext, TaskMember, TaskPlan, Trained
 
 if TYPE_CHECKING:
-    from commonweal.learning.torch_module import load_model, model_of
+    from commonweal.task.torch_module import load_model, model_of
 
 __all__ = [
     "NewData",
@@ -31,4 +31,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in ("load_model", "model_of"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("commonweal.learning.torch_module"), name)
+    return getattr(import_module("commonweal.task.torch_module"), name)

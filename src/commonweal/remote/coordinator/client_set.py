@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from commonweal.errors import FederationError
 from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, Training
 from commonweal.learning.algorithms import make_algorithm
-from commonweal.learning.vectors import ArrayLayout, one_thread
+from commonweal.learning.vectors import ArrayLayout, Packing, one_thread
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.records import Event, RoundRecord
 from commonweal.remote.coordinator.answer_rules import (
@@ -72,7 +72,9 @@ class RemoteClients:
         federation: Federation,
         ledger: str,
         say: Callable[[str], None] = lambda line: None,
+        make_layout: Callable[[Model], Packing] = ArrayLayout,
     ) -> None:
+        self._make_layout = make_layout
         self._transport = transport
         self._say = say
         self._federation = federation
@@ -118,7 +120,7 @@ class RemoteClients:
     def _use(self, shared: Model) -> None:
         """Make this the federation's model."""
         self._shared, self._shared_hash = dict(shared), fingerprint(shared)
-        self._layout = ArrayLayout(self._shared)
+        self._layout = self._make_layout(self._shared)
         learning = self._federation.learning
         self._algorithm = make_algorithm(
             learning.algorithm, self._layout, learning_rate=learning.learning_rate, parameters=learning.parameters

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 from commonweal.atomic_write import locked_directory, make_results_folder
 from commonweal.errors import FederationError
@@ -17,13 +18,14 @@ from commonweal.federation.measuring import Progress
 from commonweal.federation.round_result import RoundResult
 from commonweal.federation.session import Session
 from commonweal.federation.settlement import FederationLedger, default_ledger
+from commonweal.learning.vectors import ArrayLayout
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.money import LARGEST_AMOUNT
 from commonweal.records import RunReport
 from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.transport import Transport
-from commonweal.task.records import Agree, InitialModel, Model
+from commonweal.task.records import InitialModel, Model, Task, TaskPlan
 
 _MISMATCH = (
     "was written under other terms. Restore federation.toml and the members' keys as they were, or start again with "
@@ -36,9 +38,8 @@ Say = Callable[[str], None]
 def coordinate(
     transport: Transport,
     federation: Federation,
-    initial: InitialModel | Model,
+    initial: Task | InitialModel | Model,
     *,
-    agree: Agree | None = None,
     directory: Path,
     keys: KeyDirectory,
     ledger: str | None = None,
@@ -46,9 +47,12 @@ def coordinate(
 ) -> RunReport:
     """Run the federation's rounds, or the remaining ones; all results are in `directory`.
 
-    `initial` and `agree` are the task's: the first model, or the function that makes it, and the function that turns
-    summaries of the members' data into what they have in common.
+    `initial` is the task, or, if that is all that the operator needs of it, the first model or the function that makes
+    it.
     """
+    task = initial if isinstance(initial, Task) else _only_first_model(initial)
+    if task.initial_model is None:
+        raise FederationError("The task must have a function initial_model, which makes the first model.")
     make_results_folder(directory)
     settled_in = FederationLedger(
         str(default_ledger(directory)) if ledger is None else ledger,
@@ -60,9 +64,9 @@ def coordinate(
         checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=federation.digest(), mismatch=_MISMATCH)
         identity = settled_in.open()
         _check_amounts(settled_in, federation)
-        clients = RemoteClients(transport, federation, identity, say)
+        clients = RemoteClients(transport, federation, identity, say, task.layout or ArrayLayout)
         if not checkpoint.path.exists():
-            clients.start(initial if callable(initial) else lambda plan: initial, agree)
+            clients.start(task.initial_model, task.agree)
         session = Session(
             clients=clients,
             plan=federation,
@@ -77,6 +81,18 @@ def coordinate(
         run_report = session.run(resume=checkpoint.path.exists(), directory=directory)
         say(run_report.sentence)
         return run_report
+
+
+def _only_first_model(initial: InitialModel | Model) -> Task:
+    """A task of which only the first model is known here; its other functions run at the members."""
+
+    def elsewhere(*arguments: object) -> NoReturn:
+        raise AssertionError("this function runs at the members")
+
+    def given(plan: TaskPlan) -> Model:
+        return initial(plan) if callable(initial) else initial
+
+    return Task(load=elsewhere, train=elsewhere, evaluate=elsewhere, initial_model=given)
 
 
 def _check_amounts(ledger: FederationLedger, federation: Federation) -> None:

@@ -438,6 +438,7 @@ def errors_kept_private(member_file: Path) -> Iterator[None]:
         raise  # about the question, so nothing private
     except Exception as error:
         with suppress(Exception):
-            MemberStore(read_member(member_file).home).log(f"ERROR {type(error).__name__}: {error}")
+            MemberStore(read_member(member_file).home).log(f"ERROR {error}")
         traceback.print_exc()
-        raise RuntimeError(f"{type(error).__name__}; the member's own log has the details") from None
+        kind = type(error.__cause__ or error).__name__  # of the task's own error where it is one
+        raise RuntimeError(f"{kind}; the member's own log has the details") from None
