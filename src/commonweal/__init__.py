@@ -101,13 +101,14 @@ def run(
 
     with needed_for("a simulation"):
         from commonweal.simulation.run import run_directory, run_scenario
+        from commonweal.simulation.simulated_task import with_sites
 
     if resume and (overwrite or out is None):
         raise InputError("resume=True needs a results folder `out`, and excludes overwrite=True.")
     directory = None if out is None else Path(out)
     with nullcontext() if directory is None else run_directory(directory, resume=resume, overwrite=overwrite):
         return run_scenario(
-            load_scenario(scenario) if isinstance(scenario, str | Path) else scenario,
+            with_sites(load_scenario(scenario) if isinstance(scenario, str | Path) else scenario),
             data_directory=None if data_directory is None else Path(data_directory),
             directory=directory,
             resume=resume,

@@ -91,7 +91,9 @@ def run_command(
         from commonweal.federation.settlement import default_ledger
         from commonweal.ledger.sql.location import shown
         from commonweal.simulation.run import ledger_of_run, run_directory, run_scenario
+        from commonweal.simulation.simulated_task import with_sites
 
+    described = with_sites(described)
     view = RunView(described)
     operator_keys = key_directory(keys)
     own_ledger = default_ledger(directory)

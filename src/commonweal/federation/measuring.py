@@ -154,7 +154,7 @@ class _Round:
             cost=report.cost,
             alone=None if alone is None else estimate(alone),
             alone_cost=report.alone_cost,
-            advantage_error=None if alone is None else standard_error(now.draws - alone.draws),
+            advantage_error=None if alone is None else _error_of_difference(now, alone),
             profit_error=error,
             contribution_error=valuation.contribution_errors[client],
         )
@@ -202,3 +202,8 @@ class _Round:
 def _profit_draws(report: ProfitReport) -> np.ndarray:
     """A profit whose uncertainty is private counts as certain."""
     return np.full(DRAW_COUNT, report.profit) if report.profit_draws is None else report.profit_draws
+
+
+def _error_of_difference(one: Measured, other: Measured) -> float | None:
+    """None where the metric cannot be measured."""
+    return standard_error(one.draws - other.draws) if one.is_defined and other.is_defined else None

@@ -15,13 +15,14 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import used_contributions
 from commonweal.decision.promises import warnings_of
-from commonweal.federation.round_result import RoundResult
+from commonweal.federation.round_result import ClientMeasurement, RoundResult
 from commonweal.records import (
     ClientRound,
     Decision,
     DecisionMap,
     Estimate,
     History,
+    MetricName,
     RoundRecord,
     RoundReport,
     RunReport,
@@ -37,6 +38,7 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
     """Everything that a reader is shown of the completed rounds."""
     history = History(clients=plan.client_names, rounds=tuple(result.record for result in results))
     decider = RoundDecider(make_mechanism(plan.mechanism.rules))
+    metric = plan.task.metric
     divisions = []
     for result in results:
         divisions.append(_Divisions(result, decider.mechanism, decider.state))
@@ -78,6 +80,13 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         withdrawn_after=withdrawn_after(history),
         total_payoffs=_totals(history.clients, divisions, "payoffs"),
         total_transfers=_totals(history.clients, divisions, "transfers"),
+        metric=MetricName(
+            name=metric.name,
+            label=metric.label,
+            higher_is_better=metric.higher_is_better,
+            is_share=metric.is_share,
+        ),
+        utility=plan.mechanism.utility,
         warnings=tuple(
             sentence
             for record in history.rounds
@@ -213,7 +222,16 @@ def _client(result: RoundResult, divisions: _Divisions, client: str, sentence: s
         transfer=divisions.estimate("transfers", client),
         sentence=sentence,
         stays_for_mu=None if path is None else path.stays(client),
+        alone=measured.alone,
+        alone_cost=measured.alone_cost,
+        advantage=_advantage(measured),
     )
+
+
+def _advantage(measured: ClientMeasurement) -> Estimate | None:
+    if measured.alone is None:
+        return None
+    return Estimate(value=measured.accuracy.value - measured.alone.value, standard_error=measured.advantage_error)
 
 
 def _map(record: RoundRecord, path: MuPath) -> DecisionMap:

@@ -29,6 +29,7 @@ __all__ = [
     "Figures",
     "History",
     "LossRule",
+    "MetricName",
     "MuRange",
     "RoundRecord",
     "RoundReport",

@@ -18,6 +18,16 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricName:
+    """What models are measured by, in words."""
+
+    name: str = "accuracy"  # as scenarios write it
+    label: str = "accuracy"  # for readers, in running text and on axes
+    higher_is_better: bool = True
+    is_share: bool = True  # shown as a percentage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """Something a reader of a round should know, such as a pool that ran dry."""
 
@@ -34,8 +44,8 @@ class ClientRound:
     training_count: int  # in total so far
     validation_count: int  # in total so far
     step_count: int | None  # mini-batches trained in the round; None: private
-    accuracy: Estimate  # of the round's model on its validation samples
-    previous_accuracy: float  # the accuracy that utility is measured from
+    accuracy: Estimate  # the metric of the round's model on its validation samples; NaN if it cannot be measured
+    previous_accuracy: float  # the metric of the model before, from which a gain is measured; NaN as above
     utility: Estimate | None  # None: private, like the cost
     cost: float | None
     profit: Estimate
@@ -45,6 +55,9 @@ class ClientRound:
     transfer: Estimate | None
     sentence: str  # why it is retained or eliminated, and the μ at which it is (or would be) retained
     stays_for_mu: tuple[MuRange, ...] | None  # None: a grace round, no mu, or too many breakpoints
+    alone: Estimate | None = None  # the metric of the model that it trains alone; None: it trains none
+    alone_cost: float | None = None  # what it would have spent alone; None: it trains none, or this is private
+    advantage: Estimate | None = None  # accuracy − alone, with the error of the difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +101,8 @@ class RunReport:
     total_payoffs: Mapping[str, Estimate]
     total_transfers: Mapping[str, Estimate]
     warnings: tuple[str, ...]  # sentences: rationality failed, node limit reached, ...
+    metric: MetricName = MetricName()
+    utility: str = "gain"  # what utility is measured from: gain over the last round, or advantage over training alone
 
     @property
     def left_after(self) -> dict[str, int]:

@@ -18,7 +18,7 @@ from commonweal.learning.vectors import ArrayLayout, Packing
 from commonweal.scenario.spec import ClientSpec, Scenario
 from commonweal.simulation.image_task import ImageTask
 from commonweal.task.choice import chosen_metric
-from commonweal.task.file import fingerprint_of, read_task
+from commonweal.task.file import file_fingerprint, read_task
 from commonweal.task.metrics import Metric
 from commonweal.task.models import checked_model
 from commonweal.task.records import Task, TaskMember, TaskPlan
@@ -45,7 +45,7 @@ def task_of(scenario: Scenario, data_directory: Path | None) -> SimulatedTask:
             return image_task(scenario, FederatedDataset.for_scenario(scenario, data_directory))
         case "file":
             path = scenario.task.folder / scenario.task.settings["file"]
-            return named_arrays_task(scenario, read_task(path), fingerprint_of(path))
+            return named_arrays_task(scenario, read_task(path), file_fingerprint(path))
         case "table":
             return _table_task(scenario)
 
@@ -117,10 +117,10 @@ def with_sites(scenario: Scenario) -> Scenario:
 
 
 def _table_task(scenario: Scenario) -> SimulatedTask:
-    from commonweal.tables.task import TableTask
+    from commonweal.tables.federated import fingerprint_of, table_task
 
-    table = TableTask(scenario.task.settings)
-    return named_arrays_task(scenario, table.task(), table.fingerprint(scenario.task.folder))
+    task = table_task(scenario.task.settings)
+    return named_arrays_task(scenario, task, fingerprint_of(_members(scenario, {}).values()))
 
 
 def _members(scenario: Scenario, agreed: Mapping[str, Any]) -> dict[str, TaskMember]:

@@ -41,7 +41,7 @@ def task_of(functions: Mapping[str, Any], name: str) -> Task:
     return Task(**given, metrics=others, name=name)
 
 
-def fingerprint_of(path: Path) -> str:
+def file_fingerprint(path: Path) -> str:
     """SHA-256 of the file, because the same scenario with another task is a different run."""
     return hashlib.sha256(_content(path)).hexdigest()
 
