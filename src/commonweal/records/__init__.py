@@ -15,6 +15,7 @@ from commonweal.records.run_report import (
     ClientRound,
     Estimate,
     Event,
+    MetricName,
     RoundReport,
     RunReport,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Figures",
     "History",
     "LossRule",
+    "MetricName",
     "MetricName",
     "MuRange",
     "RoundRecord",
