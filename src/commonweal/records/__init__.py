@@ -31,7 +31,6 @@ __all__ = [
     "History",
     "LossRule",
     "MetricName",
-    "MetricName",
     "MuRange",
     "RoundRecord",
     "RoundReport",
