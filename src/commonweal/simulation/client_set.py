@@ -43,7 +43,7 @@ class InProcessClients:
         worker_count: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape)
+        layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape, dataset.class_count)
         self._scenario = scenario
         self._dataset = dataset
         self._learner = FastLearner(layout)
