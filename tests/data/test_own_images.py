@@ -157,7 +157,9 @@ def test_an_impossible_number_of_classes_in_a_file_is_refused(stated, tmp_path):
 @pytest.mark.parametrize("size", [(7, 28), (28, 7), (8, 1025)])
 def test_images_that_no_network_can_take_are_refused_and_can_be_resized(size, tmp_path):
     files = own_npz(tmp_path, pictures(4, size, 1), digits(4))
-    with pytest.raises(InputError, match=rf"8 to 1024 rows and columns, .*, got {size[0]}×{size[1]} in given\.npz"):
+    with pytest.raises(
+        InputError, match=rf"at least 8 rows and columns, .*, and at most 1024, got {size[0]}×{size[1]} in given\.npz"
+    ):
         import_source("scans", files, tmp_path)
     assert import_source("scans", files, tmp_path, size=(8, 1024)).image_shape == (8, 1024, 1)
 

@@ -76,8 +76,9 @@ def _fitting(images: Images, names: str) -> Images:
     rows, columns = images.shape[1:3]
     if not (SMALLEST_SIDE <= rows <= LARGEST_SIDE and SMALLEST_SIDE <= columns <= LARGEST_SIDE):
         raise InputError(
-            f"Images must have {SMALLEST_SIDE} to {LARGEST_SIDE} rows and columns, because the networks halve them "
-            f"three times, got {rows}×{columns} in {names}. Import them with a size, e.g. 28, to resize them."
+            f"Images must have at least {SMALLEST_SIDE} rows and columns, because the networks halve them up to three "
+            f"times, and at most {LARGEST_SIDE}, got {rows}×{columns} in {names}. Import them with a size, e.g. 28, to "
+            "resize them."
         )
     return images
 
