@@ -14,7 +14,7 @@ torch.set_num_threads(1)
 class Learner:
     def __init__(self, scenario):
         self.scenario = scenario
-        self.layout = Layout(ARCHITECTURES[scenario.learning.model], (28, 28, 1))
+        self.layout = Layout(ARCHITECTURES[scenario.learning.model], (28, 28, 1), class_count=10)
         self.algorithm = make_algorithm(scenario.learning, self.layout)
         self.network = FastLearner(self.layout)
 
