@@ -48,7 +48,7 @@ def digits(sample_count: int, seed: int) -> Digits:
     source = load_source("mnist-5k", None)
     chosen = np.random.default_rng(seed).permutation(len(source.labels))[: sample_count + 500]
     images, labels = to_tensor(source.images[chosen], torch.float64), torch.from_numpy(source.labels[chosen])
-    layout = Layout(ARCHITECTURES["compact"], source.image_shape)
+    layout = Layout(ARCHITECTURES["compact"], source.image_shape, source.class_count)
     return Digits(
         layout=layout,
         untrained=layout.initial(torch.Generator().manual_seed(seed), torch.float64),

@@ -58,7 +58,7 @@ class _Loop:
         self.scenario = scenario
         self.dataset = dataset
         self.dtype = dtype
-        self.layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape)
+        self.layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape, dataset.class_count)
         self.learner = PlainLearner(self.layout)
         self.algorithm = make_algorithm(
             scenario.learning.algorithm,
