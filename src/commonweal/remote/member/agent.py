@@ -137,6 +137,9 @@ class MemberAgent:
         open_round.accuracies[digest] = value
         if state.baseline is None or not fields["has_baseline"]:
             state.baseline = value  # ε(n,0): no earlier opening was recorded
+        notes = dict(data.newest.notes)
+        if why := work.why_unmeasurable(member, evaluation):
+            notes["unmeasurable"] = why
         self._store.save(state)
         self._store.forget_all_but([digest, state.memory, state.alone, state.alone_memory])
         self._store.log(
@@ -150,7 +153,7 @@ class MemberAgent:
                 "training_count": len(data.training[0]),
                 "validation_count": len(data.validation[0]),
                 "withdrawal": notice,
-                "notes": json.dumps(dict(data.newest.notes)),
+                "notes": json.dumps(notes),
             },
             groups=_measures(work, member, [evaluation]),
         )
