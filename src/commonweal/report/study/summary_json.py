@@ -84,7 +84,7 @@ FIELDS = {
 
 
 def to_json(document: Mapping[str, Any]) -> str:
-    """Indented, with objects and lists of plain values on one line: an interval would take five."""
+    """Indented, with objects and lists of plain values on one line; otherwise an interval would take five lines."""
     return _lines(document, "") + "\n"
 
 
