@@ -161,7 +161,7 @@ def test_there_must_be_as_many_labels_as_images(tmp_path):
     files = write_mnist(tmp_path, pictures(10, 28, 1), digits(9))
     with pytest.raises(StorageError, match=r"hold 10×28×28 and 9\. Give the official pair"):
         convert("mnist", files)
-    with pytest.raises(StorageError, match="MNIST is one idx file of images and one with as many labels"):
+    with pytest.raises(StorageError, match="MNIST is one idx file of images and one of as many labels"):
         convert("mnist", [files[0], files[0]])
 
 
@@ -308,8 +308,8 @@ def test_own_samples_cannot_use_the_name_of_an_original(name, tmp_path):
     ("name", "size", "files", "sentence"),
     [
         ("mnist-5k", None, ["given.npz"], "'mnist-5k' is built in and needs no files"),
-        ("mnist", None, ["text"], "mnist is imported from train-images-.*, got 1 files"),
-        ("mnist", 9, ["text", "text"], "Only images of your own can be resized, and 'mnist' has a fixed size"),
+        ("mnist", None, ["text"], "mnist must be imported from train-images-.*, got 1 files"),
+        ("mnist", 9, ["text", "text"], "Only your own images can be resized, but 'mnist' has a fixed size"),
         ("scans", None, ["text"], r"must be one \.npz file with images and labels, got text"),
         ("scans", None, ["given.npz", "given.npz"], r"must be one \.npz file"),
         ("scans", 7, ["given.npz"], "The size must be 8 to 256 pixels, got 7"),

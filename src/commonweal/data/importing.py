@@ -33,7 +33,7 @@ def import_source(name: str, files: Sequence[Path], directory: Path, *, size: in
     if name in BUILT_IN:
         raise InputError(f"{name!r} is built in and needs no files. Use it as it is.")
     if name in EXTERNAL and size is not None:
-        raise InputError(f"Only images of your own can be resized, and {name!r} has a fixed size. Leave the size out.")
+        raise InputError(f"Only your own images can be resized, but {name!r} has a fixed size. Leave the size out.")
     if name in EXTERNAL:
         content, entry = _external(EXTERNAL[name], files)
     else:
@@ -52,11 +52,11 @@ def convert(name: str, files: Sequence[Path]) -> tuple[Images, Labels]:
     official = EXTERNAL[name].official
     assert official is not None
     if len(files) not in official.counts:
-        raise InputError(f"{name} is imported from {official.names}, got {len(files)} files. Give exactly these.")
+        raise InputError(f"{name} must be imported from {official.names}, got {len(files)} files. Give exactly these.")
     images, labels = official.read(files)
     if len(images) == 0 or labels.min() < 0 or labels.max() >= CLASS_COUNT:
         raise StorageError(
-            f"{files[0].name} has no samples, or labels outside 0 to {CLASS_COUNT - 1}. Use the official files of "
+            f"{files[0].name} has no samples, or has labels outside 0 to {CLASS_COUNT - 1}. Use the official files of "
             f"{name}."
         )
     return np.ascontiguousarray(images), labels
@@ -89,9 +89,8 @@ def _prepared_copy(source: ExternalSource, files: Sequence[Path]) -> tuple[bytes
     if entry is None or hashlib.sha256(content).hexdigest() != entry.sha256:
         expected = f"the official {source.official.names}" if source.official else "the prepared copy"
         raise InputError(
-            f"The name {source.name!r} is reserved for {expected}, and {', '.join(file.name for file in files)} has "
-            "other "
-            "content. Import it under another name."
+            f"The name {source.name!r} is reserved for {expected}, but {', '.join(file.name for file in files)} has "
+            "different content. Import it under another name."
         )
     return content, entry
 

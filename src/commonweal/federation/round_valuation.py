@@ -1,6 +1,6 @@
 """What each client contributed to a round, from the scores of coalition models.
 
-v(S) is the mean over the clients present of their mean score of S's model: the same clients for every S (SPEC M7).
+v(S) is the mean of the mean scores that the clients present give to the model of S: the same clients for every S.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class LocalTraining:
         if not (np.isfinite(loss) and bool(torch.stack(torch.aminmax(result.model)).isfinite().all())):
             raise FederationError(
                 f"Training diverged: client {client!r} has a loss of {loss} in round {round_number}, iteration "
-                f"{iteration}. Nothing of this round was settled. Lower learning_rate (now {learning.learning_rate:g})."
+                f"{iteration}. Nothing in this round was settled. Lower learning_rate (now {learning.learning_rate:g})."
             )
         return result, step_count, loss
 

@@ -61,7 +61,7 @@ class SimulatedClient:
     def report(self, scores: Scores, seed: int) -> ProfitReport:
         """The client's report of the round, computed from its private state.
 
-        Utility is measured from the accuracy at which the last report was made, on the samples it had then.
+        Utility is the gain over the accuracy at the client's last report, on the samples that it had then.
         """
         assert self.previous_scores is not None, "a round is opened before it is reported"
         spec = self.spec

@@ -22,7 +22,7 @@ def _read_mnist(paths: Sequence[Path]) -> tuple[Images, Labels]:
     if set(arrays) != {1, 3} or len(arrays[1]) != len(arrays[3]):
         shapes = " and ".join("×".join(map(str, array.shape)) for array in arrays.values())
         raise StorageError(
-            f"MNIST is one idx file of images and one with as many labels, but these files hold {shapes}. Give the "
+            f"MNIST is one idx file of images and one of as many labels, but these files hold {shapes}. Give the "
             "official pair."
         )
     return arrays[3][..., None], arrays[1].astype(np.int64)

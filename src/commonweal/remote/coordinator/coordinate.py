@@ -26,8 +26,8 @@ from commonweal.remote.messages.models import Model, checked_model
 from commonweal.remote.transport import Transport
 
 _MISMATCH = (
-    "was written under other terms. Restore federation.toml and the members' keys as they were, or start again with "
-    "another results folder and new member folders."
+    "was written under different terms. Restore federation.toml and the members' keys as they were, or start again "
+    "with another results folder and new member folders."
 )
 
 Say = Callable[[str], None]
