@@ -308,7 +308,7 @@ def test_own_samples_cannot_use_the_name_of_an_original(name, tmp_path):
     ("name", "size", "files", "sentence"),
     [
         ("mnist-5k", None, ["given.npz"], "'mnist-5k' is built in and needs no files"),
-        ("mnist", None, ["text"], "mnist is imported from train-images-.*, got 1 files"),
+        ("mnist", None, ["text"], "mnist must be imported from train-images-.*, got 1 files"),
         ("mnist", (9, 9), ["text", "text"], "Only images of your own can be resized, and 'mnist' has a fixed size"),
         ("scans", None, ["text"], r"must be one \.npz file with images and labels, or two idx files, .*, got text"),
         ("scans", None, ["given.npz", "given.npz"], r"must be one \.npz file"),

@@ -95,7 +95,7 @@ def test_after_three_batches_a_model_with_the_usual_momentum_is_at_chance_and_ou
     trainable = client.layout.trainable
     for make_learner in LEARNERS:
         ours = client.train(client.untrained, epochs, make_learner=make_learner)
-        # The weights are the same: only the statistics are not.
+        # The weights are the same; only the statistics differ.
         torch.testing.assert_close(ours[trainable], lagging[trainable], rtol=0, atol=1e-9)
         assert client.accuracy(client.untrained) < 0.15
         assert client.accuracy(lagging) < 0.15

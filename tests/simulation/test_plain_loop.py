@@ -1,7 +1,7 @@
-"""The conductor over the in-process clients gives what the plain loop gives, in every figure.
+"""A session with the in-process clients gives the same figures as the plain loop.
 
-In double precision: the two learners round differently, and in single precision a sample on the edge between two
-classes could fall to either side.
+They are compared in double precision: the two learners round differently, and in single precision a sample on the edge
+between two classes could fall on either side.
 """
 
 from __future__ import annotations

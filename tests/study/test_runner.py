@@ -478,5 +478,5 @@ def test_missing_results_are_reported(copied: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"There is no results\.parquet in .*: run `commonweal reproduce` into this"):
         read_results(tmp_path)
     (copied / RESULTS).unlink()
-    with pytest.raises(StorageError, match="run the command that made the replications there again"):
+    with pytest.raises(StorageError, match="run the command that made these replications again"):
         read_results(copied)

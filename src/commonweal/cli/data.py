@@ -121,7 +121,7 @@ def fetch_command(
         list[str] | None,
         typer.Option(
             metavar="URL",
-            help="Another address, e.g. of a mirror; repeat it for each official file.",
+            help="Another address, e.g. of a mirror; repeat the option for each official file.",
             show_default=False,
         ),
     ] = None,

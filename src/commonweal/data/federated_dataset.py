@@ -137,8 +137,7 @@ class FederatedDataset:
                 way_out = "Lower the fraction of duplicates, raise samples_per_round or change the seed."
             raise ScenarioError(
                 f"Client {client!r} gets {training_count} training and {len(first.validation)} validation samples in "
-                "the "
-                f"first round, but needs at least {_LEAST_TRAINING} and 1. {way_out}"
+                f"the first round, but needs at least {_LEAST_TRAINING} for training and 1 for validation. {way_out}"
             )
 
 

@@ -60,7 +60,7 @@ def convert(name: str, files: Sequence[Path]) -> tuple[Images, Labels]:
     official, class_count = EXTERNAL[name].official, EXTERNAL[name].class_count
     assert official is not None
     if len(files) not in official.counts:
-        raise InputError(f"{name} is imported from {official.names}, got {len(files)} files. Give exactly these.")
+        raise InputError(f"{name} must be imported from {official.names}, got {len(files)} files. Give exactly these.")
     images, labels = official.read(files)
     if len(images) == 0 or labels.min() < 0 or labels.max() >= class_count:
         raise StorageError(
@@ -102,7 +102,7 @@ def _prepared_copy(source: ExternalSource, files: Sequence[Path]) -> tuple[bytes
         expected = f"the official {source.official.names}" if source.official else "the prepared copy"
         raise InputError(
             f"The name {source.name!r} is reserved for {expected}, and {', '.join(file.name for file in files)} has "
-            "other content. Import it under another name."
+            "different content. Import it under another name."
         )
     return content, entry
 

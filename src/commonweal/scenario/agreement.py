@@ -140,7 +140,7 @@ def check_distinct_names(clients: Sequence[Values], faults: Faults) -> None:
         if first != position:
             faults.add(
                 ("clients", position, "name"),
-                f"clients number {first + 1} and {position + 1} have the same name {shown(client['name'])}",
+                f"clients {first + 1} and {position + 1} have the same name {shown(client['name'])}",
                 "Rename one of them",
             )
 

@@ -36,7 +36,7 @@ Workers = Callable[[Sequence[ReplicationTask]], Generator[Replication]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the result set should contain in the end."""
+    """What the result set should contain when it is complete."""
 
     scenarios: Mapping[str, Scenario]  # by experiment
     replication_count: int

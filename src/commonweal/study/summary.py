@@ -63,7 +63,7 @@ def summarise(
     """Everything that a reader is shown of the results in a directory.
 
     `title` receives the names of the experiments. `grid`: the values of μ that are shown wherever all replications have
-    them, and whose cost is compared with that of the whole axis; `mus` are shown besides.
+    them, and whose cost is compared with that of the whole axis; `mus` are shown as well.
     """
     stored, rows = read_results(directory)
     if not stored:

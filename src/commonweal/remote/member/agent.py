@@ -69,15 +69,15 @@ class MemberAgent:
         fields = question.fields
         if fields["client"] != self._member.name:
             raise QuestionError(
-                f"This SuperNode answers for {self._member.name!r}, got a question for {fields['client']!r}. The "
-                "operator's file must name each client as the client's own file does."
+                f"This SuperNode answers for {self._member.name!r}, but the question is for {fields['client']!r}. The "
+                "operator's file must give each client the same name as the client's own file."
             )
         with self._store.locked():
             state = self._store.load()
             if state.book not in (None, fields["book"]):
                 raise QuestionError(
-                    f"This member's folder belongs to ledger {state.book[:16] if state.book else ''}…, got a question "
-                    f"about ledger {fields['book'][:16]}…. Name another `home` in the member's file."
+                    f"This member's folder belongs to ledger {state.book[:16] if state.book else ''}…, but the "
+                    f"question is about ledger {fields['book'][:16]}…. Name another `home` in the member's file."
                 )
             for name, group in question.groups.items():
                 if name.startswith(MODEL):
