@@ -254,7 +254,8 @@ def _data_note(scenario: Scenario) -> str:
 def _sheets(scenarios: Sequence[Scenario], directory: Path | None) -> tuple[SampleSheet, ...]:
     """One sample of each class from each source; nothing where the data are not available."""
     sheets = []
-    for source in dict.fromkeys(client.source for scenario in scenarios for client in scenario.clients):
+    sources = (client.source for scenario in scenarios for client in scenario.clients if client.source)
+    for source in dict.fromkeys(sources):
         try:
             samples = load_source(source, directory)
         except CommonwealError:
