@@ -269,6 +269,7 @@ def test_a_federation_whose_last_client_leaves_says_so(tmp_path):
     assert len(run_report.rounds) == 3
 
 
+@pytest.mark.slow
 def test_what_went_wrong_is_shown_in_the_report(tmp_path):
     (kind, lie), _ = LIES["a profit of 1e300"]
     toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[1:])
