@@ -1,4 +1,4 @@
-# Both first commands need Python 3.11+, make and a package index; nothing else.
+# `make demo` and `make test` need only Python 3.11+, make and a package index.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

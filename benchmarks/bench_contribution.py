@@ -32,10 +32,10 @@ from commonweal.valuation import estimate_shapley, shapley, shapley_gtg
 
 Floats = NDArray[np.float64]
 Table = Floats
-"""v of every coalition; coalition number c holds client i where bit i of c is set."""
+"""v of every coalition; coalition number c contains client i if bit i of c is set."""
 
 Estimator = Callable[[Table, int, int], Floats]
-"""From the game, the evaluation limit and the seed to one value a client."""
+"""From the game, the evaluation limit and the seed to one value per client."""
 
 CLIENT_COUNT = 12
 CLIENTS = [f"client-{i:02}" for i in range(CLIENT_COUNT)]
@@ -65,7 +65,7 @@ def saturating_game() -> Table:
 
 
 def voting_game() -> Table:
-    """1 for a majority of the votes, else 0."""
+    """1 for a majority of the votes, otherwise 0."""
     votes = np.random.default_rng(102).integers(1, 20, CLIENT_COUNT)
     table: Table = (memberships() @ votes > votes.sum() / 2).astype(np.float64)
     return table

@@ -20,11 +20,12 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from commonweal.learning.fast import FastLearner
-from commonweal.learning.models import ARCHITECTURES, CLASS_COUNT, Architecture, Layout
+from commonweal.learning.models import ARCHITECTURES, Architecture, Layout
 from commonweal.learning.plain import Network
 from commonweal.scenario.spec import ModelName
 
 IMAGE_SHAPE = (28, 28, 1)
+CLASS_COUNT = 10
 BATCH_SIZE = 32
 MATRIX_SIZE = 1024
 PAIR_COUNT = 15
@@ -61,7 +62,7 @@ class Work:
     """Local training and scoring of one architecture on made-up images: the values do not change the speed."""
 
     def __init__(self, architecture: Architecture, batch_count: int) -> None:
-        self.layout = Layout(architecture, IMAGE_SHAPE)
+        self.layout = Layout(architecture, IMAGE_SHAPE, CLASS_COUNT)
         self.sample_count = batch_count * BATCH_SIZE
         generator = torch.Generator().manual_seed(1)
         self.vector = self.layout.initial(generator, torch.float32)

@@ -56,7 +56,7 @@ def make_case(model: ModelName, seed: int, measure: str = "marginal") -> Scenari
 
 
 def run_fast(scenario: Scenario, dataset: FederatedDataset) -> Outcome:
-    """The conductor over the in-process clients, on one core."""
+    """A session with the in-process clients, on one core."""
     with InProcessClients(scenario, image_task(scenario, dataset), worker_count=1) as clients:
         return [
             RoundOutcome(

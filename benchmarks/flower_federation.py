@@ -64,7 +64,8 @@ def dataset_of(model: ModelName, seed: int) -> FederatedDataset:
 
 @lru_cache
 def learner_of(model: ModelName, seed: int) -> PlainLearner:
-    return PlainLearner(Layout(ARCHITECTURES[model], dataset_of(model, seed).image_shape))
+    dataset = dataset_of(model, seed)
+    return PlainLearner(Layout(ARCHITECTURES[model], dataset.image_shape, dataset.class_count))
 
 
 @cache
@@ -156,7 +157,8 @@ class Server:
         self.busy_seconds = 0.0
         dataset = dataset_of(model, seed)
         generator = torch.Generator().manual_seed(stream_number(seed, "initial model") % 2**63)
-        self.shared = Layout(ARCHITECTURES[model], dataset.image_shape).initial(generator, torch.float32)
+        layout = Layout(ARCHITECTURES[model], dataset.image_shape, dataset.class_count)
+        self.shared = layout.initial(generator, torch.float32)
         self.strategy = FedAvg(
             min_available_nodes=CLIENT_COUNT,
             weighted_by_key=WEIGHT,

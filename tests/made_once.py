@@ -1,4 +1,4 @@
-"""What takes long to make and is only read: once for all test workers, not once for each."""
+"""Folders that take long to make and are only read: made once for all test workers, not once for each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 
 def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """The folder that `make` filled; not to be changed. Whoever comes while it is being made waits."""
+    """The folder that `make` filled; not to be changed. Other workers wait while it is being made."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     folder, done = shared / name, shared / f"{name}.done"

@@ -11,11 +11,11 @@ LIMITS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def limit() -> None:
-    """Here and in every command started from here; before numpy is imported, unless somebody said otherwise."""
+    """Limit threads in this process and the commands it starts, unless set already; call it before importing numpy."""
     for name, value in LIMITS.items():
         os.environ.setdefault(name, value)
 
 
 def unlimited() -> dict[str, str]:
-    """A user's environment: what is computed with as many threads as there are cores must be the same."""
+    """A user's environment, without limits: results must be the same with as many threads as there are cores."""
     return {name: value for name, value in os.environ.items() if name not in LIMITS}

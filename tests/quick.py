@@ -86,7 +86,7 @@ def _skip_training() -> None:
 
 
 def _is_importing() -> bool:
-    """Libraries may look for a compiler while they are imported, and half of a module is worse than a process."""
+    """Libraries may look for a compiler while they are imported; a half-imported module is worse than a process."""
     frame = sys._getframe()
     while frame is not None and "importlib._bootstrap" not in frame.f_code.co_filename:
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""README and docs are true today: their files are written, their commands run, their sessions compared."""
+"""What README and docs say is true: files on the pages are written, commands are run, and sessions are compared."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def marks(page):
 
 
 def run(command, folder):
-    """As a shell would; plain commands of ours in this process, which saves their imports."""
+    """Run a command as a shell would; our own plain commands run in this process, which saves the time for imports."""
     if not re.search(r"[|&;<>$*#]", command) and command.startswith("commonweal "):
         return run_here(shlex.split(command)[1:], folder)
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

@@ -103,7 +103,7 @@ def test_if_the_retained_contribute_nothing_the_contribution_is_carried_forward(
 
 
 def test_a_share_is_relative_to_the_clients_that_took_part():
-    """z was absent when b left, so b's share is beside a alone; a's return to nothing takes b's share along."""
+    """z was absent when b left, so b's share is relative to a alone; when a contributes nothing, b counts as 0."""
     rounds = [
         (1, Figures(profits={"a": 1.0, "b": -1.0}, contributions={"a": 1.0, "b": 1.0})),
         (2, Figures(profits={"a": 1.0, "z": 1.0}, contributions={"a": 1.0, "z": 2.0})),

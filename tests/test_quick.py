@@ -1,4 +1,4 @@
-"""`make quick` sees every way in which our tests start processes and train."""
+"""`make quick` notices every way in which our tests start processes or train."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def run(
     """Run a scenario in this process and return its `RunReport`: every round with its decision and its figures.
 
     `scenario` is a `Scenario`, or what `load_scenario` takes. The results folder `out` gets a checkpoint after each
-    round and the report in the end; without it nothing is written. `resume` continues the run in `out`, `overwrite`
+    round and the report at the end; without it nothing is written. `resume` continues the run in `out`, `overwrite`
     replaces it. `data_directory` has the datasets that are not built in. `worker_count` is the number of threads
     (default: one per core); results do not depend on it. No ledger is kept: `commonweal run` does that.
     """
@@ -104,7 +104,7 @@ def run(
         from commonweal.simulation.simulated_task import with_sites
 
     if resume and (overwrite or out is None):
-        raise InputError("resume=True needs a results folder `out`, and excludes overwrite=True.")
+        raise InputError("resume=True needs a results folder `out` and cannot be combined with overwrite=True.")
     directory = None if out is None else Path(out)
     with nullcontext() if directory is None else run_directory(directory, resume=resume, overwrite=overwrite):
         return run_scenario(

@@ -55,7 +55,7 @@ def make_results_folder(directory: Path) -> None:
 
 @contextmanager
 def locked_directory(directory: Path, what: str) -> Iterator[None]:
-    """Lock the directory against other processes that ask for the same; `what` is done in it: "a run"."""
+    """Lock the directory, so that no other process can lock it; `what` names what is done there, such as "a run"."""
     if fcntl is None:
         yield
         return

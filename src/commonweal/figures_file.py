@@ -118,7 +118,7 @@ def _csv_table(text: str, name: str) -> _Table:
 
     @cache
     def lines() -> list[int]:
-        """The line on which each row ends, counted anew: only a fault needs it."""
+        """The line on which each row ends; computed only if an error must be reported."""
         again = _csv_reader(text)
         return [again.line_num for values in again if values]
 
@@ -134,9 +134,9 @@ def _csv_table(text: str, name: str) -> _Table:
                     row,
                     f"a row must have one value for each of the {width} columns",
                     f"{len(values)} ({shown(','.join(values))})",
-                    "add what is missing"
+                    "add the missing values"
                     if len(values) < width
-                    else "remove what is too much; write numbers with a decimal point, not a comma",
+                    else "remove the extra values; write numbers with a decimal point, not a comma",
                 )
         return table
     table.columns = {column: [values[position] for values in body] for position, column in enumerate(header)}
@@ -258,7 +258,7 @@ def _rounds(table: _Table) -> Rounds:
 
 def _clients(table: _Table) -> list[str]:
     names: list[str] = []
-    if table.numbers_as_text:  # all is text; plain names, as in most files, need no look at each
+    if table.numbers_as_text:  # all values are text; plain names, as in most files, need not be checked one by one
         names = [value.strip() for value in table.columns["client"]]
         together = "".join(names)
         if together.isascii() and together.isprintable() and all(names):
@@ -268,7 +268,7 @@ def _clients(table: _Table) -> list[str]:
         if not isinstance(value, str):
             table.fault(row, "client must be a name", shown(value), "put it in quotes")
             value = ""
-        # One spelling for what looks the same, so that no client is two.
+        # Names that look the same are normalised to the same spelling, so that no client is counted as two.
         name = value.strip() if value.isascii() else unicodedata.normalize("NFC", value.strip())
         odd = next((character for character in name if not character.isprintable()), None)
         if odd is not None:
@@ -328,7 +328,7 @@ def _numbers(table: _Table, column: str, minimum: float | None = None) -> FloatA
 
 
 def _plain_floats(table: _Table, values: list[Any]) -> list[float] | None:
-    """The numbers of a column of text in which all is well, at once; else None."""
+    """The numbers of a column of text, converted all at once; None if any of them needs a closer look."""
     if not table.numbers_as_text:
         return None
     together = "".join(values)
@@ -344,14 +344,14 @@ def _floats(table: _Table, column: str, values: list[Any]) -> Iterator[float]:
     for row, value in enumerate(values):
         try:
             if isinstance(value, str):
-                # float() takes 1_000 for a thousand, and digits of all scripts
+                # float() accepts 1_000 for a thousand, and digits of any script
                 if "_" in value or not value.isascii() or not table.numbers_as_text:
                     raise ValueError
             elif isinstance(value, bool) or not isinstance(value, int | float):
                 raise TypeError
             yield float(value)
         except OverflowError:
-            yield math.inf  # refused with all that is too large
+            yield math.inf  # refused later, like all numbers that are too large
         except (TypeError, ValueError):
             table.fault(row, f"{column} must be a number", shown(value), "write it like -0.05 or 1e-3")
             yield 0.0
@@ -368,7 +368,7 @@ def _check_unique(table: _Table, clients: list[str], numbers: np.ndarray[tuple[i
         if first != row:
             table.fault(
                 row,
-                "a client must occur once in a round",
+                "a client must occur only once in a round",
                 f"it a second time in round {key[0]} (first in {table.place(first)})",
                 "remove one of the two",
             )

@@ -1,13 +1,13 @@
 """What a history of rounds amounts to: welfare, fairness, durations and rationality.
 
-With A(t) the clients retained after round t and q(n,t) the contributions as the decisions used them:
+Let A(t) be the clients retained after round t and q(n,t) the contributions that the decisions used:
 
     TSW(t')  = Σ_{t≤t'} B(t)
     TSFI(t') = Σ_{t≤t'} Q(A(t), t) / Σ_{t≤t'} Q(everybody, t)
 
 `tsfi` is that formula; `tsfi_final_set` counts the final set A(t') in the numerator of every round. Contributions of
-clients that have left are not measured: each counts in the denominator with the share it had, when it left, beside
-those who were then retained (or with 0, if asked). A denominator of 0 gives 1.
+clients that have left are not measured: in the denominator, each counts with the share that it had when it left,
+relative to the clients retained then (or with 0, if `departed` says so). A denominator of 0 gives 1.
 """
 
 from __future__ import annotations
@@ -130,10 +130,10 @@ def _tsfi(history: History, departed: Departed, round_count: int | None, *, fina
 
 
 def _with_departed(used: Mapping[str, float], departures: list[Decision]) -> Mapping[str, float]:
-    """A round's contributions with estimates for those who left before, from the latest departure back.
+    """A round's contributions, with estimates for clients that left earlier, from the latest departure to the first.
 
-    q̂ = share/(1 − share) · Q(those retained then, now) = q/Q(retained then) · Q(those retained then, now); where
-    nothing was left to have a share of, the contribution itself.
+    q̂ = share/(1 − share) · Q(those retained then, now) = q/Q(retained then) · Q(those retained then, now); if those
+    retained then contributed nothing, it is the contribution itself.
     """
     if not departures:
         return used

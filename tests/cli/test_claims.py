@@ -22,7 +22,7 @@ from commonweal.study.result_set import RESULTS, read_results, write_replication
 from commonweal.study.rows import SCHEMA
 from tests.paper.invented_outcomes import Script
 
-# Of everybody but client 0 each stays longer with μ; client 0 contributes most, and round 2 brings a loss.
+# All clients except client 0 stay longer as μ grows; client 0 contributes most, and round 2 brings a loss.
 SCRIPT = Script(
     durations=lambda mu, r: [4, *[5 + (3 if mu == MUS[-2] else 0) + r % 2] * 4],
     profit=lambda mu, r, t, c: 1.0 if t == 1 else -0.01,

@@ -45,11 +45,32 @@ def test_list_shows_imported_sources(commonweal, own_file, tmp_path):
     assert "scans[bold].npz" in row
 
 
+def test_images_of_ones_own_are_imported_from_idx_files(commonweal, tmp_path):
+    """Fashion-MNIST as it is published: MNIST's file names and format, other images."""
+    files = write_mnist(tmp_path, pictures(30, 28, 1), digits(30))
+    done = commonweal("data", "import", "fashion-mnist", *files, "--data", "store")
+    assert done.returncode == 0, done.stderr
+    assert "fashion-mnist: 30 samples in store/fashion-mnist.npz\n" in done.stdout
+    assert "10 classes; grey images of 28×28 pixels\n" in done.stdout
+    rows = [line.split() for line in commonweal("data", "list", "--data", "store").stdout.splitlines() if line.split()]
+    (row,) = [row for row in rows if row[0] == "fashion-mnist"]
+    assert row[:6] == ["fashion-mnist", "own", "present", "30", "28×28×1", "10"]
+    (mnist,) = [row for row in rows if row[0] == "mnist"]
+    assert mnist[:3] == ["mnist", "original", "missing"]
+
+
+def test_size_and_classes_of_ones_own_images_can_be_given(commonweal, own_file):
+    done = commonweal("data", "import", "scans", own_file, "--size", "20x12", "--classes", "26", "--data", "store")
+    assert done.returncode == 0, done.stderr
+    assert "26 classes; grey images of 20×12 pixels\n" in done.stdout
+
+
 def test_import_verify_damage_verify(commonweal, tmp_path):
     files = write_mnist(tmp_path, pictures(30, 28, 1), digits(30))
     imported = commonweal("data", "import", "mnist", *files, "--data", "store")
     assert imported.returncode == 0
     assert "mnist: 30 samples in store/mnist.npz" in imported.stdout
+    assert "If these are other images in the same format, import them under a name of their own." in imported.stdout
     assert commonweal("data", "verify", "--data", "store").stdout == "ok       mnist\n"
     (tmp_path / "store" / "mnist.npz").write_bytes(b"rot")
     (tmp_path / "store" / "stranger.npz").write_bytes(b"?")
@@ -116,7 +137,9 @@ def test_help_describes_the_arguments_of_commands(commonweal):
     overview = commonweal("data", "--help").stdout
     assert all(f"│ {command} " in overview for command in ("list", "import", "fetch", "verify"))
     shown = commonweal("data", "import", "--help").stdout
-    assert all(part in shown for part in ("NAME FILE...", "--data", "--size", "COMMONWEAL_DATA", "Example:"))
+    assert all(
+        part in shown for part in ("NAME FILE...", "--data", "--size", "--classes", "COMMONWEAL_DATA", "Example:")
+    )
 
 
 def test_the_overview_stays_quick_to_import():
@@ -136,8 +159,15 @@ def test_the_overview_stays_quick_to_import():
         (["import", "scans", "none.npz", "--data", "store"], "none.npz is not a file"),
         (["import", "scans", "scans.npz", "--data", "scans.npz"], "Cannot write into 'scans.npz': "),
         (["import", "mnist", "scans.npz", "--data", "store"], "The name 'mnist' is reserved for"),
-        (["import", "mnist", "text", "text", "--data", "store"], "text is not an idx file of bytes"),
-        (["import", "scans", "scans.npz", "--size", "5", "--data", "store"], "The size must be 8 to 256 pixels, got 5"),
+        (["import", "mnist", "text", "text", "--data", "store"], "text is not an idx file"),
+        (
+            ["import", "scans", "scans.npz", "--size", "5", "--data", "store"],
+            "The size must be 8 to 1024 rows and columns, got 5×5",
+        ),
+        (["import", "scans", "scans.npz", "--size", "28x", "--data", "store"], "such as 20x12, got '28x'"),
+        (["import", "scans", "scans.npz", "--classes", "5", "--data", "store"], "labels must be 0 to 4, got 0 to 9"),
+        (["import", "scans", "scans.npz", "--classes", "1001", "--data", "store"], "There must be 2 to 1000 classes"),
+        (["import", "scans", "text", "text", "--data", "store"], "text is not an idx file: it starts with 68 65 6c 6c"),
         (["import", "broken", "broken.npz", "--data", "store"], "not a complete NumPy .npz file"),
         (["fetch", "mnistm", "--data", "store"], "mnist_m.tar.gz has no stable address"),
         (["fetch", "mnist"], "Name one with --data DIR"),

@@ -39,10 +39,10 @@ FILES = {
         "client,profit,utility,cost,contribution\nann,1,1,1,1\n",
         ["got both profit and utility", "Remove one of them"],
     ),
-    "row too short": (GOOD + "eve,0.1\n", ["each of the 3 columns, got 2", "line 4", "add what is missing"]),
+    "row too short": (GOOD + "eve,0.1\n", ["each of the 3 columns, got 2", "line 4", "add the missing values"]),
     "row too long": (
         GOOD + "eve,0,1,0,2\n",
-        ["each of the 3 columns, got 5", "line 4", "remove what is too much", "with a decimal point, not a comma"],
+        ["each of the 3 columns, got 5", "line 4", "remove the extra values", "with a decimal point, not a comma"],
     ),
     "rounds out of order": (
         "round,client,profit,contribution\n2,ann,1,1\n1,ann,1,1\n",

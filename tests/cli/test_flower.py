@@ -100,7 +100,7 @@ def test_a_member(commonweal, tmp_path):
     ]  # fmt: skip
 
 
-def test_flower_reads_the_members_command_as_it_is_meant(commonweal, tmp_path):
+def test_flower_reads_the_members_command_as_intended(commonweal, tmp_path):
     from flwr.common.config import parse_config_args
 
     said = lines(commonweal("flower", "member", "it's mine", "--name", "north"))

@@ -142,7 +142,7 @@ def test_killed_at_any_moment_and_continued_it_gives_the_same_result(started, re
     there = len(done_in(tmp_path / "out"))
     done = reproduce(*ASKED, "--workers", 2)
     assert done.returncode == 0, done.stderr
-    assert f"{there} of {TOTAL} replications are already there" in done.stderr
+    assert f"{there} of {TOTAL} replications already exist" in done.stderr
     assert len(DONE.findall(done.stderr)) <= TOTAL - there
     assert rows(tmp_path / "out").equals(rows(whole))
     assert not list(tmp_path.rglob("*unfinished*"))
@@ -178,7 +178,7 @@ def test_a_repeated_request_computes_nothing_and_needs_no_cluster(reproduce, cop
     for words in (ASKED, [*ASKED, *nowhere], ["label-noise", "--replications", 2, "--mu", "0.002", "--no-report"]):
         done = reproduce(*words)
         assert done.returncode == 0, done.stderr
-        assert "are already there" in done.stderr
+        assert "already exist" in done.stderr
         assert content(copied) == before
 
 
@@ -190,7 +190,7 @@ def test_a_file_with_settings_is_one_experiment_per_combination_and_continues(re
     assert "1/2: replication 1 of mine[learning_rate=0.05], 1 round in" in done.stderr
     assert "2/2: replication 1 of mine[learning_rate=0.1], 1 round in" in done.stderr
     more = reproduce(*words, "--replications", 2)
-    assert "2 of 4 replications are already there" in more.stderr
+    assert "2 of 4 replications already exist" in more.stderr
     names = rows(tmp_path / "out").column("experiment").unique().to_pylist()
     assert names == ["mine[learning_rate=0.05]", "mine[learning_rate=0.1]"]
 
@@ -212,8 +212,8 @@ def test_a_broken_results_file_is_collected_again(reproduce, copied, whole):
         (["--replications", "-1"], "got -1"),
         (["--replications", "100000"], "got 100000"),
         (["--mu", "some"], "mu must be a number, got 'some'"),
-        (["--mu", "0,,1"], "--mu must be numbers separated by commas, such as 0,0.05,inf, or all, got '0,,1'"),
-        (["--mu", ""], "--mu must be numbers separated by commas"),
+        (["--mu", "0,,1"], "--mu must be all, or numbers separated by commas such as 0,0.05,inf, got '0,,1'"),
+        (["--mu", ""], "--mu must be all, or numbers separated by commas"),
         (["--mu", "0,all"], "mu must be a number, got 'all'"),
         (["--mu", "-0.1"], "got -0.1"),
         (["--mu", "0,nan"], "got nan"),
@@ -372,7 +372,7 @@ def test_a_really_full_disk_keeps_finished_results(reproduce, whole, tmp_path):
         assert 0 < len(there) < TOTAL
         assert subprocess.run(["mount", "-o", "remount,size=9m", disk]).returncode == 0
         done = reproduce(*ASKED, "--workers", 1)
-        assert f"{len(there)} of {TOTAL} replications are already there" in done.stderr
+        assert f"{len(there)} of {TOTAL} replications already exist" in done.stderr
         assert rows(disk).equals(rows(whole))
     finally:
         subprocess.run(["umount", disk], check=True)

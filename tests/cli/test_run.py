@@ -159,7 +159,8 @@ def test_options_override_the_scenario(commonweal, small, tmp_path):
 def test_two_runs_are_not_mixed_in_one_folder(refused, ran_one_round, small):
     ran_one_round("out/small")
     assert "'out/small' already contains a run. Resume it, overwrite it" in refused("run", "small.toml", "--rounds", 1)
-    assert "was written for another scenario or other data" in refused("run", "small.toml", "--seed", 4, "--resume")
+    error = refused("run", "small.toml", "--seed", 4, "--resume")
+    assert "was written for a different scenario or different data" in error
 
 
 def test_a_run_that_cannot_start_leaves_the_one_before_it(refused, ran_one_round, small, tmp_path):
@@ -199,7 +200,7 @@ def test_a_run_is_not_continued_on_other_data(commonweal, refused, small, tmp_pa
     assert commonweal("run", "small.toml", "--rounds", 1, "--data", "store").returncode == 0
     assert commonweal("data", "import", "mine", "second.npz", "--data", "store").returncode == 0
     error = refused("run", "small.toml", "--rounds", 1, "--data", "store", "--resume")
-    assert "was written for another scenario or other data" in error
+    assert "was written for a different scenario or different data" in error
 
 
 def test_a_damaged_checkpoint_is_refused(refused, ran_one_round, small, tmp_path):
@@ -226,7 +227,7 @@ REFUSALS = {
     "no validation samples": (SMALL.replace("samples_per_round = 60", "samples_per_round = 0.001"), "north"),
     "diverging": (
         SMALL.replace("[learning]", "[learning]\nlearning_rate = 1e30"),
-        "in round 1, iteration 1. Nothing of this round was settled. Lower learning_rate (now 1e+30).",
+        "in round 1, iteration 1. Nothing in this round was settled. Lower learning_rate (now 1e+30).",
     ),
 }
 

@@ -33,16 +33,18 @@ def scenario(*clients, seed=1, validation_share=0.3, label_skew=None):
     )
 
 
-def samples(labels, name="toy", *, size=8, channels=1):
+def samples(labels, name="toy", *, size=8, channels=1, class_count=10):
     """Every image tells its own index, so a sample can be traced back."""
     labels = np.asarray(labels, dtype=np.int64)
     images = np.zeros((len(labels), size, size, channels), dtype=np.uint8)
     images[:, 0, 0, 0], images[:, 0, 1, 0] = np.divmod(np.arange(len(labels)), 256)
-    return Samples(name=name, images=images, labels=labels, note="made for a test")
+    return Samples(name=name, images=images, labels=labels, class_count=class_count, note="made for a test")
 
 
 def pictures(count, size, channels, seed=0):
-    shape = (count, size, size, 3) if channels == 3 else (count, size, size)
+    """Random images: of `size` rows and columns, or of the size (rows, columns)."""
+    rows, columns = (size, size) if isinstance(size, int) else size
+    shape = (count, rows, columns, 3) if channels == 3 else (count, rows, columns)
     return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
 
@@ -50,8 +52,10 @@ def digits(count):
     return np.arange(count, dtype=np.int64) % 10
 
 
-def idx(array):
-    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.astype("u1").tobytes()
+def idx(array, kind=0x08):
+    """The official format: https://yann.lecun.com/exdb/mnist (type 08: bytes, 0b: 2 bytes, 0c: 4 bytes, 0d: floats)."""
+    values = array.astype({0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}[kind])
+    return bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + values.tobytes()
 
 
 def write_mnist(folder, images, labels):

@@ -111,20 +111,24 @@ COPIER = Arrivals(
 )
 
 
-def noised(probability, *, training_only=False, seed=3, client="a", round_number=1):
+def noised(probability, *, true=TRUE, class_count=10, training_only=False, seed=3, client="a", round_number=1):
     noise = LabelNoise(probability=probability, training_only=training_only)
-    return noisy_labels(TRUE, TRUE[:5000], noise, seed=seed, client=client, round_number=round_number)
+    key = {"seed": seed, "client": client, "round_number": round_number}
+    return noisy_labels(true, true[:5000], noise, class_count=class_count, **key)
 
 
-def test_label_noise_has_its_probability_and_is_uniform_over_the_other_classes():
-    for labels in noised(0.3):
-        true = TRUE[: len(labels)]
+@pytest.mark.parametrize("class_count", [2, 3, 10, 26])
+def test_label_noise_has_its_probability_and_is_uniform_over_the_other_classes(class_count):
+    drawn = np.arange(20_000) % class_count
+    for labels in noised(0.3, true=drawn, class_count=class_count):
+        true = drawn[: len(labels)]
         is_wrong = labels != true
         assert abs(is_wrong.mean() - 0.3) < 5 * np.sqrt(0.21 / len(labels))
-        for digit in range(10):
-            wrong = np.bincount(labels[is_wrong & (true == digit)], minlength=10)
-            assert wrong[digit] == 0
-            assert stats.chisquare(np.delete(wrong, digit)).pvalue > 1e-5
+        for label in range(class_count):
+            wrong = np.bincount(labels[is_wrong & (true == label)], minlength=class_count)
+            assert len(wrong) == class_count
+            assert wrong[label] == 0
+            assert class_count == 2 or stats.chisquare(np.delete(wrong, label)).pvalue > 1e-5
 
 
 def test_noise_of_probability_1_changes_all_labels_and_of_0_none():

@@ -116,7 +116,7 @@ def test_an_unreachable_server_is_reported(cache):
         ("mnist-5k", [], "built in and needs no download"),
         ("scans", [], "These can: mnist, svhn"),
         ("synthdigits-rebuilt", [], "cannot be fetched"),
-        ("mnist", ["http://a/b"], "mnist has 2 files, .* got 1 addresses"),
+        ("mnist", ["http://a/b"], "mnist needs an address for each of its files, .* got 1 instead of 2"),
         ("mnistm", [], r"`commonweal data import mnistm mnist_m\.tar\.gz`, or give its address"),
         ("mnistm", ["ftp://a/b"], "must start with http"),
         ("mnistm", ["/etc/passwd"], "must start with http"),

@@ -90,19 +90,20 @@ def test_impossible_skews_are_refused(skew):
         make_pools(toy_clients([9]), {"toy": samples(digits(100))}, 1, skew)
 
 
-@pytest.mark.parametrize("concentration", [0.3, 3.0])
-def test_early_labels_follow_the_dirichlet_multinomial_law(concentration):
-    """Of the first m labels, those of one class have mean m/10 and variance m·0.09·(m+10α)/(1+10α)."""
-    taken = 30
-    source = samples(digits(10 * taken))  # a class cannot run out among the first 30 of one client
+@pytest.mark.parametrize(("class_count", "concentration"), [(10, 0.3), (10, 3.0), (26, 0.3), (3, 3.0)])
+def test_early_labels_follow_the_dirichlet_multinomial_law(class_count, concentration):
+    """Of the first m labels, those of one of C classes have mean m/C and variance m·(C−1)/C²·(m+Cα)/(1+Cα)."""
+    taken = 30  # a class cannot run out among the first 30 of one client
+    source = samples(np.arange(class_count * taken) % class_count, class_count=class_count)
     counts = []
     for seed in range(400):
         pool = make_pools(toy_clients([9]), {"toy": source}, seed, concentration)["c0"]
-        counts.append(np.bincount(source.labels[pool[:taken]], minlength=10))
-    expected = taken * 0.09 * (taken + 10 * concentration) / (1 + 10 * concentration)
-    assert np.mean(counts) == pytest.approx(taken / 10)
+        counts.append(np.bincount(source.labels[pool[:taken]], minlength=class_count))
+    total = class_count * concentration
+    expected = taken * (class_count - 1) / class_count**2 * (taken + total) / (1 + total)
+    assert np.mean(counts) == pytest.approx(taken / class_count)
     assert np.var(counts) == pytest.approx(expected, rel=0.12)
-    assert np.abs(np.mean(counts, axis=0) - taken / 10).max() < 5 * np.sqrt(expected / 400)
+    assert np.abs(np.mean(counts, axis=0) - taken / class_count).max() < 5 * np.sqrt(expected / 400)
 
 
 def test_extreme_skew_gives_each_client_a_class_of_its_own_until_it_runs_out():

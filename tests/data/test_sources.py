@@ -189,7 +189,7 @@ def test_a_file_in_no_manifest_is_refused(directory):
         ({"images": pictures(4, 28, 1).astype(float), "labels": digits(4)}, "float64"),
         ({"images": pictures(4, 28, 1), "labels": digits(3)}, "int64 3"),
         ({"images": pictures(4, 28, 1), "labels": digits(4) / 2}, "float64 4"),
-        ({"images": pictures(4, 28, 1), "labels": digits(4) + 7}, "7 to 10"),
+        ({"images": pictures(4, 28, 1), "labels": digits(4) + 7}, "0 to 9, got 7 to 10"),
         ({"images": pictures(4, 28, 1), "labels": digits(4) - 1}, "-1 to 2"),
         ({"images": pictures(4, 28, 1)[0], "labels": digits(28)}, "28×28 in"),
         ({"images": pictures(4, 28, 3)[..., :2], "labels": digits(4)}, "4×28×28×2"),
@@ -217,7 +217,7 @@ def test_a_damaged_byte_gives_samples_or_a_refusal(place, byte):
     content = bytearray(to_npz(pictures(2, 8, 1)[..., None], digits(2)))
     content[int(place * len(content))] = byte
     with suppress(StorageError):
-        images, labels = from_npz(bytes(content), "damaged.npz")
+        images, labels, _ = from_npz(bytes(content), "damaged.npz")
         assert len(images) == len(labels)
 
 
@@ -255,6 +255,11 @@ def test_invalid_manifests_are_refused(directory, text):
         {"sample_count": 0},
         {"sample_count": True},
         {"image_shape": [28, 28]},
+        {"class_count": 1},
+        {"class_count": 1001},
+        {"class_count": "10"},
+        {"is_published": 1},
+        {"colour": "red"},
         {"note": None},
     ],
 )

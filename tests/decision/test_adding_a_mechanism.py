@@ -8,9 +8,10 @@ import pytest
 
 from tests.extended_copy import ExtendedCopy
 
-# Everybody pays the same fee into a pot, which is shared by new samples; who has paid more than a limit may leave.
+# Each client pays the same fee into a pot, which is divided in proportion to new samples; a client that has paid more
+# than a limit may leave.
 POT = '''
-"""A pot: each client pays a fee, and the pot is shared by new samples. After `limit` rounds loss-makers leave."""
+"""A pot: each client pays a fee, and the pot is divided by new samples. After `limit` rounds loss-makers leave."""
 
 import math
 

@@ -47,7 +47,7 @@ def test_a_pandas_series_is_accepted():
         (arrays(PROFITS), None, r"dict or a pandas Series by client, or an array together with clients=\[\.\.\.\]"),
         (np.ones(2), CLIENTS, r"one number for each of the 3 clients, got an array of shape \(2,\)"),
         (np.ones(2), ["ann", "ann"], "clients must be distinct, got 'ann' more than once"),
-        (Series({0: 1.0}), None, r"index of profits must be the names of the clients, got \[0\]"),
+        (Series({0: 1.0}), None, r"index of profits must contain the names of the clients, got \[0\]"),
     ],
 )
 def test_what_has_no_names_is_refused(profits, clients, message):

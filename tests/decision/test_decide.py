@@ -116,10 +116,10 @@ def test_at_mu_zero_the_federation_may_dissolve_and_above_it_never_loses_all_con
 
 
 def test_ties_keep_more_clients_then_the_earlier_ones():
-    # With μ = 2 letting one of the equals go gains 1 and costs 2·1/2: a tie with keeping both.
+    # With μ = 2, eliminating one of the two equal clients gains 1 and costs 2·1/2: a tie with keeping both.
     figures = {"profits": {"x": 1.0, "a": -1.0, "b": -1.0}, "contributions": {"x": 1.0, "a": 1.0, "b": 1.0}}
     assert cw.decide(**figures, mu=2.0).retained == ("x", "a", "b")
-    # Just below, one of them goes: the later one. And by the order of the mapping, not of the alphabet.
+    # Slightly below, the later one goes. The order is that of the mapping, not of the alphabet.
     assert cw.decide(**figures, mu=1.99).retained == ("x", "a")
     turned = {key: dict(reversed(values.items())) for key, values in figures.items()}
     assert cw.decide(**turned, mu=1.99).retained == ("b", "x")
@@ -179,7 +179,7 @@ GOOD = {"profits": {"ann": 1.0}, "contributions": {"ann": 1.0}, "mu": 1.0}
         ({"profits": {"ann": "rich"}}, r"profit must be a number, got 'rich' for client 'ann'"),
         ({"contributions": {"bob": 1.0}}, r"profits and contributions must name the same clients"),
         ({"costs": {"ann": -1.0}}, r"cost must be >= 0, got -1.0 for client 'ann'"),
-        ({"loss_rule": "cost"}, r"loss rule 'cost' divides a loss by cost, got no costs"),
+        ({"loss_rule": "cost"}, r"loss rule 'cost' divides a loss in proportion to cost, got no costs"),
         ({"loss_rule": "luck"}, r"loss_rule must be one of contribution, equal, cost, got 'luck'"),
         ({"contribution_rule": "best"}, r"contribution_rule must be one of clip, raw, got 'best'"),
         ({"liability_cap": -1.0}, r"liability_cap must be a finite number >= 0, got -1.0"),
@@ -194,7 +194,7 @@ def test_bad_input_is_refused_with_rule_and_evidence(change, sentence):
 @pytest.mark.parametrize(
     ("profits", "contributions", "sentence"),
     [
-        ([1.0, 2.0], [1.0], "of one length, got 2 and 1"),
+        ([1.0, 2.0], [1.0], "must have the same length, got 2 and 1"),
         ([[1.0]], [1.0], "one-dimensional"),
         ([math.nan], [1.0], "profits must be a finite number.* for position 0"),
         (["x"], [1.0], "profits must be numbers"),

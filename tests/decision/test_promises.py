@@ -1,4 +1,4 @@
-"""The promises see what breaks them."""
+"""The checks of the mechanism's promises notice what breaks them."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def test_many_candidates_in_hard_families_end_with_a_small_proven_gap(seed):
 
 @pytest.mark.parametrize("chunk", range(4))
 def test_tiny_and_huge_figures_do_not_blur_each_other(chunk):
-    """What stays may be 1e-50 beside ordinary contributions, or ordinary beside giants that go."""
+    """The contribution that stays may be 1e-50 among ordinary ones, or ordinary among huge ones that go."""
     rng = np.random.default_rng([59, chunk])
     for _ in range(500):
         count = int(rng.integers(2, 9))
@@ -203,7 +203,7 @@ def test_tiny_and_huge_figures_do_not_blur_each_other(chunk):
 @pytest.mark.slow
 @pytest.mark.parametrize("exponent", [20, 40, 50, 60])
 def test_the_gap_holds_with_one_huge_candidate_among_many(exponent):
-    """A giant that goes must not hide what the others leave: dynamic programming with it in, and with it out."""
+    """A huge candidate that goes must not hide what the others leave: dynamic programming with it, and without it."""
     for seed in range(12):
         rng = np.random.default_rng([67, exponent, seed])
         contributions = rng.integers(200, 1000, int(rng.integers(26, 50))).astype(float)
@@ -236,10 +236,10 @@ def test_twenty_five_candidates_equal_except_for_the_last_bit_get_a_tiny_gap():
 
 
 def test_small_candidates_are_compared_exactly_beside_a_huge_decided_one():
-    """Once the giant's fate is certain, values are counted anew: else all 2^24 sets of small ones would look alike.
+    """Once the huge one is decided, values start again from 0; otherwise all 2^24 sets of small ones would look equal.
 
-    The giant is too close to its break-even to be settled by the price, so it is searched first. With it gone X is 1
-    and a small candidate goes if its ratio exceeds μT/X² = 11.
+    The huge candidate is too close to its break-even point for the price to decide it, so it is searched first. Without
+    it, X is 1, and a small candidate goes if its ratio exceeds μT/X² = 11.
     """
     rng = np.random.default_rng(71)
     small = 1e-15 * (1 + rng.random(24))
@@ -254,7 +254,7 @@ def test_small_candidates_are_compared_exactly_beside_a_huge_decided_one():
 
 
 def test_one_huge_candidate_does_not_blur_the_small_ones():
-    """The false-zero trap: 1e9 leaves, and what is left differs by 1e-9."""
+    """A difference that rounding could turn into zero: 1e9 leaves, and what is left differs by 1e-9."""
     profits = np.array([-1e9, -1e-9, -2e-9, -3e-9, 0.0])
     contributions = np.array([1e9, 1e-9, 1e-9, 2e-9, 1e-9])
     for mu in (1e-30, 1e-20, 1e-9, 1e-3, 1.0, 1e9):

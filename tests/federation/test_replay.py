@@ -1,4 +1,4 @@
-"""Rounds decided one after another: who is active, absent, late; when the federation ends."""
+"""Rounds decided one after another: who is active or absent, which rows are ignored, and when the federation ends."""
 
 from __future__ import annotations
 

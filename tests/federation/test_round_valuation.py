@@ -46,7 +46,7 @@ def measured(client, scores, seed):
 
 
 class Population:
-    """Each validation sample has a difficulty; S's model is right on those easier than its strength."""
+    """Each validation sample has a difficulty; the model of S is right on those with less than its strength."""
 
     def __init__(self, clients, counts, strengths, random):
         self.clients = clients
@@ -73,14 +73,14 @@ class Population:
 
 
 def make_population(clients=CLIENTS, counts=COUNTS, seed=0):
-    """Strengths that no client adds evenly to, and that a larger coalition need not exceed."""
+    """Strengths to which clients do not add evenly, and which need not be greater for a larger coalition."""
     random = np.random.default_rng(seed)
     strengths = {s: 0.1 + 0.7 * len(s) / len(clients) + 0.15 * random.random() for s in coalitions_of(clients)}
     return Population(clients, counts, strengths, random)
 
 
 def shapley_over_orders(clients, value):
-    """The mean gain at joining, over all orders."""
+    """The mean gain when the client joins, over all orders."""
     orders = list(permutations(clients))
     return {
         client: sum(
@@ -166,13 +166,13 @@ def test_sampled_measures_share_the_gain_and_their_draws_lie_around_the_estimate
         draws = result.contribution_draws[client]
         assert draws.mean() == pytest.approx(result.contributions[client], abs=1e-12)
         assert result.contribution_errors[client] == pytest.approx(draws.std(ddof=1))
-        # Independent errors add up in squares; 400 draws tell a deviation to some 4 %.
+        # The squares of independent errors add up; a standard deviation from 400 draws is accurate to about 4 %.
         assert result.contribution_errors[client] > 0.85 * estimated.standard_errors[client] > 0
 
 
 @pytest.mark.parametrize("measure", ["marginal", "shapley"])
 def test_draws_of_contributions_lie_around_the_contribution(measure) -> None:
-    """Their mean is off by a Monte Carlo error alone; ratios of sums have a bias of a smaller order."""
+    """Their mean is off only by a Monte Carlo error; the bias of ratios of sums is of a smaller order."""
     result = valued(measure, make_population())
     for client in CLIENTS:
         error = result.contribution_errors[client]
@@ -192,7 +192,7 @@ def test_a_client_that_changes_no_score_contributes_nothing_with_certainty(measu
     assert min(result.contribution_errors[client] for client in ("ann", "cyd", "dan")) > 1e-3
 
 
-# What is asked, and what is told of coalitions
+# Which coalitions are asked for, and what is reported about them
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_the_value_of_a_coalition_is_the_mean_over_clients_of_their_means() -> N
         assert estimate.value == pytest.approx(population.value(frozenset(members)), abs=1e-14)
     everyone = frozenset(CLIENTS)
     pooled = np.concatenate([population.difficulties[client] < population.strengths[everyone] for client in CLIENTS])
-    assert abs(pooled.mean() - population.value(everyone)) > 0.005  # the two are told apart
+    assert abs(pooled.mean() - population.value(everyone)) > 0.005  # so the two can be told apart
 
 
 def test_errors_of_accuracies_and_of_coalitions_are_binomial() -> None:
@@ -260,9 +260,9 @@ def test_errors_of_accuracies_and_of_coalitions_are_binomial() -> None:
 
 @pytest.mark.parametrize("measure", ["marginal", "shapley"])
 def test_standard_errors_are_as_large_as_the_errors_are(measure) -> None:
-    """200 samples from one population: errors of the contributions, over the standard errors told, have deviation 1.
+    """In 200 samples from one population, errors divided by their stated standard errors have a deviation of 1.
 
-    The deviation of 600 such ratios is good to about 5 % (clients of a round are not independent).
+    The deviation of 600 such ratios is accurate to about 5 % (clients of a round are not independent).
     """
     clients = ("ann", "bob", "cyd")
     strengths = {s: 0.2 + 0.15 * len(s) + 0.1 * ("ann" in s) - 0.05 * ("bob" in s) for s in coalitions_of(clients)}
@@ -281,7 +281,7 @@ def test_standard_errors_are_as_large_as_the_errors_are(measure) -> None:
     assert np.mean(np.abs(ratios) < 1.96) == pytest.approx(0.95, abs=0.03)
 
 
-# Who and when
+# Seeds, and which clients count
 
 
 def test_another_seed_changes_only_errors() -> None:
@@ -292,7 +292,7 @@ def test_another_seed_changes_only_errors() -> None:
 
 
 def test_only_the_clients_present_count() -> None:
-    """The set may know scores of others; v is a mean over those present."""
+    """The client set may know the scores of other clients, but v is a mean over those present."""
     present = ("ann", "cyd")
     population = make_population(present)
     everybody = make_population()

@@ -1,4 +1,4 @@
-"""The conductor over real clients, some of whose answers get lost on the way."""
+"""Rounds of a session with real clients, some of whose answers get lost on the way."""
 
 from __future__ import annotations
 

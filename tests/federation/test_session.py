@@ -56,7 +56,7 @@ def run(scenario, folder, *, location=None, **options):
 
 
 def test_raw_contributions_are_refused_before_anybody_trains(tmp_path, monkeypatch):
-    """They can give shares of any size, which a ledger takes only if it was opened so."""
+    """They can give shares of any size, which a ledger accepts only if it was opened to do so."""
     trained = []
     monkeypatch.setattr(InProcessClients, "train", lambda *arguments: trained.append(arguments))
     with pytest.raises(LedgerError, match=r'"raw" can give shares outside 0 to 1.*ledger\.db.*Use "clip"'):
@@ -77,7 +77,7 @@ def test_raw_contributions_are_settled_by_a_ledger_that_was_opened_for_them(tmp_
 
 
 def test_what_the_ledger_refuses_is_not_checkpointed(tmp_path):
-    """A share beyond what the ledger was opened for: the round never was."""
+    """If a share is larger than the ledger accepts, it is as if the round had never taken place."""
     location, folder = str(tmp_path / "own.db"), tmp_path / "out"
     keys = KeyDirectory(folder / "keys")
     with closing(open_store(location, create=True)) as store:
@@ -119,7 +119,7 @@ def test_steps_of_a_round_come_in_one_order(tmp_path, monkeypatch):
 
 
 def test_a_mechanism_that_needs_costs_is_settled_and_verified(tmp_path):
-    """Costs are part of what clients sign then, and of what verification decides from; so is the state of FLI."""
+    """Clients then sign their costs, and verification decides again from the costs and the state of FLI."""
     text = RAW.format(seed=4).replace('mu = 0.05\ncontribution_rule = "raw"', 'kind = "fli"\nomega = 2.0')
     scenario = parse_scenario(
         text.replace("samples_per_round = 20", "samples_per_round = 20\ncost_per_sample = 1e-3"), "x"

@@ -1,4 +1,4 @@
-"""The ledger of a federation: opened when it is needed, settled with the clients' own signatures, and withdrawals."""
+"""The ledger of a federation: opening it when needed, settling with the clients' own signatures, and withdrawals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 def new_federation_ledger(tmp_path):
-    """Treasuries of one book, as processes one after another have them."""
+    """Makes objects for the same ledger, as processes that run one after another would."""
     made = []
 
     def new(members=MEMBERS, **options):
@@ -60,7 +60,7 @@ def decided(number, *clients, rules=LENIENT, profits=PROFITS):
 
 
 def signatures(record, book, counts=None):
-    """As the clients send them."""
+    """The signatures of the reports, as the clients send them."""
     settled = RoundToSettle(record=record, rules_version=Paper.version, sample_counts=counts or {})
     clients = record.decision.figures.clients
     return {client: settled.report(book, client).signed(KEYS[client]) for client in clients if client in KEYS}
@@ -167,13 +167,13 @@ def test_a_withdrawn_client_is_not_reported_missing(new_federation_ledger, tmp_p
 
 
 def test_a_settled_round_does_not_change_when_clients_leave_later(new_federation_ledger):
-    """bob's notice comes late: round 2, in which he was missed, is settled, and a resumed run settles it again."""
+    """bob's notice comes late: round 2, from which he was absent, is settled, and a resumed run settles it again."""
     federation_ledger = new_federation_ledger()
     settle(federation_ledger, 1, *PROFITS)
     second = settle(federation_ledger, 2, "ann", "cyd")
     federation_ledger.withdraw("bob", 1, notice(federation_ledger, "bob", 1))
     assert settle(new_federation_ledger(), 2, "ann", "cyd") == replace(second, fresh=False)
-    with pytest.raises(CommonwealError, match="Round 2 is already settled as entry 4 with other content"):
+    with pytest.raises(CommonwealError, match="Round 2 is already settled as entry 4 with different content"):
         settle(federation_ledger, 2, "ann", "bob", "cyd")
 
 
@@ -186,7 +186,7 @@ def test_eliminated_clients_are_not_reported_missing_either(new_federation_ledge
     assert rounds[1]["absent"] == ["bob"]
 
 
-# What it tells.
+# What it reports.
 
 
 def test_settled_rounds_are_those_of_the_current_ledger(new_federation_ledger, tmp_path):

@@ -41,7 +41,7 @@ class Machines:
             (folder / name / "flwr").mkdir(parents=True)
 
     def here(self, text):
-        """What is said of machines on the network, of this one."""
+        """The text, with the addresses and folders of several machines replaced by those of this one."""
         text = text.replace("federation.example.org:8000", f"127.0.0.1:{self.ports['operator']}")
         text = text.replace("--host 0.0.0.0 --port 8000", f"--host 127.0.0.1 --port {self.ports['operator']}")
         text = text.replace("federation.example.org", "127.0.0.1")

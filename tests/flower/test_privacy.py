@@ -39,7 +39,7 @@ def toy(tmp_path_factory):
 
 
 def spellings(figure):
-    """A number as it could stand in bytes: binary, or written out."""
+    """A number in the forms in which it could occur in bytes: binary, or written out."""
     texts = {repr(figure), f"{figure:.6g}", f"{figure:e}", f"{Decimal(repr(figure)):f}"}
     binary = [struct.pack(order + kind, figure) for order in "<>" for kind in "df"]
     return [*(text.encode() for text in texts if len(text) >= 6), *binary]
@@ -111,7 +111,7 @@ def test_unit_value_and_costs_follow_from_a_few_rounds(toy, client):
 
 
 def test_the_member_reads_in_its_log_what_it_will_report_before_it_is_asked_again(tmp_path):
-    """When the coordinator has the report, the line is on the member's disk already."""
+    """When the coordinator gets the report, the line is already on the member's disk."""
     toy = make_flower_toy(tmp_path / "f", rounds=1, names=NAMES[:2])
     seen = {}
 
@@ -127,7 +127,7 @@ def test_the_member_reads_in_its_log_what_it_will_report_before_it_is_asked_agai
 
 
 def test_how_certain_a_profit_is_stays_private_and_is_not_called_certain(toy):
-    """A standard error of profits would tell the unit value at once; that of sums of profits is not known either."""
+    """A standard error of profits would reveal the unit value at once; that of sums of profits is not known either."""
     assert all(total.standard_error is None for total in toy.run_report.tsw)
     assert all(completed.budget.standard_error is None for completed in toy.run_report.rounds)
     assert all(

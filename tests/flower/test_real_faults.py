@@ -1,4 +1,4 @@
-"""Real SuperLink, real SuperNodes: a member dies in mid-round and returns, the coordinator dies, strangers knock."""
+"""A real SuperLink and real SuperNodes: a member and the coordinator are killed and return; strangers try to join."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_federation_continued(disturbed):
 
 
 def test_its_baseline_is_the_last_one_measured(disturbed):
-    """SPEC section 9; and the member reported a profit that follows from it."""
+    """A client that returns is measured from its last accuracy, and it reported a profit that follows from that."""
     rehearsal, _ = disturbed
     rounds = json.loads((rehearsal.out / "history.json").read_text())["rounds"]
     rows = [{row["client"]: row for row in held["clients"]} for held in rounds]

@@ -1,4 +1,4 @@
-"""What can go wrong between Flower's grid and the coordinator; and that Flower is one transport of several."""
+"""What can go wrong between Flower's grid and the coordinator; and that another transport can replace Flower."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ print(json.dumps(settled(toy.out)))
 
 
 def test_a_second_transport_gives_the_same_ledger_without_flower(tmp_path):
-    """The seam: members and coordinator over a transport of 50 lines, in a process that never imports flwr."""
+    """Members and coordinator use a transport of 50 lines, in a process that never imports flwr."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_FLOWER, str(tmp_path / "memory")],
         cwd=Path(__file__).parents[2],

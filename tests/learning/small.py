@@ -27,18 +27,19 @@ def make_task(
     architecture: Architecture = TINY,
     image_shape: tuple[int, int, int] = (8, 8, 1),
     *,
+    class_count: int = 10,
     sample_count: int = 24,
     seed: int = 0,
     dtype: torch.dtype = torch.float64,
 ) -> Task:
     """Images of noise; a model whose BN layers do something, unlike those of an untrained one."""
     generator = torch.Generator().manual_seed(seed)
-    layout = Layout(architecture, image_shape)
+    layout = Layout(architecture, image_shape, class_count)
     vector = layout.initial(generator, torch.float64)
     norms = vector[layout.norms]
     vector[layout.norms] = norms + 0.5 * torch.rand(len(norms), generator=generator, dtype=torch.float64)
     images = 2 * torch.rand(sample_count, *image_shape, generator=generator, dtype=torch.float64) - 1
-    labels = torch.randint(10, (sample_count,), generator=generator)
+    labels = torch.randint(class_count, (sample_count,), generator=generator)
     return Task(layout=layout, vector=vector.to(dtype), images=images.to(dtype), labels=labels)
 
 

@@ -85,6 +85,22 @@ def test_both_learners_agree_on_the_shipped_networks(name, shape, learning_rate,
     assert_learners_agree(task, uneven_epochs(23), learning_rate, correction)
 
 
+@pytest.mark.parametrize("class_count", [2, 26, 1000])
+def test_both_learners_agree_on_rectangles_of_any_number_of_classes(class_count) -> None:
+    task = make_task(ARCHITECTURES["compact"], (20, 12, 1), class_count=class_count, sample_count=23)
+    assert_learners_agree(task, uneven_epochs(23), 0.05)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("make_learner", LEARNERS)
+def test_the_smallest_images_can_be_learned(name, make_learner) -> None:
+    side = ARCHITECTURES[name].smallest_side
+    task = make_task(ARCHITECTURES[name], (side, 2 * side + 1, 1), sample_count=12)
+    model, loss = make_learner(task.layout).train(task.vector, task.images, task.labels, one_batch(12), 0.01)
+    assert math.isfinite(loss)
+    assert bool(model.isfinite().all())
+
+
 @pytest.mark.parametrize("channel_count", [1, 3])
 def test_a_step_follows_the_gradient_of_finite_differences(channel_count) -> None:
     """The loss is written out in numpy: no autograd on either side."""
@@ -130,13 +146,14 @@ def test_statistics_are_the_averages_over_the_batches_of_the_last_epoch(make_lea
     assert loss == pytest.approx((whole + in_batches) / 2, abs=1e-12)  # of the samples, not of the batches
 
 
+@pytest.mark.parametrize("class_count", [10, 26])
 @pytest.mark.parametrize("make_learner", LEARNERS)
-def test_probabilities_over_all_labels_sum_to_one_and_exactly_one_label_is_a_hit(make_learner) -> None:
-    task = make_task(sample_count=130)  # more than two chunks of the fast learner
+def test_probabilities_over_all_labels_sum_to_one_and_exactly_one_label_is_a_hit(make_learner, class_count) -> None:
+    task = make_task(class_count=class_count, sample_count=130)  # more than two chunks of the fast learner
     learner = make_learner(task.layout)
     by_label = {
         kind: torch.stack(
-            [learner.score(task.vector, task.images, torch.full((130,), label), kind) for label in range(10)]
+            [learner.score(task.vector, task.images, torch.full((130,), label), kind) for label in range(class_count)]
         )
         for kind in ("hit", "probability")
     }
@@ -227,14 +244,15 @@ def test_in_single_precision_a_step_is_near_that_in_double(name, shape) -> None:
         assert loss == pytest.approx(exact_loss, abs=1e-5)
 
 
-def test_an_untrained_head_of_zeros_loses_the_logarithm_of_ten() -> None:
-    task = make_task()
+@pytest.mark.parametrize("class_count", [2, 10, 26])
+def test_an_untrained_head_of_zeros_loses_the_logarithm_of_the_class_count(class_count) -> None:
+    task = make_task(class_count=class_count)
     vector = task.vector.clone()
     task.layout.head.of(vector).zero_()
     task.layout.head_bias.of(vector).zero_()
     for make_learner in LEARNERS:
         _, loss = make_learner(task.layout).train(vector, task.images, task.labels, one_batch(24), 0.1)
-        assert loss == pytest.approx(math.log(10), abs=1e-12)
+        assert loss == pytest.approx(math.log(class_count), abs=1e-12)
 
 
 def test_a_correction_may_return_what_it_was_given():

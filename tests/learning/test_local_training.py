@@ -67,7 +67,7 @@ def test_no_batch_is_a_single_sample(batch_size):
         assert min(len(b) for b in make_epochs(sample_count, batch_size, 1, np.random.default_rng(0))[0]) > 1
 
 
-LAYOUT = Layout(ARCHITECTURES["compact"], (28, 28, 1))
+LAYOUT = Layout(ARCHITECTURES["compact"], (28, 28, 1), 10)
 RECEIVED = LAYOUT.initial(torch.Generator().manual_seed(2), torch.float32)
 EVERY_RIDE = [Untrained(), Noised(deviation=0.1), Scaled(factor=1.3)]
 

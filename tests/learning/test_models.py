@@ -14,6 +14,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from torch import nn
 
+from commonweal.errors import InputError
 from commonweal.learning.models import ARCHITECTURES, Architecture, Layout, average, to_tensor
 
 architectures = st.builds(
@@ -37,7 +38,7 @@ def parts_of_one_kind(layout):
 @settings(max_examples=30)
 @given(architectures, shapes)
 def test_each_entry_of_the_vector_belongs_to_exactly_one_tensor(architecture, shape) -> None:
-    layout = Layout(architecture, shape)
+    layout = Layout(architecture, shape, 10)
     owners = torch.zeros(layout.size)
     for parts in parts_of_one_kind(layout).values():
         for part in parts:
@@ -48,7 +49,7 @@ def test_each_entry_of_the_vector_belongs_to_exactly_one_tensor(architecture, sh
 @settings(max_examples=30)
 @given(architectures, shapes)
 def test_slices_separate_weights_normalisation_and_statistics(architecture, shape) -> None:
-    layout = Layout(architecture, shape)
+    layout = Layout(architecture, shape, 10)
     kinds = torch.zeros(layout.size)
     for kind, parts in parts_of_one_kind(layout).items():
         for part in parts:
@@ -69,7 +70,25 @@ def test_the_first_fully_connected_layer_takes_what_pooling_leaves(architecture,
     for i, size in enumerate(architecture.kernel_sizes):
         x = nn.Conv2d(channels[i], channels[i + 1], size, padding=size // 2, device="meta")(x)
         x = nn.functional.max_pool2d(x, 2) if architecture.pools[i] else x
-    assert Layout(architecture, shape).linears[0].shape == (architecture.hidden[0], x.numel())
+    assert Layout(architecture, shape, 10).linears[0].shape == (architecture.hidden[0], x.numel())
+
+
+@pytest.mark.parametrize("class_count", [2, 10, 26])
+def test_the_last_layer_has_an_output_for_each_class(class_count) -> None:
+    layout = Layout(ARCHITECTURES["compact"], (20, 12, 3), class_count)
+    assert (layout.head.shape, layout.head_bias.shape) == ((class_count, 64), (class_count,))
+    # 20×12 pixels are 2×1 after three halvings.
+    weights = 3 * 16 * 25 + 16 * 32 * 9 + 32 * 64 * 9 + 2 * 1 * 64 * 128 + 128 * 64 + 64 * class_count + class_count
+    assert layout.weights.stop == weights
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_images_of_which_pooling_leaves_nothing_are_refused(name) -> None:
+    side = ARCHITECTURES[name].smallest_side
+    Layout(ARCHITECTURES[name], (side, side, 1), 10)
+    for shape in ((side - 1, 28, 1), (28, side - 1, 1)):
+        with pytest.raises(InputError, match=f"at least {side} rows and columns, got {shape[0]}×{shape[1]}"):
+            Layout(ARCHITECTURES[name], shape, 10)
 
 
 def digit_model() -> nn.Module:
@@ -87,7 +106,7 @@ def digit_model() -> nn.Module:
 def test_the_model_of_the_fedbn_code_has_its_published_size_less_the_biases_that_normalisation_cancels() -> None:
     published = sum(parameter.numel() for parameter in digit_model().parameters())
     assert published == 14_219_210
-    layout = Layout(ARCHITECTURES["fedbn-digits"], (28, 28, 3))
+    layout = Layout(ARCHITECTURES["fedbn-digits"], (28, 28, 3), 10)
     cancelled_bias_count = 64 + 64 + 128 + 2048 + 512
     assert layout.trainable.stop == published - cancelled_bias_count
     assert layout.size - layout.weights.stop == 4 * cancelled_bias_count  # scale, shift, mean, variance
@@ -105,7 +124,7 @@ def test_a_bias_before_batch_normalisation_is_cancelled() -> None:
 
 def test_an_untrained_model_has_the_distribution_of_pytorchs_layers() -> None:
     """Kolmogorov-Smirnov against fresh layers; the seeds are fixed, so it passes always or never."""
-    layout = Layout(ARCHITECTURES["compact"], (28, 28, 1))
+    layout = Layout(ARCHITECTURES["compact"], (28, 28, 1), 10)
     torch.manual_seed(11)
     generator = torch.Generator().manual_seed(12)
     ours = [layout.initial(generator, torch.float64) for _ in range(20)]
@@ -128,7 +147,7 @@ def test_an_untrained_model_has_the_distribution_of_pytorchs_layers() -> None:
 
 
 def test_batch_normalisation_starts_as_pytorchs_does() -> None:
-    layout = Layout(ARCHITECTURES["compact"], (28, 28, 1))
+    layout = Layout(ARCHITECTURES["compact"], (28, 28, 1), 10)
     vector = layout.initial(torch.Generator().manual_seed(0), torch.float64)
     for i, width in enumerate((16, 32, 64, 128, 64)):
         theirs = nn.BatchNorm1d(width).double()
@@ -139,7 +158,7 @@ def test_batch_normalisation_starts_as_pytorchs_does() -> None:
 
 
 def test_the_same_seed_gives_the_same_model_in_both_precisions_and_another_seed_another() -> None:
-    layout = Layout(ARCHITECTURES["compact"], (28, 28, 1))
+    layout = Layout(ARCHITECTURES["compact"], (28, 28, 1), 10)
     double = layout.initial(torch.Generator().manual_seed(5), torch.float64)
     assert torch.equal(layout.initial(torch.Generator().manual_seed(5), torch.float64), double)
     assert torch.equal(layout.initial(torch.Generator().manual_seed(5), torch.float32), double.float())

@@ -48,7 +48,7 @@ def digits(sample_count: int, seed: int) -> Digits:
     source = load_source("mnist-5k", None)
     chosen = np.random.default_rng(seed).permutation(len(source.labels))[: sample_count + 500]
     images, labels = to_tensor(source.images[chosen], torch.float64), torch.from_numpy(source.labels[chosen])
-    layout = Layout(ARCHITECTURES["compact"], source.image_shape)
+    layout = Layout(ARCHITECTURES["compact"], source.image_shape, source.class_count)
     return Digits(
         layout=layout,
         untrained=layout.initial(torch.Generator().manual_seed(seed), torch.float64),
@@ -95,7 +95,7 @@ def test_after_three_batches_a_model_with_the_usual_momentum_is_at_chance_and_ou
     trainable = client.layout.trainable
     for make_learner in LEARNERS:
         ours = client.train(client.untrained, epochs, make_learner=make_learner)
-        # The weights are the same: only the statistics are not.
+        # The weights are the same; only the statistics differ.
         torch.testing.assert_close(ours[trainable], lagging[trainable], rtol=0, atol=1e-9)
         assert client.accuracy(client.untrained) < 0.15
         assert client.accuracy(lagging) < 0.15

@@ -216,7 +216,7 @@ def _quick_folder() -> Path | None:
 
 
 def _programs_folder() -> Path | None:
-    """The folder of both programs: from the path, or else the newest that Debian has off the path."""
+    """The folder of both programs: the one on the PATH, otherwise the newest one that Debian installs elsewhere."""
     on_path = shutil.which("initdb")
     folders = sorted(DEBIAN_FOLDER.glob("[0-9]*/bin"), key=lambda folder: float(folder.parent.name), reverse=True)
     if on_path:

@@ -63,7 +63,7 @@ OPERATOR = SigningKey.from_seed(b"the operator".ljust(32))
 NEXT_OPERATOR = SigningKey.from_seed(b"the same, later".ljust(32))
 
 
-OnPoint = Callable[[str], None]  # is told the point that a child has reached
+OnPoint = Callable[[str], None]  # called with the name of the point that a child has reached
 Watch = Callable[[OnPoint], None]
 
 
@@ -646,7 +646,7 @@ def at_once(shelf: Shelf, keys: KeyDirectory, tasks: list[Callable[[Ledger], Any
 
 @pytest.mark.parametrize(("process_count", "round_count"), [(2, 12), pytest.param(8, 100, marks=pytest.mark.soak)])
 def test_processes_that_settle_the_same_rounds_at_once(shelf, keys, opening, process_count, round_count):
-    """One more process settles one round with another sample count, and is told which field differs."""
+    """One more process settles one round with another sample count, and gets an error that names the field."""
     copy, identity = opening
     rounds = rounds_for(identity, round_count)
     undisturbed = undisturbed_content(shelf, keys, rounds)
@@ -669,8 +669,8 @@ def test_processes_that_settle_the_same_rounds_at_once(shelf, keys, opening, pro
     settling = [partial(settle_all, rounds=rounds)] * process_count
     other, *fresh = at_once(shelf, keys, [settle_otherwise, *settling])
     assert other[place] == (
-        f"Round {place + 1} is already settled as entry {place + 3} with other content: inputs[ann].sample_count is "
-        f"{honest.sample_counts['ann']} there and 1000 here. If the entry is wrong, reverse the round first."
+        f"Round {place + 1} is already settled as entry {place + 3} with different content: inputs[ann].sample_count "
+        f"is {honest.sample_counts['ann']} there and 1000 here. If the entry is wrong, reverse the round first."
     )
     other[place] = False
     # Each round is settled by exactly one of them.

@@ -115,7 +115,7 @@ def test_rewritten_history_is_found_only_by_a_known_head(sample, inside, known):
 
 
 def test_history_rewritten_with_another_key_rotation(sample, inside, known):
-    """The head is signed with a key that the new history does not have, and brings the proof of whose it is."""
+    """The head is signed with a key that the new history does not have, and includes proof of whose key it is."""
     entries = inside.entries()
     rotation = next(entry.number for entry in entries if parsed(entry)["kind"] == "key-rotation")
 

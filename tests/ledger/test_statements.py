@@ -230,7 +230,18 @@ def test_every_changed_byte_is_found(sample, signed_file, tmp_path_factory, data
             assert signed_file[place : place + 1].isspace() or byte in b"eE"
 
 
-@pytest.mark.parametrize("name", ["client", "balance", "accrued", "currency", "book", "at", "head", "lines", "worth"])
+FIELDS = ["client", "balance", "accrued", "currency", "book", "at", "head", "lines", "worth"]
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_statement_without_a_field_is_damaged(sample, signed_file, tmp_path, name):
+    file = json.loads(signed_file)
+    del file["document"][name]
+    with pytest.raises(CommonwealError, match="incomplete or damaged"):
+        faults_in(json.dumps(file).encode(), sample.operator.public, tmp_path)
+
+
+@pytest.mark.parametrize("name", FIELDS)
 def test_every_changed_field_is_found(sample, signed_file, tmp_path, name):
     file = json.loads(signed_file)
     other = json.loads(file_of(sample, "ann"))["document"]

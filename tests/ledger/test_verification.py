@@ -71,7 +71,7 @@ def test_progress_is_reported_per_entry(sample):
 
 
 def test_a_corrected_ledger_is_sound(tmp_path):
-    """Rounds and income are reversed, settled again with other content, and reversed again."""
+    """Rounds and income are reversed, settled again with different content, and reversed again."""
     sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
     ledger = sample.ledger
     for figures in (THIRD_ROUND, FIRST_ROUND_AGAIN | {"dan": (0.01, 0.2, None)}):

@@ -20,7 +20,7 @@ ROUND_COUNT = 15
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """Who stays how long, earns how much and contributes what; every function is told μ and replication.
+    """How long each client stays, what it earns and what it contributes; every function gets μ and the replication.
 
     At μ = inf everybody stays, whatever the durations.
     """
@@ -89,7 +89,7 @@ def together(
 
 
 def decided(experiment: str, seeds: list[int], followed: MuSet, rule: ContributionRule = "clip") -> Outcomes:
-    """Federations whose figures come from a seed and the past, decided as the mechanism decides."""
+    """Federations whose figures depend on a seed and on who is still active, decided by the mechanism."""
     replications = {}
     for seed in seeds:
         branches = [
@@ -103,7 +103,7 @@ def decided(experiment: str, seeds: list[int], followed: MuSet, rule: Contributi
 def _branches(
     seed: int, followed: MuSet, rule: ContributionRule, active: tuple[str, ...], round_: int
 ) -> Iterator[tuple[list[dict[str, Any]], MuSet]]:
-    """All ends of a federation, each with its rows and the μ that lead to it."""
+    """All ways in which a federation can go, each with its rows and the μ that lead to it."""
     figures = _figures(seed, active, round_)
     for retained, some in followed.split(figures, Rules(mu=math.inf, contribution_rule=rule)).items():
         rows = [
@@ -118,7 +118,7 @@ def _branches(
 
 
 def _figures(seed: int, active: tuple[str, ...], round_: int) -> Figures:
-    """Rising fast, then at a small loss; contributions of both signs, some of them zero."""
+    """High profits at first, then small losses; contributions of both signs, some of them zero."""
     rng = np.random.default_rng([seed, round_, *(CLIENTS.index(c) for c in active)])
     profits = rng.normal(0.5 / round_**2 - 0.02, 0.02, len(active))
     contributions = np.round(rng.normal(0.01, 0.02, len(active)), 2)

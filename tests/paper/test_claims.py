@@ -41,7 +41,7 @@ def stays(own: int, others: int) -> list[int]:
 
 
 def growing(by: int, client_0: int = 4) -> Script:
-    """Of the others each stays one round longer or shorter at the largest finite μ."""
+    """At the largest finite μ, all clients except client 0 stay longer by this many rounds (shorter if negative)."""
     return Script(durations=lambda mu, r: stays(client_0, 6 + (by if mu == LENIENT else 0) + r % 2))
 
 
@@ -50,7 +50,7 @@ def lead(own: int, others: int) -> Script:
 
 
 def earning(early: float, late: float) -> Script:
-    """So much in all up to round 5 and after it, for each client at every μ."""
+    """What each client earns in total up to round 5, and after it, at every μ."""
     return Script(profit=lambda mu, r, t, c: early / 5 if t <= 5 else late / 10)
 
 
@@ -59,7 +59,7 @@ def better_with_mu(by: float) -> Script:
 
 
 def swinging(high: Script, low: Script, high_count: int = 5) -> Script:
-    """One script in some of ten replications and the other in the rest: on average between the two."""
+    """The first script in some of ten replications and the second in the others: on average, between the two."""
 
     def pick(r: int) -> Script:
         return high if (r - 1) % 10 < high_count else low
@@ -165,7 +165,7 @@ def test_leads_and_contributions_by_hand() -> None:
 
 
 def test_the_mu_of_c12b_is_not_chosen_where_it_is_measured() -> None:
-    """In each replication another μ is lucky: the best of all would be above zero, an honest choice is not."""
+    """A different μ is lucky in each replication: the best of all would be above zero, but an honest choice is not."""
     lucky = Script(profit=lambda mu, r, t, c: 1.0 if mu > 0 and MUS.index(mu) == 1 + r % 6 else 0.5 if mu == 0 else 0.4)
     found = only(findings(lucky.outcomes("heterogeneous", replication_count=12)), "C12b")
     assert found.verdict == "not held"
@@ -185,7 +185,7 @@ def test_laws_hold_for_any_figures(rule: ContributionRule, seed: int) -> None:
 
 
 def test_one_broken_case_breaks_a_law() -> None:
-    """At the largest finite μ a loss-maker is let go in round 9 of one replication whom smaller μ keep."""
+    """In round 9 of one replication, the largest finite μ eliminates a loss-maker that every smaller μ keeps."""
     script = Script(
         durations=lambda mu, r: stays(9 if mu == LENIENT and r == 3 else 15, 15),
         profit=lambda mu, r, t, c: -0.05 if c == 0 else 0.1,
@@ -204,11 +204,11 @@ def test_loss_rules_break_proportionality_only_if_the_budget_is_negative() -> No
         found = only(findings(outcomes, variant=variant), "C10a")
         assert found.verdict == "not held"
         assert found.interval.value == pytest.approx(12 / 15)
-        assert "210 of 1050 rounds are divided otherwise, 210 of them with a negative budget" in found.driver
+        assert "In 210 of 1050 rounds the budget is not divided in proportion; it is negative in 210 of" in found.driver
 
 
 def test_drivers_quote_the_figures() -> None:
-    """Of a federation in which round 1 brings all, and client 2 bears what is lost."""
+    """In a federation in which all profit comes from round 1, and client 2 bears the losses."""
     script = Script(
         profit=lambda mu, r, t, c: 0.5 if t == 1 else -0.01,
         contribution=lambda mu, r, t, c: 0.1 if c == 2 or t == 1 else 0.0,
@@ -293,7 +293,7 @@ def test_label_noise_in_training_only_is_compared_with_label_noise() -> None:
 
 
 def test_the_indices_by_hand() -> None:
-    """Who leaves in the last but one round has given up little as printed, all it brought by the other index."""
+    """A client that leaves one round early loses little by the index as printed, and everything by the other one."""
     script = Script(durations=lambda mu, r: stays(15 if mu == 0 else 14, 15), contribution=lambda mu, r, t, c: 0.1)
     as_printed = only(findings(script.outcomes("heterogeneous")), "C8")
     final_set = only(findings(script.outcomes("heterogeneous"), variant="TSFI of the final set"), "C8")

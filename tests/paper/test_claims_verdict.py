@@ -50,12 +50,12 @@ def test_samples_wholly_on_one_side_are_never_decided_for_the_other(values: list
     above = np.abs(values) + shift
     for sample, wrong in ((above, "not held"), (-above, "held")):
         assert verdict(Effect(sample).interval(), 0.0, replication_count=len(values)) != wrong
-    close = 100 + above / (1 + above.max())  # far from zero beside its spread
+    close = 100 + above / (1 + above.max())  # far from zero compared with its spread
     for sample, expected in ((close, "held"), (-close, "not held")):
         assert verdict(Effect(sample).interval(), 0.0, replication_count=len(values)) == expected
 
 
-def test_all_is_above_the_threshold_of_all_and_nothing_else_is() -> None:
+def test_only_a_share_of_exactly_1_is_above_the_threshold_all() -> None:
     assert ALL < 1
     assert math.nextafter(ALL, 1) == 1
     every = Effect(np.array([[0.0, 7.0], [0.0, 3.0], [0.0, 1e9]] * 2), share_without_failure)
@@ -114,7 +114,7 @@ def test_intervals_are_those_of_scipy(count: int) -> None:
 
 @pytest.mark.parametrize("count", [5, 9, 20, 100])
 def test_an_interval_holds_the_truth_as_often_as_it_says(count: int) -> None:
-    """Of two thousand samples: 95 % give or take three standard errors, and a little for the draws."""
+    """For two thousand samples: 95 %, give or take three standard errors and a little for the draws."""
     samples = np.random.default_rng(5).normal(3.0, 2.0, size=(count, 2000))
     holding = np.mean([interval.lower <= 3.0 <= interval.upper for interval in mean_intervals(samples)])
     assert 0.93 <= holding <= 0.97

@@ -1,4 +1,4 @@
-"""A transport within this process: how little a framework has to bring, and where tests can make members misbehave."""
+"""A transport within this process: it shows how little a framework must provide, and lets tests make members lie."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MemoryMember:
 
 @dataclass(kw_only=True)
 class Sent:
-    to_member: bool  # else from it
+    to_member: bool  # False: from the member
     client: str
     kind: str
     message: Message

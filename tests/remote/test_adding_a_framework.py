@@ -1,4 +1,4 @@
-"""CONTRIBUTING's transport is all that a framework has to bring: one file, and its layer in pyproject.toml."""
+"""The transport in CONTRIBUTING is all that a framework needs: one file, and its layer in pyproject.toml."""
 
 from __future__ import annotations
 

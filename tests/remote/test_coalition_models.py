@@ -1,4 +1,4 @@
-"""Weights over local models are sent exactly when the models of the coalitions would have told as much."""
+"""Weights over local models are sent exactly if the models of the coalitions would have revealed as much."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_rule_is_whether_local_models_can_be_computed(seed):
     assert are_local_models_known(coalitions) == expected
 
 
-def test_marginal_contributions_tell_and_one_model_of_all_does_not():
+def test_marginal_contributions_reveal_local_models_and_the_model_of_all_does_not():
     everyone = frozenset(CLIENTS)
     assert not are_local_models_known([everyone])
     assert are_local_models_known([everyone, *(everyone - {client} for client in CLIENTS)])
@@ -58,7 +58,7 @@ def models_received(toy, client):
 @pytest.mark.parametrize(
     ("mechanism", "evaluations"),
     [
-        ('contribution = "quantity"', [1, 1]),  # the model of all, once an iteration
+        ('contribution = "quantity"', [1, 1]),  # the model of all, once per iteration
         ('contribution = "marginal"', [1, 1, 3]),  # and the local models of the three others
         ('contribution = "shapley"', [1, 1, 3]),  # sixteen coalitions, and no model more
     ],

@@ -86,7 +86,7 @@ def die(*_):
 
 
 def run_and_die(toy, stage):
-    """In a process of its own, which must not come back."""
+    """Run the coordinator in a process of its own, which must be killed."""
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)
@@ -188,7 +188,7 @@ def test_killed_again_and_again(tmp_path, undisturbed):
 
 
 def die_after(toy, count):
-    """Let the process die when so many questions were put."""
+    """Let the process die after this many questions."""
     notice, asked = toy.transport.before_answer, []
 
     def before_answer(client, kind):
@@ -213,7 +213,7 @@ def test_a_federation_is_resumed_by_its_own_terms(tmp_path):
     toy.coordinate()
     file = toy.folder / "federation.toml"
     file.write_text(file.read_text().replace("mu = 0.01", "mu = 0.02"))
-    with pytest.raises(CommonwealError, match="was written under other terms"):
+    with pytest.raises(CommonwealError, match="was written under different terms"):
         toy.coordinate()
 
 

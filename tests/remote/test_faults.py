@@ -1,4 +1,4 @@
-"""A client that answers wrongly misses the round, as if it had been absent: recorded, shown, and at nobody's cost."""
+"""A client that answers wrongly misses the round as if it had been absent; this is recorded and costs nobody else."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ LIES = {
     "accuracy below 0": (with_scores(lambda scores: scores - 0.1), "between 0 and 1"),
     "accuracy that is no number": (with_scores(lambda scores: scores * np.nan), "between 0 and 1"),
     "accuracy above 1 when the round opens": (with_scores(lambda s: s + 1.5, "query.open"), "between 0 and 1"),
-    "too few scores": (with_scores(lambda scores: scores[:, 1:]), "its scores must be"),
-    "scores of too few models": (with_scores(lambda scores: scores[1:]), "its scores must be"),
+    "too few scores": (with_scores(lambda scores: scores[:, 1:]), "it must send"),
+    "scores of too few models": (with_scores(lambda scores: scores[1:]), "it must send"),
     "a negative count": (with_fields("query.open", training_count=-1), "training_count"),
     "no training samples": (with_fields("query.open", training_count=0), "training_count"),
     "no validation samples": (with_fields("query.open", validation_count=0), "validation_count"),
@@ -132,7 +132,7 @@ LIES = {
     "an old answer": (answered_before("evaluate.coalitions"), "not signed with the key"),
     "a model it does not have, again and again": (
         with_fields("train.iteration", lacks=["00"]),
-        "missing a model that was sent twice",
+        "it reported a model as missing that was sent twice",
     ),
 }
 ONE_OF_EACH_KIND = {
@@ -269,6 +269,7 @@ def test_a_federation_whose_last_client_leaves_says_so(tmp_path):
     assert len(run_report.rounds) == 3
 
 
+@pytest.mark.slow
 def test_what_went_wrong_is_shown_in_the_report(tmp_path):
     (kind, lie), _ = LIES["a profit of 1e300"]
     toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[1:])

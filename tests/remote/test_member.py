@@ -223,8 +223,8 @@ def test_a_question_about_a_settled_round_changes_nothing(agent):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"client": "south"}, "answers for 'north', got a question for 'south'"),
-        ({"book": "0" * 64}, "got a question about ledger 0000000000000000…. Name another `home`"),
+        ({"client": "south"}, "answers for 'north', but the question is for 'south'"),
+        ({"book": "0" * 64}, "but the question is about ledger 0000000000000000…. Name another `home`"),
     ],
 )
 def test_a_question_for_another_member_is_not_answered(agent, fields, message):
@@ -233,7 +233,7 @@ def test_a_question_for_another_member_is_not_answered(agent, fields, message):
         agent.answer("query.open", asked(toy, "query.open", **fields))
 
 
-def test_a_notice_that_a_round_received_cannot_be_taken_back(tmp_path):
+def test_a_notice_that_was_sent_cannot_be_taken_back(tmp_path):
     toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:3])
     store = MemberStore(toy.home(UNLUCKY))
     assert store.give_notice(True)
@@ -242,7 +242,7 @@ def test_a_notice_that_a_round_received_cannot_be_taken_back(tmp_path):
     assert not store.give_notice(False)
     store.give_notice(True)
     toy.coordinate()
-    with pytest.raises(CommonwealError, match="a round has received it"):
+    with pytest.raises(CommonwealError, match="it has been sent to the operator"):
         store.give_notice(False)
 
 

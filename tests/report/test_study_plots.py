@@ -217,7 +217,7 @@ def test_nothing_is_recommended_where_tsfi_leaves_0_to_1(study):
 def test_plots_with_nothing_to_show_are_left_out():
     names = set(plots(artificial_study.nothing_in_common()))
     assert names == {"samples", "claims", "frontier", "heterogeneous-axis"}
-    assert set(plots(artificial_study.raw_only())) == {"samples"}  # of nothing settled
+    assert set(plots(artificial_study.raw_only())) == {"samples"}  # nothing was run under our choices
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

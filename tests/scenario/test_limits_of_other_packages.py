@@ -1,4 +1,4 @@
-"""The scenario may not ask for what a later stage refuses; it knows no other stage, so the limits are compared here."""
+"""A scenario must not allow what a later stage refuses; it imports no other stage, so the limits are compared here."""
 
 from __future__ import annotations
 

@@ -104,13 +104,13 @@ def test_needed_keys_of_the_scenario():
 
 
 def test_the_smallest_scenario_relies_on_the_documented_defaults():
-    """The seed's and the description's are of the parser, not of a dataclass."""
+    """The defaults of seed and description come from the parser, not from a dataclass."""
     assert parse_scenario(SMALL, "x").seed == DEFAULT_SEED
     assert parse_scenario(SMALL, "x").description == ""
 
 
 def test_algorithms():
-    """What the page says is true; an algorithm that it leaves out works all the same."""
+    """What the page says is true; algorithms that it does not mention work as well."""
     for name, key, value, default, meaning in SECTIONS["Algorithms"]:
         parameters = ALGORITHMS[name.strip("`")].parameters
         assert meaning

@@ -65,7 +65,7 @@ REFUSALS = {
     "client's name a date": (SMALL.replace('"north"', "1979-05-27 #!"), "got 1979-05-27"),
     "same names": (
         SMALL.replace('"south"', '"north" #!'),
-        "clients number 1 and 2 have the same name 'north'",
+        "clients 1 and 2 have the same name 'north'",
         "Rename one",
     ),
     "same names in two spellings": (

@@ -50,7 +50,7 @@ def test_the_tables_given_stay_as_they_are() -> None:
     assert document == {"rounds": 3, "clients": [{"name": "a"}]}
 
 
-def test_what_is_no_table_is_left_for_the_files_own_check() -> None:
+def test_values_that_should_be_tables_are_left_to_the_check_of_the_file() -> None:
     odd = {"learning": 3, "clients": "all"}
     assert with_settings(odd, {"learning.batch_size": 8, "clients.a.unit_value": 2.0}) == odd
 

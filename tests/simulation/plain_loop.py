@@ -1,7 +1,7 @@
-"""A federation as one plain, slow loop: PyTorch's modules, one client after another, every model scored afresh.
+"""A federation as one plain, slow loop: PyTorch's modules, one client after another, every model scored each time.
 
-The oracle of the conductor with the in-process client set: the same scenario gives the same accuracies, contributions
-and decisions. No absences, no threads, no memory of scores, no uncertainties, no checkpoints.
+A session with the in-process client set is tested against it: the same scenario gives the same accuracies,
+contributions and decisions. It has no absences, threads, remembered scores, uncertainties or checkpoints.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Loop:
         self.scenario = scenario
         self.dataset = dataset
         self.dtype = dtype
-        self.layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape)
+        self.layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape, dataset.class_count)
         self.learner = PlainLearner(self.layout)
         self.algorithm = make_algorithm(
             scenario.learning.algorithm,
@@ -116,7 +116,7 @@ class _Loop:
         start: Tensor,
         correction: Correction | None = None,
     ) -> tuple[Tensor, int]:
-        """A client's local training, or what it pretends to be one."""
+        """A client's local training, or what a free rider sends instead."""
         seed, learning, defect = self.scenario.seed, self.scenario.learning, self.specs[client].defect
         if isinstance(defect, FreeRide):
             random = stream(seed, "free rider", client, round_number, iteration)
@@ -134,7 +134,7 @@ class _Loop:
         return average([results[client].model for client in clients], self.sizes(clients))
 
     def sizes(self, clients: Sequence[str]) -> list[float]:
-        """Training samples held."""
+        """How many training samples each client has."""
         return [float(sum(len(d.training_labels) for d in self.samples_by_client[client])) for client in clients]
 
     def accuracies(self, model: Tensor, memories: Mapping[str, Tensor]) -> dict[str, float]:

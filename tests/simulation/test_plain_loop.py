@@ -1,15 +1,17 @@
-"""The conductor over the in-process clients gives what the plain loop gives, in every figure.
+"""A session with the in-process clients gives the same figures as the plain loop.
 
-In double precision: the two learners round differently, and in single precision a sample on the edge between two
-classes could fall to either side.
+They are compared in double precision: the two learners round differently, and in single precision a sample on the edge
+between two classes could fall on either side.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from commonweal.data.federated_dataset import FederatedDataset
+from commonweal.data.samples import Samples
 from commonweal.federation.session import run_rounds
 from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.client_set import InProcessClients
@@ -81,12 +83,29 @@ SCENARIOS = {
 }
 
 
+def letters():
+    """Coloured rectangles of 26 classes, each the pattern of its class with noise."""
+    random, labels = np.random.default_rng(3), np.arange(780) % 26
+    patterns, noise = random.integers(0, 256, (26, 20, 12, 3)), random.integers(0, 256, (780, 20, 12, 3))
+    images = ((patterns[labels] + noise) // 2).astype(np.uint8)
+    return Samples(name="letters", images=images, labels=labels, class_count=26, note="made for a test")
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_fast_path_equals_the_plain_loop(name):
     clients, algorithm, mu, measure, mechanism = SCENARIOS[name]
     text = HEAD.format(seed=7, algorithm=algorithm, mu=mu, measure=measure, mechanism=mechanism) + clients
     scenario = parse_scenario(text, "the test")
-    dataset = FederatedDataset.for_scenario(scenario, None)
+    assert_equals_the_plain_loop(scenario, FederatedDataset.for_scenario(scenario, None))
+
+
+def test_fast_path_equals_the_plain_loop_on_rectangles_of_many_classes():
+    text = HEAD.format(seed=7, algorithm="fedavg", mu=0.5, measure="shapley", mechanism="") + NOISY
+    scenario = parse_scenario(text.replace("mnist-5k", "letters"), "the test")
+    assert_equals_the_plain_loop(scenario, FederatedDataset.from_sources(scenario, {"letters": letters()}))
+
+
+def assert_equals_the_plain_loop(scenario, dataset):
     expected = run_plainly(scenario, dataset, dtype=torch.float64)
     with InProcessClients(scenario, image_task(scenario, dataset, dtype=torch.float64)) as client_set:
         held = list(run_rounds(client_set, scenario))

@@ -81,7 +81,7 @@ def test_other_libraries_change_both_parts(version: str, monkeypatch: pytest.Mon
     assert not same_behaviour(version, compute_code_version(), same_cpu_kind=False)
 
 
-def test_a_folder_that_cannot_be_written_is_no_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_not_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(behaviour, "compute_code_version", lambda: "computed")

@@ -21,7 +21,7 @@ from commonweal.errors import CommonwealError, FederationError, InputError, Stor
 from commonweal.paper.make_study import make_study
 from commonweal.records import ContributionRule
 from commonweal.scenario.spec import Scenario
-from commonweal.study import runner
+from commonweal.study import replication
 from commonweal.study.experiments import load_experiments, parse_settings
 from commonweal.study.local_workers import replicate_locally
 from commonweal.study.mu_sets import Mus, union
@@ -194,8 +194,9 @@ def test_values_of_mu_survive_the_file(tmp_path: Path) -> None:
 
 def test_data_are_read_once_for_all_experiments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     read = []
-    load = runner.load_source
-    monkeypatch.setattr(runner, "load_source", lambda name, directory: read.append(name) or load(name, directory))
+    load = replication.load_source
+    monkeypatch.setattr(replication, "load_source", lambda name, directory: read.append(name) or load(name, directory))
+    replication._source.cache_clear()
     planned = plan(replace(request(), data_directory=Path("data")), tmp_path)
     assert sorted(read) == ["mnist-5k", "uci-digits"]
     assert planned.tasks[0].data_directory == Path.cwd() / "data", "workers may be elsewhere"
@@ -478,5 +479,5 @@ def test_missing_results_are_reported(copied: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"There is no results\.parquet in .*: run `commonweal reproduce` into this"):
         read_results(tmp_path)
     (copied / RESULTS).unlink()
-    with pytest.raises(StorageError, match="run the command that made the replications there again"):
+    with pytest.raises(StorageError, match="run the command that made these replications again"):
         read_results(copied)

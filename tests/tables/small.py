@@ -94,13 +94,13 @@ def joined(parts):
     return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 
-def federated(task, clients, *, iteration_count, algorithm_rounds=None):
+def federated(task, clients, *, iteration_count):
     """Plain FedAvg over the planned rounds: the last model, and each client's training and validation rows."""
     agreed = clients[0].agreed
     model = task.initial_model(clients[0].seed, agreed)
     training = {client.name: [] for client in clients}
     validation = {client.name: [] for client in clients}
-    for round_number in range(1, (algorithm_rounds or clients[0].round_count) + 1):
+    for round_number in range(1, clients[0].round_count + 1):
         for client in clients:
             new = task.load(round_number, client)
             training[client.name].append(new.training)

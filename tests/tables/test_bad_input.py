@@ -122,7 +122,11 @@ ROWS = {
     "no date column": ({"date": "admitted"}, unchanged, "patients.csv has no date column 'admitted'."),
     "no such feature": ({"columns": ["agee"]}, unchanged, "has no column 'agee'. Did you mean 'age'?"),
     "no such category": ({"categorical": ["wards"]}, unchanged, "has no column 'wards'. Did you mean 'ward'?"),
-    "nothing to ignore": ({"ignore": ["kee"]}, unchanged, "has no column to ignore, 'kee'. Did you mean 'key'?"),
+    "nothing to ignore": (
+        {"ignore": ["kee"]},
+        unchanged,
+        "no column 'kee', which is listed in ignore. Did you mean 'key'?",
+    ),
     "one site": (
         {},
         everywhere(hospital="a"),
@@ -242,5 +246,5 @@ def test_an_ignored_column_may_be_lacking_in_a_file_of_ones_own_unless_it_looks_
     settings = {"target": "died", "ignore": ["remark", "hospital"]}
     assert len(agreed_members(TableTask(settings), tmp_path, names=["a", "b"], own_table=True)) == 2
     misspelt = TableTask({"target": "died", "ignore": ["remarks", "hospital"]})
-    with pytest.raises(InputError, match=r"no column to ignore, 'remarks'\. Did you mean 'remark'"):
+    with pytest.raises(InputError, match=r"no column 'remarks', which is listed in ignore\. Did you mean 'remark'"):
         agreed_members(misspelt, tmp_path, names=["a", "b"], own_table=True)

@@ -129,6 +129,7 @@ def test_numbers_of_parquet_lose_no_digits(tmp_path):
 
 REFUSED = {
     "empty": (b"", "patients.csv is empty. Its first line must name the columns."),
+    "only delimiters": (b";;\n", "patients.csv is empty."),
     "only blank lines": (b"\n \n", "patients.csv is empty."),
     "not UTF-8": ("age,ward\n1,a\n2,Köln\n".encode("latin-1"), "patients.csv, line 3 is not UTF-8 text (byte 0xf6)."),
     "UTF-16": ("age,ward\n".encode("utf-16"), "patients.csv is UTF-16 text. Save it as CSV in UTF-8."),

@@ -171,7 +171,7 @@ def test_the_gradient_is_the_slope_of_the_mean_smooth_score(tmp_path, target, mo
 
 def test_gradients_can_be_corrected_before_each_step(tmp_path):
     """FedProx pulls the local model towards the received one; here by a loop that adds the pull to the gradient."""
-    task, clients = task_of(tmp_path, "two classes", {"local_epochs": 4})
+    task, clients = task_of(tmp_path, "two classes", {"local_epochs": 4, "learning_rate": 0.1})
     client, training = clients[0], task.load(1, clients[0]).training
     initial = task.initial_model(1, client.agreed)
 

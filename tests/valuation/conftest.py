@@ -34,7 +34,7 @@ def airport() -> Oracle:
 
 
 def unanimity() -> Oracle:
-    """v(S) = 1 when S holds all carriers, who share it; everybody else is null."""
+    """v(S) = 1 if S contains all carriers, who share it; everybody else gets nothing."""
     carriers = {"b", "d", "e"}
     return Oracle(
         clients=tuple("abcdef"),
@@ -44,7 +44,7 @@ def unanimity() -> Oracle:
 
 
 def glove() -> Oracle:
-    """One left glove, four right ones: the left owner is paid unless it comes first, 4/5; the rest share."""
+    """One left glove, four right ones: the left one's owner is paid unless it comes first, 4/5; the others share."""
     return Oracle(
         clients=tuple("lrstu"),
         value=lambda s: float("l" in s and len(s) > 1),
@@ -64,7 +64,7 @@ def quadratic() -> Oracle:
 
 
 def voting() -> Oracle:
-    """Weighted voting [15; 9, 6, 5, 4, 3]: how often each vote turns the order of joining, counted one by one."""
+    """Weighted voting [15; 9, 6, 5, 4, 3]: in how many orders of joining each vote is decisive, counted one by one."""
     weights, quota = {"a": 9, "b": 6, "c": 5, "d": 4, "e": 3}, 15
     pivots = dict.fromkeys(weights, 0)
     orders = list(permutations(weights))

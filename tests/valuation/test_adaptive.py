@@ -42,7 +42,7 @@ def test_the_most_informative_coalition_leaves_the_least_variance() -> None:
 
 
 def test_choosing_continues_from_earlier_choices() -> None:
-    """The second choice is the best in the knowledge of the first."""
+    """The second choice is the best one, given the first."""
     prior = GamePrior(noise=0.01)
     known = np.array([np.zeros(7), np.ones(7)])
     candidates = fresh_coalitions(known, 20, np.random.default_rng(4))

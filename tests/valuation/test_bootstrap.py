@@ -106,7 +106,7 @@ def test_the_mean_in_each_draw_is_the_weighted_mean() -> None:
 
 @pytest.mark.parametrize(("sample_count", "hit_count"), [(50, 25), (100, 10), (400, 300), (1000, 980)])
 def test_the_error_of_an_accuracy_is_the_binomial_one(sample_count, hit_count) -> None:
-    """√(p (1 − p) / n), but for Monte Carlo error and for the 1/n by which a ratio's spread exceeds it."""
+    """√(p (1 − p) / n), except for Monte Carlo error and for the 1/n by which the spread of a ratio exceeds it."""
     hits = np.repeat([1.0, 0.0], [hit_count, sample_count - hit_count])
     share = hit_count / sample_count
     errors = [standard_error(mean_draws(hits, resampling_weights(seed, "ann", sample_count))) for seed in range(20)]
@@ -177,7 +177,7 @@ def test_if_only_the_empty_and_full_coalitions_are_known_the_gain_is_shared_equa
 
 @pytest.mark.parametrize("client_count", [3, 5, 8])
 def test_an_additive_game_is_recovered_from_a_part_of_its_coalitions(client_count) -> None:
-    """From everybody but one each, or from random coalitions that tell the clients apart."""
+    """From the coalitions without one client, or from random coalitions that tell the clients apart."""
     clients = [f"c{number}" for number in range(client_count)]
     worth, values = additive_game(clients)
     everyone = frozenset(clients)
@@ -210,7 +210,7 @@ def test_from_any_coalitions_shares_sum_to_the_gain_and_are_linear_in_the_values
 
 
 def test_from_a_part_of_the_coalitions_the_fit_is_the_constrained_least_squares_one() -> None:
-    """Solved anew by its Lagrangian: weights (N − 1) / (C(N, s) s (N − s)), slopes summing to the gain."""
+    """Solved a second time by its Lagrangian: weights (N − 1) / (C(N, s) s (N − s)), slopes that sum to the gain."""
     clients, values = random_game(5, seed=3)
     random = np.random.default_rng(5)
     inner = [s for s in values if 0 < len(s) < 5]

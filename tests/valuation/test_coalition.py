@@ -71,7 +71,7 @@ def test_bad_clients_are_refused(clients: list[str], message: str) -> None:
 
 
 def test_a_client_that_is_not_listed_is_refused() -> None:
-    with pytest.raises(InputError, match=r"the game's clients, got \['x'\]"):
+    with pytest.raises(InputError, match=r"only clients of the game, got \['x'\]"):
         Game(["a"], lambda s: 0.0)(frozenset({"a", "x"}))
 
 

@@ -19,7 +19,7 @@ def recorded(value):
 
 
 def saturated_at(size: int, gap: float = 0.0):
-    """Value 1 from `size` members on, short of it by `gap` until all are in."""
+    """The value is 1 from `size` members on, less `gap` until all have joined."""
     return lambda s: 0.0 if len(s) < size else (1.0 if len(s) == 6 else 1.0 - gap)
 
 
@@ -132,8 +132,8 @@ def test_bad_tolerances_are_refused(tolerance: float) -> None:
         shapley_tmc(["a"], lambda s: 0.0, evaluation_limit=2, seed=0, truncation_tolerance=tolerance)
 
 
-def test_gtg_counts_no_sampling_error_for_which_client_leads() -> None:
-    """The first to join earns all: after whole sweeps nothing is left to chance, and the stated error is none."""
+def test_gtg_has_no_sampling_error_from_the_choice_of_leaders() -> None:
+    """The first to join earns everything: after whole sweeps nothing is left to chance, and the stated error is 0."""
     result = shapley_gtg(list("abcdef"), lambda s: float(len(s) > 0), evaluation_limit=20, seed=0)
     assert result.values == pytest.approx(dict.fromkeys("abcdef", 1 / 6), abs=0.01)
     assert max(result.standard_errors.values()) < 1e-12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,14 +54,16 @@ def list_command(data: DataDirectory = None) -> None:
         table.add_column(heading, no_wrap=True)
     table.add_column("samples", justify="right", no_wrap=True)
     table.add_column("image", no_wrap=True)
+    table.add_column("classes", justify="right", no_wrap=True)
     table.add_column("description and licence")
     directory = find_directory(data)
     for status in list_sources(directory):
         count = "" if status.sample_count is None else f"{status.sample_count:,}"
         shape = "" if status.image_shape is None else "×".join(map(str, status.image_shape))
+        classes = "" if status.class_count is None else str(status.class_count)
         about = f"{status.note}. Licence: {status.licence}"
         # As plain text, because names and notes may contain brackets, which are markup to rich.
-        table.add_row(status.name, status.kind, status.state, count, shape, Text(about))
+        table.add_row(status.name, status.kind, status.state, count, shape, classes, Text(about))
     console = make_console()
     console.print(table)
     if directory is None:
@@ -76,24 +79,36 @@ def import_command(
         ),
     ],
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="The official files of the source, or your own .npz file.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="The official files of the source; or your own .npz file or two idx files."
+        ),
     ],
     data: DataDirectory = None,
     size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PIXELS", help="Resize your own images: 28 for 28×28 pixels, 20x12 for 20 rows and 12 columns."
+        ),
+    ] = None,
+    classes: Annotated[
         int | None,
-        typer.Option(metavar="PIXELS", help="Resize your own images to this many rows and columns (digits: 28)."),
+        typer.Option(metavar="N", help="The number of classes, if some of them have no images in your own files."),
     ] = None,
 ) -> None:
-    """Import official files, or your own .npz file, into the data directory, and record the checksum.
+    """Import official files, or your own images, into the data directory, and record the checksum.
 
-    Your own .npz file must contain images (uint8, N×H×W or N×H×W×3) and labels (integers from 0 to 9).
+    Your own images are two idx files (images and labels, gzipped or not), or one .npz file with images and labels.
 
-    Example: commonweal data import mnist train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz --data DIR
+    They are uint8, N×H×W or N×H×W×3, 8 to 1024 pixels high and wide, with labels 0, 1, 2, ... of 2 to 1000 classes.
+
+    Example: commonweal data import fashion-mnist train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz --data DIR
     """
     from commonweal.data.importing import import_source
 
     directory = _directory(data)
-    _say(name, import_source(name, files, directory, size=size), directory)
+    pixels = None if size is None else _rows_and_columns(size)
+    _say(name, import_source(name, files, directory, size=pixels, class_count=classes), directory)
 
 
 @data_app.command("fetch")
@@ -106,7 +121,7 @@ def fetch_command(
         list[str] | None,
         typer.Option(
             metavar="URL",
-            help="Another address, e.g. of a mirror; repeat it for each official file.",
+            help="Another address, e.g. of a mirror; repeat the option for each official file.",
             show_default=False,
         ),
     ] = None,
@@ -156,9 +171,24 @@ def _directory(given: Path | None) -> Path:
     return directory
 
 
+def _rows_and_columns(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([0-9]{1,6})(?:[x×]([0-9]{1,6}))?", text)
+    if found is None:
+        raise InputError(
+            f"--size must be a number of pixels such as 28, or rows and columns such as 20x12, got {text!r}."
+        )
+    return int(found[1]), int(found[2] or found[1])
+
+
 def _say(name: str, entry: Entry, directory: Path) -> None:
+    from commonweal.data.catalogue import EXTERNAL
+
+    rows, columns, channels = entry.image_shape
     typer.echo(f"{name}: {entry.sample_count:,} samples in {directory / entry.file}")
+    typer.echo(f"{entry.class_count} classes; {'grey' if channels == 1 else 'RGB'} images of {rows}×{columns} pixels")
     typer.echo(f"{entry.note}. Licence: {entry.licence}")
+    if name in EXTERNAL and not entry.is_published:
+        typer.echo("If these are other images in the same format, import them under a name of their own.")
 
 
 class _Bar:

@@ -54,8 +54,8 @@ def decide_command(
     file: Annotated[
         str | None,
         typer.Argument(
-            help="CSV or JSON with client, contribution, and profit or both utility and cost; round if there are "
-            "several. - reads standard input.",
+            help="CSV or JSON file with client, contribution, and either profit or both utility and cost; also round "
+            "if there are several. Use - to read standard input.",
             show_default=False,
         ),
     ] = None,
@@ -75,11 +75,11 @@ def decide_command(
     contribution_rule: Annotated[
         ContributionRuleOption,
         typer.Option(
-            help="clip: negative contributions count as 0. raw: as measured, for at most 20 loss-making clients."
+            help="clip: negative contributions count as 0. raw: they count as measured; at most 20 loss-making clients."
         ),
     ] = ContributionRuleOption.clip,
     loss_rule: Annotated[
-        LossRuleOption, typer.Option(help="What a negative budget is divided by; cost needs a cost column.")
+        LossRuleOption, typer.Option(help="How a negative budget is divided; cost needs a cost column.")
     ] = LossRuleOption.contribution,
     liability_cap: Annotated[
         str | None,

@@ -182,8 +182,8 @@ def _notes(replayed: Replay, views: list[DecidedRound], rounds: list[tuple[int, 
         longest = max(len(view.path.breakpoints) for view in views if view.path is not None)
         notes.append(
             f"ranges of mu are not shown for round {_listed([str(n) for n in cut])}: the mu path stopped after "
-            f"{longest:,} breakpoints; use --mu-path to follow it to 10,000, and --path-limit N to N (with losses in "
-            "proportion to contribution, n clients can have 2^n)"
+            f"{longest:,} breakpoints; use --mu-path to follow it up to 10,000, with --path-limit N up to N (if losses "
+            "are proportional to contributions, n clients can have 2^n)"
         )
     return notes
 

@@ -196,5 +196,5 @@ def _mus(given: str) -> tuple[float, ...] | Literal["all"]:
         return "all"
     parts = [part.strip() for part in given.split(",")]
     if not all(parts):
-        raise InputError(f"--mu must be numbers separated by commas, such as 0,0.05,inf, or all, got {given!r}.")
+        raise InputError(f"--mu must be all, or numbers separated by commas such as 0,0.05,inf, got {given!r}.")
     return tuple(sorted({checked_mu(part) for part in parts}))

@@ -35,7 +35,7 @@ class ReproductionView:
         """Show progress until the block ends."""
         self._started = time.monotonic()
         if self.done_count:
-            self._console.print(f"{self.done_count} of {self.total_count} replications are already there")
+            self._console.print(f"{self.done_count} of {self.total_count} replications already exist")
         if not self._console.is_terminal:
             yield
             return

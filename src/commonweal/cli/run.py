@@ -30,13 +30,14 @@ def run_command(
         str, typer.Argument(help="A scenario file, or the name of a shipped one (commonweal init --list).")
     ] = FIRST,
     mu: Annotated[
-        str | None, typer.Option(metavar="MU", help="Leniency, instead of the scenario's.", show_default=False)
+        str | None, typer.Option(metavar="MU", help="Leniency to use instead of the scenario's.", show_default=False)
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="S", help="Seed, instead of the scenario's.", show_default=False)
+        int | None, typer.Option(metavar="S", help="Seed to use instead of the scenario's.", show_default=False)
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(metavar="T", help="Number of rounds, instead of the scenario's.", show_default=False)
+        int | None,
+        typer.Option(metavar="T", help="Number of rounds to run instead of the scenario's.", show_default=False),
     ] = None,
     out: Annotated[
         Path | None,

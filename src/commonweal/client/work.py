@@ -23,7 +23,7 @@ from commonweal.learning.learner import Correction
 from commonweal.learning.local_training import FreeRide, pretended_model
 from commonweal.learning.vectors import ArrayLayout, Packing
 from commonweal.seeds import stream
-from commonweal.task.measured import Measured, measure
+from commonweal.task.measured import Measured, measure, undefined_reason
 from commonweal.task.metrics import Metric
 from commonweal.task.records import (
     LoadedData,
@@ -151,6 +151,13 @@ class ClientWork:
         count = len(evaluation.targets) if isinstance(evaluation, Predictions) else len(evaluation)
         return measure(evaluation, self.metric, resampling_weights(self.seed, member.name, count))
 
+    def why_unmeasurable(self, member: TaskMember, evaluation: Evaluation) -> str:
+        """A sentence if the metric cannot be measured on these samples; empty if it can."""
+        reason = undefined_reason(evaluation, self.metric) if isinstance(evaluation, Predictions) else ""
+        if not reason:
+            return ""
+        return f"{_capital(self.metric.label)} cannot be measured at {member.name}: {reason}. Its utility counts as 0."
+
     def vector(self, array: NDArray[Any] | None) -> Tensor:
         """An array as a vector; an empty one if there is none."""
         return torch.empty(0) if array is None else torch.from_numpy(np.array(array))
@@ -211,6 +218,10 @@ class _Corrections:
             for name, parameter in named.items():
                 if parameter.grad is not None:
                     parameter.grad.add_(layout.of_trainable(name, added))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def joined(parts: list[Rows]) -> Rows:

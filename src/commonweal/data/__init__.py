@@ -6,6 +6,7 @@
     arrival             a pool and a round -> the samples that arrive, with wrong labels and copies
     federated_dataset   all of it for one scenario: what a client receives in a round
     importing, fetch    official files or your own -> files of a data directory
+    own_images          what users bring: idx or .npz files of any size and number of classes
     originals/          readers of published data sets
 
 Everything is a pure function of the scenario and its seed, so a run can be resumed without stored data.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonweal.data.samples import CLASS_COUNT, Indices, Labels
+from commonweal.data.samples import Indices, Labels
 from commonweal.scenario.spec import Defect, Duplicates, LabelNoise
 from commonweal.seeds import stream
 
@@ -76,19 +76,28 @@ def copied_share(defect: Defect | None) -> float:
 
 
 def noisy_labels(
-    training: Labels, validation: Labels, noise: LabelNoise, *, seed: int, client: str, round_number: int
+    training: Labels,
+    validation: Labels,
+    noise: LabelNoise,
+    *,
+    class_count: int,
+    seed: int,
+    client: str,
+    round_number: int,
 ) -> tuple[Labels, Labels]:
-    """Training and validation labels, each replaced with the given probability by one of the other nine classes."""
+    """Training and validation labels, each replaced with the given probability by one of the other classes."""
     generator = stream(seed, "label-noise", client, round_number)
     # Training comes first, so that its labels do not depend on whether validation labels stay true.
-    wrong_training = _noised(training, noise.probability, generator)
-    return wrong_training, validation if noise.training_only else _noised(validation, noise.probability, generator)
+    wrong_training = _noised(training, noise.probability, class_count, generator)
+    if noise.training_only:
+        return wrong_training, validation
+    return wrong_training, _noised(validation, noise.probability, class_count, generator)
 
 
-def _noised(labels: Labels, probability: float, generator: np.random.Generator) -> Labels:
+def _noised(labels: Labels, probability: float, class_count: int, generator: np.random.Generator) -> Labels:
     is_wrong = generator.random(len(labels)) < probability
-    step = generator.integers(1, CLASS_COUNT, size=len(labels))  # shifted by 1 to 9 classes, so never the true one
-    return np.where(is_wrong, (labels + step) % CLASS_COUNT, labels)
+    step = generator.integers(1, class_count, size=len(labels))  # never a multiple of the class count, so never true
+    return np.where(is_wrong, (labels + step) % class_count, labels)
 
 
 def copies(arrivals: Arrivals, round_number: int) -> Indices:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.data.optional_packages import file_of_package, needed_for
-from commonweal.data.samples import CLASS_COUNT, DIGIT_SIZE, Images, Labels, resize
+from commonweal.data.samples import DIGIT_COUNT, DIGIT_SIZE, Images, Labels, resize
 from commonweal.data.source_types import BuiltInSource
 from commonweal.seeds import stream
 
@@ -50,7 +50,7 @@ def uci_digits() -> tuple[Images, Labels]:
         file_of_package("sklearn", "datasets", "data", "digits.csv.gz"), delimiter=",", dtype=np.uint8, ndmin=2
     )
     small = np.rint(table[:, :-1] * (255 / 16)).astype(np.uint8).reshape(-1, 8, 8, 1)
-    return resize(small), table[:, -1].astype(np.int64)
+    return resize(small, (DIGIT_SIZE, DIGIT_SIZE)), table[:, -1].astype(np.int64)
 
 
 def mnist5k_photo() -> tuple[Images, Labels]:
@@ -82,7 +82,7 @@ def rendered_digits() -> tuple[Images, Labels]:
         from PIL import Image, ImageFilter
     generator = stream(_SEED, "rendered-digits")
     glyphs = _glyphs()
-    labels = np.arange(RENDERED_COUNT, dtype=np.int64) % CLASS_COUNT
+    labels = np.arange(RENDERED_COUNT, dtype=np.int64) % DIGIT_COUNT
     coverage = np.empty((RENDERED_COUNT, DIGIT_SIZE, DIGIT_SIZE), dtype=np.uint8)
     for index, label in enumerate(labels):
         glyph = glyphs[generator.integers(len(glyphs))][label]
@@ -121,7 +121,7 @@ def _glyphs() -> list[list[Image.Image]]:
     for name in _FONTS:
         font = ImageFont.truetype(folder / name, 40)
         row = []
-        for digit in range(CLASS_COUNT):
+        for digit in range(DIGIT_COUNT):
             sheet = Image.new("L", (80, 80))
             ImageDraw.Draw(sheet).text((20, 15), str(digit), font=font, fill=255)
             row.append(sheet.crop(sheet.getbbox()))

@@ -42,6 +42,7 @@ class FederatedDataset:
     sources: Mapping[str, Samples]
     pools: Mapping[str, Indices]
     image_shape: tuple[int, int, int]  # (rows, columns, channels) of all images
+    class_count: int  # the largest of the sources; label k is the same class in all of them
     _arrivals: Mapping[str, Arrivals]
     _clients: Mapping[str, ClientSpec]
 
@@ -68,7 +69,14 @@ class FederatedDataset:
             )
             for name, client in clients.items()
         }
-        dataset = cls(sources=sources, pools=pools, image_shape=image_shape, _arrivals=arrivals, _clients=clients)
+        dataset = cls(
+            sources=sources,
+            pools=pools,
+            image_shape=image_shape,
+            class_count=max(samples.class_count for samples in sources.values()),
+            _arrivals=arrivals,
+            _clients=clients,
+        )
         for name in clients:
             dataset._check_start(name)
         return dataset
@@ -77,7 +85,9 @@ class FederatedDataset:
         """A hash of all samples, because the same scenario with other data is a different run."""
         content = hashlib.sha256()
         for name, samples in sorted(self.sources.items()):
-            content.update(json.dumps([name, samples.images.shape]).encode())
+            # Ten classes are left out: earlier versions knew no others, and their runs can be continued.
+            classes = [] if samples.class_count == 10 else [samples.class_count]
+            content.update(json.dumps([name, samples.images.shape, *classes]).encode())
             content.update(samples.images.tobytes())
             content.update(samples.labels.tobytes())
         return content.hexdigest()
@@ -85,7 +95,8 @@ class FederatedDataset:
     def samples_for(self, client: str, round_number: int) -> RoundSamples:
         """What the client receives in the round; rounds count from 1."""
         spec, arrivals = self._clients[client], self._arrivals[client]
-        labels = self.sources[spec.source].labels
+        source = self.sources[spec.source]
+        labels = source.labels
         arrival = arrivals.in_round(round_number)
         copied = copies(arrivals, round_number)
         training = np.concatenate([arrival.training, copied])
@@ -95,6 +106,7 @@ class FederatedDataset:
                 training_labels,
                 validation_labels,
                 spec.defect,
+                class_count=source.class_count,  # not the dataset's: the sources of others change nothing here
                 seed=arrivals.seed,
                 client=client,
                 round_number=round_number,
@@ -125,8 +137,7 @@ class FederatedDataset:
                 way_out = "Lower the fraction of duplicates, raise samples_per_round or change the seed."
             raise ScenarioError(
                 f"Client {client!r} gets {training_count} training and {len(first.validation)} validation samples in "
-                "the "
-                f"first round, but needs at least {_LEAST_TRAINING} and 1. {way_out}"
+                f"the first round, but needs at least {_LEAST_TRAINING} for training and 1 for validation. {way_out}"
             )
 
 
@@ -137,7 +148,6 @@ def _common_shape(sources: Mapping[str, Samples]) -> tuple[int, int, int]:
         if shape[:2] != (rows, columns):
             raise ScenarioError(
                 f"All sources of a scenario must have the same image size, but {first!r} has {rows}×{columns} and "
-                f"{name!r} "
-                f"{shape[0]}×{shape[1]} pixels."
+                f"{name!r} {shape[0]}×{shape[1]} pixels. Import your own images again with the size of the others."
             )
     return rows, columns, max(shape[2] for shape in shapes.values())

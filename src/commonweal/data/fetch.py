@@ -19,7 +19,7 @@ _TIMEOUT_SECONDS = 30
 
 
 class ProgressBar(Protocol):
-    """Called by pooch while bytes arrive; `total` is 0 if the server does not tell the size."""
+    """Called by pooch while bytes arrive; `total` is 0 if the server does not state the size."""
 
     total: int
 
@@ -49,8 +49,8 @@ def fetch(name: str, cache: Path, *, urls: Sequence[str] = (), progress: Progres
     downloads = official.downloads
     if urls and len(urls) != len(downloads):
         raise InputError(
-            f"{name} has {len(downloads)} files, {' and '.join(d.file for d in downloads)}, got {len(urls)} addresses. "
-            "Give one for each file, in this order."
+            f"{name} needs an address for each of its files, {' and '.join(d.file for d in downloads)}, in this order, "
+            f"got {len(urls)} instead of {len(downloads)}."
         )
     addresses: list[str | None] = [*urls] or [download.url for download in downloads]
     for address, download in zip(addresses, downloads, strict=True):

@@ -1,4 +1,4 @@
-"""Turn official files, prepared copies or a user's own .npz into files of a data directory, with its manifest."""
+"""Turn official files, prepared copies or a user's own images into files of a data directory, with its manifest."""
 
 from __future__ import annotations
 
@@ -12,20 +12,26 @@ import numpy as np
 from commonweal.atomic_write import sole_writer
 from commonweal.data.catalogue import BUILT_IN, EXTERNAL
 from commonweal.data.manifest import FILE_NAME, Entry, read_manifest, to_json
-from commonweal.data.npz_file import from_npz, to_npz
-from commonweal.data.samples import CLASS_COUNT, Images, Labels, resize
+from commonweal.data.npz_file import to_npz
+from commonweal.data.own_images import read_own_images
+from commonweal.data.samples import Images, Labels
 from commonweal.data.source_types import ExternalSource
 from commonweal.errors import InputError, StorageError, os_reason
 
 _OWN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-_LARGEST_SIZE = 256
-_SMALLEST_SIZE = 8
 
 
-def import_source(name: str, files: Sequence[Path], directory: Path, *, size: int | None = None) -> Entry:
+def import_source(
+    name: str,
+    files: Sequence[Path],
+    directory: Path,
+    *,
+    size: tuple[int, int] | None = None,
+    class_count: int | None = None,
+) -> Entry:
     """Convert, write and record; returns the entry. Nothing is written unless all files could be read.
 
-    `size` is the number of rows and columns to which the images of your own source are resized.
+    `size` (rows and columns to resize to) and `class_count` are only for images of one's own.
     """
     for file in files:
         if not file.is_file():
@@ -34,10 +40,12 @@ def import_source(name: str, files: Sequence[Path], directory: Path, *, size: in
         raise InputError(f"{name!r} is built in and needs no files. Use it as it is.")
     if name in EXTERNAL and size is not None:
         raise InputError(f"Only images of your own can be resized, and {name!r} has a fixed size. Leave the size out.")
+    if name in EXTERNAL and class_count is not None:
+        raise InputError(f"{name!r} has {EXTERNAL[name].class_count} classes. Leave the number of classes out.")
     if name in EXTERNAL:
         content, entry = _external(EXTERNAL[name], files)
     else:
-        content, entry = _own(name, files, size)
+        content, entry = _own(name, files, size, class_count)
     with sole_writer(directory) as work:
         entries = read_manifest(directory) | {name: entry}
         (work / entry.file).write_bytes(content)
@@ -49,15 +57,15 @@ def import_source(name: str, files: Sequence[Path], directory: Path, *, size: in
 
 def convert(name: str, files: Sequence[Path]) -> tuple[Images, Labels]:
     """The training samples of a published data set, in the published order and size."""
-    official = EXTERNAL[name].official
+    official, class_count = EXTERNAL[name].official, EXTERNAL[name].class_count
     assert official is not None
     if len(files) not in official.counts:
-        raise InputError(f"{name} is imported from {official.names}, got {len(files)} files. Give exactly these.")
+        raise InputError(f"{name} must be imported from {official.names}, got {len(files)} files. Give exactly these.")
     images, labels = official.read(files)
-    if len(images) == 0 or labels.min() < 0 or labels.max() >= CLASS_COUNT:
+    if len(images) == 0 or labels.min() < 0 or labels.max() >= class_count:
         raise StorageError(
-            f"{files[0].name} has no samples, or labels outside 0 to {CLASS_COUNT - 1}. Use the official files of "
-            f"{name}."
+            f"{files[0].name} has no samples, or labels outside 0 to {class_count - 1}. Use the official files of "
+            f"{name}, or import these under a name of their own."
         )
     return np.ascontiguousarray(images), labels
 
@@ -70,15 +78,19 @@ def _external(source: ExternalSource, files: Sequence[Path]) -> tuple[bytes, Ent
     are_published = all(
         hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest() in published for file in files
     )
-    origin = "official files by their checksums" if are_published else "files in the official format, checksums unknown"
+    what, origin = source.note, "official files by their checksums"
+    if not are_published:
+        what, origin = f"said to be {source.note}", "files in the official format, checksums unknown"
     content = to_npz(images, labels)
     return content, Entry(
         file=source.file,
         sha256=hashlib.sha256(content).hexdigest(),
         sample_count=len(images),
         image_shape=(source.size, source.size, images.shape[3]),
-        note=f"{source.note}; all {len(images):,} rows of {origin}",
+        note=f"{what}; all {len(images):,} rows of {origin}",
         licence=source.licence,
+        class_count=source.class_count,
+        is_published=are_published,
     )
 
 
@@ -90,44 +102,31 @@ def _prepared_copy(source: ExternalSource, files: Sequence[Path]) -> tuple[bytes
         expected = f"the official {source.official.names}" if source.official else "the prepared copy"
         raise InputError(
             f"The name {source.name!r} is reserved for {expected}, and {', '.join(file.name for file in files)} has "
-            "other "
-            "content. Import it under another name."
+            "different content. Import it under another name."
         )
     return content, entry
 
 
-def _own(name: str, files: Sequence[Path], size: int | None) -> tuple[bytes, Entry]:
+def _own(
+    name: str, files: Sequence[Path], size: tuple[int, int] | None, class_count: int | None
+) -> tuple[bytes, Entry]:
     file_name = f"{name}.npz"
     if not _OWN_NAME.fullmatch(name) or file_name in {source.file for source in EXTERNAL.values()}:
         raise InputError(
             "The name of your own source must be new and consist of lower-case letters, digits, - and _, got "
             f"{name!r}. Choose another."
         )
-    if len(files) != 1 or files[0].suffix != ".npz":
-        published = ", ".join(source.name for source in EXTERNAL.values() if source.official)
-        raise InputError(
-            f"Your own source {name!r} must be one .npz file with images and labels, got "
-            f"{', '.join(file.name for file in files)}. Official files can be imported for {published}."
-        )
-    if size is not None and not _SMALLEST_SIZE <= size <= _LARGEST_SIZE:
-        raise InputError(f"The size must be {_SMALLEST_SIZE} to {_LARGEST_SIZE} pixels, got {size}. Digits use 28.")
-    images, labels = from_npz(_content(files[0]), files[0].name)
-    if size is not None:
-        images = resize(images, size)
-    _, rows, columns, channels = images.shape
-    if rows != columns or not _SMALLEST_SIZE <= rows <= _LARGEST_SIZE:
-        raise InputError(
-            f"images must be square, with {_SMALLEST_SIZE} to {_LARGEST_SIZE} rows, got {rows}×{columns} in "
-            f"{files[0].name}. Import them with a size, e.g. 28, to resize them."
-        )
-    content = to_npz(images, labels)
+    own = read_own_images(files, size=size, class_count=class_count)
+    content = to_npz(own.images, own.labels)
+    _, rows, columns, channels = own.images.shape
     return content, Entry(
         file=file_name,
         sha256=hashlib.sha256(content).hexdigest(),
-        sample_count=len(images),
+        sample_count=len(own.images),
         image_shape=(rows, columns, channels),
-        note=f"your own, from {files[0].name}",
-        licence="your own",
+        note=own.note,
+        licence="not recorded",
+        class_count=own.class_count,
     )
 
 

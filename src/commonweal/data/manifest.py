@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from commonweal.data.samples import CLASS_LIMIT
 from commonweal.errors import StorageError, os_reason
 
 FILE_NAME = "manifest.json"
@@ -27,6 +28,8 @@ class Entry:
     image_shape: tuple[int, int, int]  # (rows, columns, channels) as clients get the images
     note: str
     licence: str
+    class_count: int = 10
+    is_published: bool = False  # whether the files that it was made from have the publisher's checksums
 
 
 def is_plain_name(name: str) -> bool:
@@ -66,11 +69,14 @@ def to_json(entries: Mapping[str, Entry]) -> str:
 def _entry(name: str, found: Any, path: Path) -> Entry:
     where = f"for source {name!r} in the manifest {path}. {_way_out(path)}"
     wanted = {field.name for field in fields(Entry)}
-    if not is_plain_name(name) or not isinstance(found, dict) or set(found) != wanted:
+    required = {field.name for field in fields(Entry) if field.default is MISSING}
+    if not is_plain_name(name) or not isinstance(found, dict) or not required <= set(found) <= wanted:
         raise StorageError(
             f"An entry must have a plain name and exactly the keys {', '.join(sorted(wanted))}, got something else "
             f"{where}"
         )
+    # Version 0.1 knew only ten classes, and noted in words that checksums were unknown.
+    found = {"class_count": 10, "is_published": "checksums unknown" not in str(found["note"])} | found
     shape, count = found["image_shape"], found["sample_count"]
     texts = [found[key] for key in ("file", "sha256", "note", "licence")]
     if not all(isinstance(text, str) for text in texts) or not is_plain_name(found["file"]):
@@ -82,6 +88,11 @@ def _entry(name: str, found: Any, path: Path) -> Entry:
         raise StorageError(
             f"image_shape and sample_count must be positive integers, got {shape!r} and {count!r} {where}"
         )
+    classes = found["class_count"]
+    if not _is_count(classes) or not 2 <= classes <= CLASS_LIMIT:
+        raise StorageError(f"class_count must be a whole number from 2 to {CLASS_LIMIT}, got {classes!r} {where}")
+    if not isinstance(found["is_published"], bool):
+        raise StorageError(f"is_published must be true or false, got {found['is_published']!r} {where}")
     return Entry(**{**found, "image_shape": tuple(shape)})
 
 

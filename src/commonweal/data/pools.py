@@ -15,7 +15,7 @@ from math import floor, isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.data.samples import CLASS_COUNT, Indices, Labels, Samples
+from commonweal.data.samples import Indices, Samples
 from commonweal.errors import ScenarioError
 from commonweal.scenario.spec import ClientSpec
 from commonweal.seeds import stream
@@ -26,8 +26,8 @@ def make_pools(
 ) -> dict[str, Indices]:
     """For each client the indices into its source, in the order in which they arrive.
 
-    With `label_skew` = α, a client's labels follow proportions drawn from a symmetric Dirichlet(α) over the ten
-    classes; see `_skewed`. Every pool must have enough samples for one round on average.
+    With `label_skew` = α, a client's labels follow proportions drawn from a symmetric Dirichlet(α) over the
+    classes of its source; see `_skewed`. Every pool must have enough samples for one round on average.
     """
     for client in clients:
         if not (isfinite(client.samples_per_round) and client.samples_per_round > 0):
@@ -45,7 +45,7 @@ def make_pools(
         if label_skew is None:
             divided = _divided(sharers, sizes, mixed, seed)
         else:
-            divided = _skewed(sharers, sizes, mixed, samples.labels, seed, label_skew)
+            divided = _skewed(sharers, sizes, mixed, samples, seed, label_skew)
         for client, pool in zip(sharers, divided, strict=True):
             if len(pool) < client.samples_per_round:
                 raise ScenarioError(
@@ -76,7 +76,12 @@ def _divided(clients: Sequence[ClientSpec], sizes: Sequence[int], mixed: Indices
 
 
 def _skewed(
-    clients: Sequence[ClientSpec], sizes: Sequence[int], mixed: Indices, labels: Labels, seed: int, concentration: float
+    clients: Sequence[ClientSpec],
+    sizes: Sequence[int],
+    mixed: Indices,
+    samples: Samples,
+    seed: int,
+    concentration: float,
 ) -> list[Indices]:
     """Clients take samples in turns, in proportion to λ, until each has its share of the source.
 
@@ -85,12 +90,13 @@ def _skewed(
     remaining class takes from them in proportion to what remains. So sizes are exact, no sample is used twice, and a
     client's labels follow its proportions exactly until a class runs out, then as closely as the source allows.
     """
-    by_class = [mixed[labels[mixed] == label].tolist()[::-1] for label in range(CLASS_COUNT)]
+    labels = samples.labels[mixed]
+    by_class = [mixed[labels == label].tolist()[::-1] for label in range(samples.class_count)]
     left = np.array([len(rest) for rest in by_class])
     wishes, draws = [], []
     for client, size in zip(clients, sizes, strict=True):
         generator = stream(seed, "label-skew", client.name)
-        wishes.append(generator.dirichlet(np.full(CLASS_COUNT, concentration)))
+        wishes.append(generator.dirichlet(np.full(samples.class_count, concentration)))
         draws.append(generator.random(size).tolist())
     thresholds = [_thresholds(wish, left) for wish in wishes]
     pools: list[list[int]] = [[] for _ in clients]

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
 
-CLASS_COUNT = 10
+CLASS_LIMIT = 1000
+DIGIT_COUNT = 10
 DIGIT_SIZE = 28
 
 Images = NDArray[np.uint8]  # (sample, row, column, channel)
@@ -25,12 +26,14 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 class Samples:
     """All samples of a source: images of one size, 1 channel if grey and 3 (red, green, blue) if coloured.
 
-    The arrays are shared between clients, so they are read-only.
+    Labels are 0 to `class_count` − 1; not every class must occur. The arrays are shared between clients, so they are
+    read-only.
     """
 
     name: str
     images: Images
     labels: Labels
+    class_count: int
     note: str
 
     def __post_init__(self) -> None:
@@ -47,9 +50,14 @@ class Samples:
                 f"{labels.dtype} "
                 f"{labels.shape} for source '{self.name}'."
             )
-        if labels.min() < 0 or labels.max() >= CLASS_COUNT:
+        if not 2 <= self.class_count <= CLASS_LIMIT:
             raise InputError(
-                f"labels must be 0 to {CLASS_COUNT - 1}, got {labels.min()} to {labels.max()} for source '{self.name}'."
+                f"A source must have 2 to {CLASS_LIMIT} classes, got {self.class_count} for source '{self.name}'."
+            )
+        if labels.min() < 0 or labels.max() >= self.class_count:
+            raise InputError(
+                f"labels must be 0 to {self.class_count - 1}, got {labels.min()} to {labels.max()} for source "
+                f"'{self.name}'."
             )
         object.__setattr__(self, "images", _frozen(np.ascontiguousarray(images)))
         object.__setattr__(self, "labels", _frozen(labels))
@@ -61,18 +69,19 @@ class Samples:
         return rows, columns, channels
 
 
-def resize(images: Images, size: int = DIGIT_SIZE) -> Images:
-    """Images with `size` rows and columns, as the FedBN code resizes them: bilinear, by Pillow."""
-    count, rows, columns, channels = images.shape
-    if rows == columns == size:
+def resize(images: Images, size: tuple[int, int]) -> Images:
+    """Images of the size (rows, columns), resized as in the FedBN code: bilinear, by Pillow."""
+    count, *old_size, channels = images.shape
+    if tuple(old_size) == size:
         return images
     with needed_for("resizing images"):
         from PIL import Image
-    resized = np.empty((count, size, size, channels), dtype=np.uint8)
+    rows, columns = size
+    resized = np.empty((count, rows, columns, channels), dtype=np.uint8)
     squeezed = images[..., 0] if channels == 1 else images  # Pillow's grey images have no channel axis
     target = resized[..., 0] if channels == 1 else resized
     for index in range(count):
-        target[index] = np.asarray(Image.fromarray(squeezed[index]).resize((size, size), Image.Resampling.BILINEAR))
+        target[index] = np.asarray(Image.fromarray(squeezed[index]).resize((columns, rows), Image.Resampling.BILINEAR))
     return resized
 
 

@@ -20,6 +20,7 @@ class BuiltInSource:
     image_shape: tuple[int, int, int]
     note: str
     licence: str
+    class_count: int = 10
     packages: tuple[str, ...] = ()  # packages that `make` imports or whose files it reads
 
 
@@ -65,6 +66,7 @@ class ExternalSource:
     note: str
     licence: str
     alternative: str | None  # the built-in source that is most like it
+    class_count: int = 10
     is_original: bool = True
     official: OfficialFiles | None = None
     prepared: PreparedCopy | None = None
@@ -83,6 +85,8 @@ class ExternalSource:
             sha256=self.prepared.sha256,
             sample_count=self.prepared.sample_count,
             image_shape=(self.size, self.size, self.prepared.channels),
+            class_count=self.class_count,
+            is_published=True,
             note=f"{self.note}; {self.prepared.rows}",
             licence=self.licence,
         )

@@ -11,14 +11,15 @@ from typing import Literal
 
 from commonweal.data.catalogue import BUILT_IN, EXTERNAL
 from commonweal.data.manifest import Entry, read_manifest
-from commonweal.data.npz_file import from_npz
+from commonweal.data.npz_file import check_labels, from_npz
 from commonweal.data.optional_packages import is_installed
 from commonweal.data.samples import Samples, resize
+from commonweal.data.source_types import ExternalSource
 from commonweal.errors import CommonwealError, InputError, StorageError, os_reason
 
 ENVIRONMENT_VARIABLE = "COMMONWEAL_DATA"
 
-Kind = Literal["built-in", "original", "rebuilt", "own"]
+Kind = Literal["built-in", "original", "unchecked", "rebuilt", "own"]
 State = Literal["present", "missing", "changed", "unknown"]
 
 
@@ -26,7 +27,8 @@ State = Literal["present", "missing", "changed", "unknown"]
 class SourceStatus:
     """What is known about a source without reading its samples; counts and shapes are None where no file is known.
 
-    `changed`: the file's checksum differs from the manifest's. `unknown`: no manifest has an entry for the file.
+    The kind `unchecked`: said to be an original, but not by the publisher's checksums. The state `changed`: the file's
+    checksum differs from the manifest's; `unknown`: no manifest has an entry for the file.
     """
 
     name: str
@@ -35,6 +37,7 @@ class SourceStatus:
     file: str | None  # in the data directory; None if built in
     sample_count: int | None
     image_shape: tuple[int, int, int] | None
+    class_count: int | None
     note: str
     licence: str
 
@@ -64,8 +67,7 @@ def load_source(name: str, directory: Path | None) -> Samples:
         raise InputError(
             f"There is no source {name!r}. Choose one of "
             f"{', '.join([*BUILT_IN, *EXTERNAL, *sorted(set(entries) - set(EXTERNAL))])}, or import your own images "
-            "with "
-            f"`commonweal data import {name} FILE.npz`."
+            f"with `commonweal data import {name} FILE...`."
         )
     content = _content(name, directory, entries)
     entry = entries.get(name)
@@ -81,10 +83,12 @@ def load_source(name: str, directory: Path | None) -> Samples:
             f"{entry.file} has the sha256 {found}, but its manifest says {entry.sha256}: it was changed or is a "
             f"different version. Get it again with {_ways_to_get(name)}."
         )
-    images, labels = from_npz(content, entry.file)
+    images, labels, _ = from_npz(content, entry.file)
+    check_labels(labels, entry.class_count, entry.file)
     if name in EXTERNAL:
-        images = resize(images, EXTERNAL[name].size)
-    return Samples(name=name, images=images, labels=labels, note=entry.note)
+        size = EXTERNAL[name].size
+        images = resize(images, (size, size))
+    return Samples(name=name, images=images, labels=labels, class_count=entry.class_count, note=entry.note)
 
 
 def list_sources(directory: Path | None) -> list[SourceStatus]:
@@ -100,6 +104,7 @@ def list_sources(directory: Path | None) -> list[SourceStatus]:
             file=None,
             sample_count=source.sample_count,
             image_shape=source.image_shape,
+            class_count=source.class_count,
             note=source.note,
             licence=source.licence,
         )
@@ -114,11 +119,12 @@ def list_sources(directory: Path | None) -> list[SourceStatus]:
         listed.append(
             SourceStatus(
                 name=name,
-                kind="own" if external is None else "original" if external.is_original else "rebuilt",
+                kind=_kind(external, entry if is_there else None),
                 state=state,
                 file=_file(name, entries),
                 sample_count=entry.sample_count if entry and is_there else None,
                 image_shape=entry.image_shape if entry and is_there else None,
+                class_count=entry.class_count if entry and is_there else None,
                 note=about.note if is_there or external is None else external.note,
                 licence=about.licence,
             )
@@ -157,7 +163,7 @@ def _built_in(name: str) -> Samples:
     # Made once per process and shared, which is safe because samples are read-only.
     source = BUILT_IN[name]
     images, labels = source.make()
-    return Samples(name=name, images=images, labels=labels, note=source.note)
+    return Samples(name=name, images=images, labels=labels, class_count=source.class_count, note=source.note)
 
 
 def _entries(directory: Path | None) -> dict[str, Entry]:
@@ -171,6 +177,15 @@ def _entries(directory: Path | None) -> dict[str, Entry]:
         )
     prepared = {name: entry for name, source in EXTERNAL.items() if (entry := source.prepared_entry) is not None}
     return {**prepared, **own}
+
+
+def _kind(external: ExternalSource | None, entry: Entry | None) -> Kind:
+    """The kind of a source in a data directory; no entry if its file is missing."""
+    if external is None:
+        return "own"
+    if not external.is_original:
+        return "rebuilt"
+    return "original" if entry is None or entry.is_published else "unchecked"
 
 
 def _file(name: str, entries: dict[str, Entry]) -> str:

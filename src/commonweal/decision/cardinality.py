@@ -1,7 +1,8 @@
-"""A second line of proof: fix how many go.
+"""A second way to prove that a set is the best: fix the number of candidates that go.
 
-Where candidates near the price all contribute about the same, no set can retain about X*, but the relaxation, which
-may eliminate one in part, does not see that. With the number k of those who go fixed, it does: every set of k has
+If the candidates near the price all contribute about the same, there may be no set that retains about X*. The
+relaxation cannot see this, because it may eliminate part of a candidate. Once the number k of candidates that go is
+fixed, it can: every set of k satisfies
 
     Σ_E l − μT/X(E)  =  νk + Σ_E (l − ν) − μT/X(E)      for any ν,
 
@@ -9,8 +10,9 @@ so the identity of `relaxation` holds with losses l − ν, and a set of k falls
 
     Σ_{n on the wrong side} |l − ν − λq|  +  λ (X(E) − X*)² / X(E).
 
-The k best by l − λq have nobody on the wrong side if ν lies between the k-th and the next; λ is chosen so that X* is
-about what those k leave. If that set of k has no shortfall, it is the best set of k.
+Of the k candidates with the largest l − λq, none is on the wrong side if ν lies between the k-th value and the next;
+λ is chosen so that X* is about the contribution that stays without those k. If that set has no shortfall, it is the
+best set of k.
 """
 
 from __future__ import annotations
@@ -24,27 +26,27 @@ from commonweal.decision.instance import Instance
 from commonweal.decision.relaxation import ROUNDING, Relaxation
 from commonweal.decision.search import search
 
-_COUNT_LIMIT = 12  # numbers k that are tried before giving up
+_COUNT_LIMIT = 12  # values of k to try before giving up
 _HALVINGS = 60
 _NODE_LIMIT = 2**14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BestOfCount:
-    """The k best at their own price, and how much better another set of k could be."""
+    """The best set of k at its own price, and how much better another set of k could be."""
 
     goes: BoolArray
     price: float
     threshold: float  # ν
-    shortfall: float  # what the set falls short of the bound for its number
+    shortfall: float  # how far the set falls short of the bound for sets of k
 
 
 def best_by_count(
     instance: Instance, mu: float, relaxation: Relaxation, goes: BoolArray, shortfall: float
 ) -> BoolArray | None:
-    """All sets that may be the best, one a row, if fixing their number proves it; else None.
+    """All sets that may be the best, one per row; None if fixing the number of candidates cannot prove it.
 
-    `goes` is the best set known, `shortfall` what it falls short of the relaxation's bound.
+    `goes` is the best set known so far, and `shortfall` is how far it falls short of the relaxation's bound.
     """
     start = int(goes.sum())
     finalists = [goes]
@@ -61,7 +63,7 @@ def best_by_count(
             # Sets of this size fall short of the relaxation's bound by at least this much.
             at_least = relaxation.shortfall(instance, best.goes, rounded_down=True) - best.shortfall
             if at_least > shortfall:
-                break  # and so do those further away: the bound is concave in the number
+                break  # sets of the next sizes fall short by more: the bound is concave in the size
             shortfall = min(shortfall, relaxation.shortfall(instance, best.goes))
             found = _sets_of_count(instance, mu, count, best, room=shortfall - at_least)
             if found is None:
@@ -72,7 +74,7 @@ def best_by_count(
 
 
 def _best_of_count(instance: Instance, mu: float, count: int) -> _BestOfCount | None:
-    """Halve the price until X* meets what the best `count` at that price leave."""
+    """Bisect the price until X* matches the contribution that stays without the best `count` at that price."""
     losses, contributions = instance.losses, instance.contributions
     mu_total = mu * instance.total
 
@@ -101,12 +103,12 @@ def _best_of_count(instance: Instance, mu: float, count: int) -> _BestOfCount | 
     x_best = float(np.sqrt(mu_total / price))
     inside = float(reduced[goes].min()) if count else np.inf
     outside = float(reduced[~goes].max()) if count < len(goes) else -np.inf
-    if inside < outside:  # rounding only: the two are the same
+    if inside < outside:  # only because of rounding: the two are equal
         inside = outside
     ends = [end for end in (inside, outside) if np.isfinite(end)]
     threshold = sum(ends) / len(ends)
     distance = abs(x - x_best) + ROUNDING * (x + x_best)
-    misplaced = ROUNDING * float(losses.sum())  # by rounding, in the order by l − λq
+    misplaced = ROUNDING * float(losses.sum())  # rounding may have changed the order by l − λq
     return _BestOfCount(
         goes=goes,
         price=price,
@@ -116,14 +118,14 @@ def _best_of_count(instance: Instance, mu: float, count: int) -> _BestOfCount | 
 
 
 def _sets_of_count(instance: Instance, mu: float, count: int, best: _BestOfCount, room: float) -> BoolArray | None:
-    """All sets of that size that may be within `room` of the bound; None if that cannot be told."""
+    """All sets of that size that may be within `room` of the bound; None if they cannot be determined."""
     losses = instance.losses - best.threshold
     wrong_side = np.abs(losses - best.price * instance.contributions)
     rounding = ROUNDING * (instance.losses + abs(best.threshold))
     still_open = np.flatnonzero(wrong_side - rounding <= room)
     if len(still_open) == 0:
         return best.goes[np.newaxis]
-    # A candidate whose changed loss is not positive does not go in a best set of the changed problem.
+    # No best set of the changed problem eliminates a candidate whose changed loss is not positive.
     may_go = still_open[losses[still_open] > 0]
     goes = best.goes.copy()
     goes[still_open] = False

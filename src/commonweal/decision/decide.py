@@ -116,7 +116,7 @@ def select(
     contribution_array = _one_dimensional("contributions", contributions)
     if len(profit_array) != len(contribution_array):
         raise InputError(
-            "profits and contributions must be of one length, got "
+            "profits and contributions must have the same length, got "
             f"{len(profit_array)} and {len(contribution_array)}; give one of each for every client"
         )
     mu = check_mu(mu)

@@ -1,8 +1,8 @@
 """The decision for every μ at once.
 
-The objective of a set is a line in μ, so the best sets form an upper envelope: solve at both ends, cross the
-two lines, solve there, and go on in both halves until the crossing itself is best. Crossings are kept as exact
-rationals, and the decision at a crossing is the one of the tie rule.
+The objective of a set is a line in μ, so the best sets form an upper envelope: solve at both ends, find where the two
+lines cross, solve there, and repeat in both halves until no line is higher at the crossing. Crossings are kept as
+exact rationals, and the tie rule decides at a crossing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Envelope:
     at: tuple[BoolArray, ...]
     complete: bool  # False: the limit was reached, and nothing is known beyond the last breakpoint
     solve_count: int
-    proven_gap: float  # the largest of all solves
+    proven_gap: float  # the largest gap of all solves
 
     def retained(self, mu: Fraction | float) -> BoolArray | None:
         """The set retained at a finite μ; None where the envelope was cut off."""
@@ -51,10 +51,10 @@ def trace(
     limit: int = PATH_LIMIT,
     progress: Callable[[int], None] | None = None,
 ) -> Envelope:
-    """Follow the envelope from μ = 0 to ∞, at most `limit` breakpoints far."""
+    """Follow the envelope from μ = 0 to ∞, up to `limit` breakpoints."""
     if len(problem.candidates) > PATH_CANDIDATE_LIMIT:
         raise InputError(
-            f"a mu path takes at most {PATH_CANDIDATE_LIMIT:,} loss-making clients, got "
+            f"a mu path can have at most {PATH_CANDIDATE_LIMIT:,} loss-making clients, got "
             f"{len(problem.candidates):,}; decide at the mu you need instead"
         )
     at_zero = np.ones(client_count, np.bool_)
@@ -68,7 +68,7 @@ def trace(
 
     solve_count = 0
     proven_gap = 0.0
-    # Halves still to be looked at, the leftmost on top.
+    # A stack of halves that have not been examined yet, the leftmost on top.
     halves: list[tuple[BoolArray, Line, BoolArray, Line]] = []
     if not np.array_equal(first, last):
         halves.append((first, problem.line(first), last, problem.line(last)))
@@ -87,7 +87,7 @@ def trace(
             between[-1] = right
         else:
             breakpoints.append(crossing)
-            # Beyond the promise on ties a solve may miss by its gap what is known here already.
+            # With too many candidates for exact ties, a solve may miss a set that is already known, by up to its gap.
             at.append(choice.retained if line.at(crossing) >= right_line.at(crossing) else right)
             between.append(right)
         if progress is not None:

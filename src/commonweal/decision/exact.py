@@ -1,7 +1,7 @@
 """Doubles as the rational numbers they are.
 
 Every finite double is an integer times a power of two, so sums and comparisons can be made without
-rounding. Floats decide what is worth comparing; these numbers decide who wins.
+rounding. Floats decide which sets are worth comparing; these numbers decide which set wins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHUNK = 2**16  # values at a time: few enough for the processor's cache
 
 
 def common_integers(values: Sequence[float]) -> tuple[list[int], Fraction]:
-    """Integers k and one unit with value = k · unit exactly, for each value."""
+    """An integer k for each value and one common unit, such that value = k · unit exactly."""
     parts = [math.frexp(value) for value in values]
     exponents = [exponent for mantissa, exponent in parts if mantissa]
     lowest = min(exponents, default=0)
@@ -37,11 +37,11 @@ def common_integers(values: Sequence[float]) -> tuple[list[int], Fraction]:
 
 
 def exact_sum(values: FloatArray) -> Fraction:
-    """Σ values without rounding; a million of them in some ten milliseconds."""
+    """Σ values without rounding; a million values take about ten milliseconds."""
     if len(values) <= _FEW_VALUES:
         integers, unit = common_integers(values.tolist())
         return sum(integers) * unit
-    # Mantissas in halves of at most 27 bits, added up by exponent: no sum of a chunk exceeds 53 bits.
+    # Mantissas are split into halves of at most 27 bits and added up by exponent: no sum over a chunk exceeds 53 bits.
     highs, lows = np.zeros(_EXPONENT_COUNT, np.int64), np.zeros(_EXPONENT_COUNT, np.int64)
     for start in range(0, len(values), _CHUNK):
         mantissas, exponents = np.frexp(values[start : start + _CHUNK])

@@ -65,7 +65,7 @@ def describe(ranges: tuple[MuRange, ...]) -> str:
 
 
 def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate:
-    """Explain one client's outcome; with the round's μ path also the ranges of μ in which it stays."""
+    """Explain one client's outcome; with the round's μ path, also give the ranges of μ in which it stays."""
     clients = decision.figures.clients
     if client not in decision.figures.profits:
         raise InputError(f"Client {client!r} is not in this round. Its clients: {', '.join(clients[:10])}.")

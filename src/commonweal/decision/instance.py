@@ -1,11 +1,11 @@
 """One choice to be made: which loss-makers go.
 
-With l = −profit > 0 the loss and q > 0 the contribution of each candidate, X the contribution that stays and
-T all contribution there is, the round's objective is, up to a constant,
+Let l = −profit > 0 be the loss and q > 0 the contribution of a candidate, X the contribution that stays and T the
+contribution of all clients. Up to a constant, the round's objective is
 
     Σ_E l − μ·T / X(E),        X(E) = kept + Σ_{candidates that stay} q,
 
-because Q(E)/X = T/X − 1. Candidates with q = 0 always go and never come here.
+because Q(E)/X = T/X − 1. Candidates with q = 0 always go, so they are not part of the choice.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from commonweal.decision.exact import BoolArray, FloatArray, IntArray, common_in
 
 @dataclass(frozen=True, kw_only=True)
 class Instance:
-    """Candidates with positive loss and positive contribution, and what is settled around them."""
+    """Candidates with positive loss and positive contribution, and the contributions of all other clients."""
 
     losses: FloatArray
     contributions: FloatArray
-    kept: FloatArray  # contributions that stay whatever is decided
-    gone: FloatArray = field(default_factory=lambda: np.zeros(0))  # contributions that are lost whatever is
+    kept: FloatArray  # contributions that stay in any case
+    gone: FloatArray = field(default_factory=lambda: np.zeros(0))  # contributions that are lost in any case
 
     @property
     def size(self) -> int:
@@ -39,23 +39,23 @@ class Instance:
 
     @cached_property
     def total(self) -> float:
-        """T, all contribution."""
+        """T, the contribution of all clients."""
         return float(self.kept_sum + self.contributions.sum() + self.gone.sum())
 
     @cached_property
     def ratios(self) -> FloatArray:
-        """Loss per unit of contribution: who has the largest goes first."""
+        """Loss per unit of contribution: the candidate with the largest ratio goes first."""
         with np.errstate(over="ignore"):
             return self.losses / self.contributions
 
     @cached_property
     def by_ratio(self) -> tuple[IntArray, FloatArray]:
-        """Order of falling ratio, and in it the sums of all contributions that come after."""
+        """The candidates in order of falling ratio, and for each the sum of the contributions after it."""
         order = np.argsort(-self.ratios, kind="stable")
         return order, sums_after(self.contributions[order])
 
     def part(self, candidates: IntArray, goes: BoolArray) -> Instance:
-        """The choice among the given candidates, with all others settled as in `goes`."""
+        """The choice among the given candidates, with all others decided as in `goes`."""
         settled = np.ones(self.size, np.bool_)
         settled[candidates] = False
         return Instance(
@@ -69,7 +69,7 @@ class Instance:
 
     @cached_property
     def integers(self) -> tuple[list[int], Fraction, list[int], int, int]:
-        """Losses as integers with their unit; contributions, their kept sum and T as integers of any one unit."""
+        """Losses as integers, with their unit; contributions, their kept sum and T as integers in a common unit."""
         losses, loss_unit = common_integers(self.losses.tolist())
         contributions, unit = common_integers(self.contributions.tolist())
         kept, gone = exact_sum(self.kept) / unit, exact_sum(self.gone) / unit
@@ -81,7 +81,7 @@ class Instance:
     def exact_line(self, goes: BoolArray) -> tuple[Fraction, Fraction | None]:
         """(Σ_E l, Q(E)/X(E)) as rationals; the ratio is None where X(E) = 0: a set that only μ = 0 allows.
 
-        The objective of the set is a line in μ: intercept the first, slope minus the second.
+        The objective of the set is a line in μ: the first is its intercept, the second its slope with opposite sign.
         """
         losses, loss_unit, contributions, kept, total = self.integers
         x = kept + sum(compress(contributions, (~goes).tolist()))
@@ -92,5 +92,5 @@ class Instance:
 
 
 def sums_after(values: FloatArray) -> FloatArray:
-    """For each value the sum of all later ones, added up from the end: what stays when the first ones go."""
+    """For each value, the sum of all later ones, added up from the end: what stays if the first ones go."""
     return np.concatenate((values[:0:-1].cumsum()[::-1], np.zeros(min(len(values), 1))))

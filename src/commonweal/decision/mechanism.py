@@ -50,10 +50,10 @@ class Parameter:
 
 
 class Mechanism(ABC):
-    """A way to decide rounds. Subclasses are final; `divide` is all that one must have."""
+    """A way to decide rounds. Subclasses are final; `divide` is the only method that they must define."""
 
     name: ClassVar[str]  # in scenarios: [mechanism] kind = "..."
-    version: ClassVar[str]  # in ledgers; a class that decides the same figures otherwise needs a new one
+    version: ClassVar[str]  # in ledgers; a class that decides the same figures differently needs a new one
     label: ClassVar[str]  # for people, with the source and how much of it this implements
     takes_mu: ClassVar[bool] = False
     needs_costs: ClassVar[bool] = False

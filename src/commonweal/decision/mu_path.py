@@ -1,4 +1,4 @@
-"""The μ path of a round in the words of its clients."""
+"""The μ path of a round, in terms of its clients."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ class MuPath:
         return self._envelope.proven_gap
 
     def at(self, mu: float) -> Decision:
-        """The decision at μ; solved afresh where the path was cut off."""
+        """The decision at μ; where the path was cut off, it is solved for this μ."""
         return self._decision_at(check_mu(mu))
 
     def stays(self, client: str) -> tuple[MuRange, ...]:
         """The ranges of μ in which the client is retained, in rising order."""
         if client not in self._index:
-            raise InputError(f"the path knows the clients of its round, got {client!r}; choose one of them")
+            raise InputError(f"client must be one of the clients of the round, got {client!r}; choose one of them")
         self._require_complete()
         position = self._index[client]
         return tuple(range_ for range_, stays in _joined((p, bool(r[position])) for p, r in self._pieces()) if stays)
@@ -105,7 +105,7 @@ class MuPath:
     def _require_complete(self) -> None:
         if not self.complete:
             raise IncompletePathError(
-                "ranges of mu are given from a complete path only, this one stops after "
+                "ranges of mu are available only from a complete path, but this one stops after "
                 f"{len(self.breakpoints)} breakpoints at mu = {self.breakpoints[-1] if self.breakpoints else 0:g}; "
                 "raise the limit"
             )
@@ -138,7 +138,7 @@ class MuPath:
 
 
 def _joined(pieces: Iterable[tuple[MuRange, _T]]) -> Iterator[tuple[MuRange, _T]]:
-    """Neighbouring pieces of the same kind made one."""
+    """The pieces, with neighbouring ones of the same kind joined into one."""
     for kind, run in groupby(pieces, key=itemgetter(1)):
         ranges = [range_ for range_, _ in run]
         yield (

@@ -1,4 +1,4 @@
-"""Which of a few sets is the best, where floats cannot tell: exact integers, and the tie rule."""
+"""Which of a few sets is the best if floats cannot tell: exact integers, and the tie rule."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import numpy as np
 from commonweal.decision.exact import BoolArray, IntArray, common_integers, exact_sum
 from commonweal.decision.instance import Instance
 
-_FEW_ROWS = 64  # simply compared one by one
+_FEW_ROWS = 64  # compared one by one
 
 
 def best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: IntArray, rows: BoolArray) -> BoolArray:
-    """The set with the largest exact objective, of those that differ from `goes` in the core by one of the rows.
+    """The set with the largest exact objective among those that equal `goes` outside the core and a row inside it.
 
-    Of equals the one by the tie rule. Σ_E l − μT/X is compared by cross-multiplied integers: the near-ties may be
-    thousands, and fractions are slow.
+    The tie rule chooses between equal sets. Values of Σ_E l − μT/X are compared as cross-multiplied integers, because
+    there may be thousands of near-ties, and fractions are slow.
     """
     assert len(rows), "the best set found always survives"
     chosen = goes.copy()
     chosen[core] = rows[0]
     if len(rows) == 1:
         return chosen
-    # Only the core becomes integers of Python; a million settled contributions are added up as arrays.
+    # Only the core is converted to Python integers; the other contributions, up to a million, are summed as arrays.
     core_losses, loss_unit = common_integers(instance.losses[core].tolist())
     core_contributions, unit_of_core = common_integers(instance.contributions[core].tolist())
     settled = np.ones(instance.size, np.bool_)
@@ -34,7 +34,7 @@ def best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: Int
     stays = exact_sum(instance.kept) + exact_sum(instance.contributions[settled & ~goes])
     total = stays + sum(core_contributions) * unit_of_core + exact_sum(instance.contributions[settled & goes])
     total += exact_sum(instance.gone)
-    # One unit for all contributions, in which what stays is whole too.
+    # One unit for all contributions, in which the contribution that stays is a whole number too.
     finer = (stays / unit_of_core).denominator
     unit = unit_of_core / finer
     core_contributions = [k * finer for k in core_contributions]
@@ -55,11 +55,11 @@ def best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: Int
 
 
 def _distinct(rows: BoolArray, losses: list[int], contributions: list[int]) -> Iterator[tuple[int, list[bool]]]:
-    """Rows by number; of many with equal sums only the one that wins their tie."""
+    """The rows with their numbers; if there are many, only the winner of each tie between rows with equal sums."""
     if len(rows) <= _FEW_ROWS or rows.shape[1] > 62:
         yield from enumerate(rows.tolist())
         return
-    # The sums in digits of 32 bits, which int64 adds without overflow; carried over, equal sums have equal digits.
+    # Sums are kept in digits of 32 bits, which int64 adds without overflow; once carried, equal sums have equal digits.
     digits: list[IntArray] = []
     going = rows.astype(np.int64)
     for figures in (losses, contributions):
@@ -69,7 +69,7 @@ def _distinct(rows: BoolArray, losses: list[int], contributions: list[int]) -> I
             digits.append(carry & 0xFFFFFFFF)
             carry >>= 32
     counts = going.sum(axis=1)
-    order_code = going @ (1 << np.arange(rows.shape[1])[::-1])  # smaller = retains the earlier at the first difference
+    order_code = going @ (1 << np.arange(rows.shape[1])[::-1])  # smaller: retains the earlier where they first differ
     ranked = np.lexsort((order_code, counts, *digits))
     sums = np.array(digits)[:, ranked]
     first = np.concatenate(([True], (sums[:, 1:] != sums[:, :-1]).any(axis=0)))

@@ -14,10 +14,10 @@ Number = Fraction | float
 
 
 def penalty(eliminated: Number, retained: Number, mu: Number) -> Number:
-    """μ · Q(E) / Q(retained); 0 where nothing is lost, +∞ where nothing of value is left to divide by.
+    """μ · Q(E) / Q(retained); 0 if nothing is lost, +∞ if the retained clients contribute nothing.
 
-    A retained set whose contributions sum to zero is never bought with μ > 0, whatever the sign of Q(E): the ratio
-    has no meaning there.
+    With μ > 0, a retained set whose contributions sum to zero is never chosen, whatever the sign of Q(E), because the
+    ratio has no meaning there.
     """
     if mu == 0 or eliminated == 0:
         return 0

@@ -1,4 +1,4 @@
-"""The choice of a round, behind which the two contribution rules look alike to the μ path and to explanations."""
+"""The choice to be made in a round, with one interface for both contribution rules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Line:
 
 
 class Problem(Protocol):
-    """What can be asked about a round's choice at a finite μ > 0, and at both ends of that axis."""
+    """The choice of a round: its solution at a finite μ > 0, and near both ends of that axis."""
 
     @property
     def candidates(self) -> IntArray: ...
@@ -47,15 +47,15 @@ class Problem(Protocol):
     def solve(self, mu: float | Fraction) -> Choice: ...
 
     def line(self, retained: BoolArray) -> Line:
-        """Welfare counts from the set in which everybody stays."""
+        """The line of a set; welfare is relative to the set in which everybody stays."""
         ...
 
     def just_above_zero(self) -> BoolArray:
-        """Retained for all μ > 0 that are small enough."""
+        """The set retained at every μ > 0 that is small enough."""
         ...
 
     def for_large_mu(self) -> BoolArray:
-        """Retained for all finite μ that are large enough."""
+        """The set retained at every finite μ that is large enough."""
         ...
 
 
@@ -65,12 +65,12 @@ def used_contributions(contributions: FloatArray, rule: ContributionRule) -> Flo
 
 
 class ClipProblem:
-    """Contributions are non-negative: the fast solver applies."""
+    """The choice with contributions that are not negative, which the fast solver can handle."""
 
     def __init__(
         self, profits: FloatArray, contributions: FloatArray, *, stays: int | None = None, goes: int | None = None
     ) -> None:
-        """`stays`, `goes`: a client whose fate is given, to ask what the best set would be then."""
+        """`stays` or `goes` fixes the fate of one client, to find the best set with that fate."""
         may_go = profits < 0
         if stays is not None:
             may_go[stays] = False
@@ -113,7 +113,8 @@ class ClipProblem:
     def just_above_zero(self) -> BoolArray:
         goes = np.ones(len(self._open), np.bool_)
         if not self._instance.kept.any() and len(goes):
-            # Somebody with a contribution must stay: who loses least; of those who contributes most; the first.
+            # A client with a contribution must stay: the one with the smallest loss; among equal losses, the one that
+            # contributes most; among equal contributions, the first.
             losses, contributions = self._instance.losses, self._instance.contributions
             goes[np.lexsort((-contributions, losses))[0]] = False
         return self._retained(goes)

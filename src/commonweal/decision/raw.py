@@ -1,7 +1,7 @@
-"""The paper's letter: contributions as they come, negative ones too, by looking at every set.
+"""The rule exactly as in the paper: contributions count as measured, even if negative, and every set is examined.
 
-Ratios then have any sign, the penalty is no longer convex and no bound prunes; so the number of candidates is
-limited. Floats pick the sets that may be the best, exact rationals compare those.
+Ratios can then have any sign, the penalty is no longer convex, and no bound can rule out sets, so the number of
+candidates is limited. Floats pick the sets that may be the best, and exact rationals compare those.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from commonweal.errors import InputError
 from commonweal.records import ContributionRule
 
 RAW_CANDIDATE_LIMIT = 20
-_ROUNDING = 2.0**-44  # of the sum of sizes: far above the error of adding a few dozen doubles
+_ROUNDING = 2.0**-44  # relative to the sum of absolute values: far above the error of adding a few dozen doubles
 
 
 class RawProblem:
-    """All 2^m sets of candidates; bit i of a set's number = candidate i goes."""
+    """All 2^m sets of candidates; bit i of a set's number says whether candidate i goes."""
 
     def __init__(
         self, profits: FloatArray, contributions: FloatArray, *, stays: int | None = None, goes: int | None = None
     ) -> None:
-        """`stays`, `goes`: a client whose fate is given, to ask what the best set would be then."""
+        """`stays` or `goes` fixes the fate of one client, to find the best set with that fate."""
         may_go = profits < 0
         for given in (stays, goes):
             if given is not None:
@@ -36,7 +36,7 @@ class RawProblem:
         self.candidates: IntArray = np.flatnonzero(may_go)
         if len(self.candidates) > RAW_CANDIDATE_LIMIT:
             raise InputError(
-                f"the raw contribution rule looks at every set and takes at most {RAW_CANDIDATE_LIMIT} "
+                f"the raw contribution rule examines every set, so it allows at most {RAW_CANDIDATE_LIMIT} "
                 f"loss-making clients, got {len(self.candidates)}; use the contribution rule 'clip'"
             )
         self._profits, self._contributions = profits, contributions
@@ -50,7 +50,7 @@ class RawProblem:
             taken = np.concatenate((taken, taken + contributions[candidate]))
             moved = np.concatenate((moved, moved + abs(contributions[candidate])))
         gone = float(contributions[goes]) if goes is not None else 0.0
-        self._takes_nothing = (moved == 0) & (gone == 0)  # no contribution among those who go: the ratio is 0
+        self._takes_nothing = (moved == 0) & (gone == 0)  # those that go contribute nothing, so the ratio is 0
         self._loss_integers, self._loss_unit = common_integers((-profits[self.candidates]).tolist())
         integers, _ = common_integers(contributions.tolist())
         self._contribution_integers = [integers[candidate] for candidate in self.candidates.tolist()]
@@ -69,7 +69,7 @@ class RawProblem:
         return retained
 
     def _figures(self, number: int) -> tuple[Fraction, Fraction | None]:
-        """Exact loss saved and exact Q(E)/Q(retained); None where that has no meaning."""
+        """The exact loss saved and the exact Q(E)/Q(retained); None if that ratio has no meaning."""
         chosen = [bool(number >> bit & 1) for bit in range(len(self.candidates))]
         saved = sum(compress(self._loss_integers, chosen)) * self._loss_unit
         gone = self._gone_integer + sum(compress(self._contribution_integers, chosen))
@@ -79,7 +79,7 @@ class RawProblem:
         return saved, Fraction(gone, kept) if kept else None
 
     def _ratios(self) -> tuple[FloatArray, FloatArray]:
-        """Q(E)/Q(retained) and its error; the error is infinite where Q(retained) may be zero."""
+        """Q(E)/Q(retained) and its rounding error; the error is infinite where Q(retained) may be zero."""
         certain = np.abs(self._kept) > 4 * self._blur
         kept = np.where(certain, self._kept, 1.0)
         ratios = self._gone / kept
@@ -90,7 +90,7 @@ class RawProblem:
     def _best(
         self, scores: FloatArray, errors: FloatArray, exact_score: Callable[[Fraction, Fraction], Any]
     ) -> BoolArray:
-        """The set with the largest exact score, by the tie rule; floats only say who may be it."""
+        """The set with the largest exact score, by the tie rule; floats only find the sets that may be the best."""
         with np.errstate(invalid="ignore"):
             surely = np.where(np.isfinite(errors), scores - errors, -np.inf).max()
             may_win = np.flatnonzero(~(scores + errors < surely))
@@ -103,7 +103,7 @@ class RawProblem:
             rank = (exact_score(saved, ratio), int(retained.sum()), retained.tolist())
             if best is None or rank > best:
                 best = rank
-        # With a fate given it may be that no set has a score; then nobody else goes.
+        # If a client's fate is fixed, there may be no set with a score; then nobody else goes.
         return self._set(0) if best is None else np.array(best[2])
 
     def solve(self, mu: float | Fraction) -> Choice:
@@ -142,6 +142,6 @@ def make_problem(
     stays: int | None = None,
     goes: int | None = None,
 ) -> Problem:
-    """The choice under a contribution rule, optionally with one client's fate given."""
+    """The choice under a contribution rule, optionally with the fate of one client fixed."""
     kind = ClipProblem if rule == "clip" else RawProblem
     return kind(profits, used, stays=stays, goes=goes)

@@ -1,6 +1,6 @@
-"""The plain answer: try every set. Slow, obvious, and the oracle of the solver.
+"""Brute force: try every set. It is slow and obvious, and the solver is tested against it.
 
-With `Fraction` inputs it is exact; with floats it is the brute force that benchmarks are measured against.
+With `Fraction` inputs it is exact; with floats it is the baseline of the benchmarks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def best_eliminated(
     """The set of clients to eliminate and its objective, over all subsets of the loss-makers.
 
     Ties: the larger retained set wins, then the one that retains the earlier client where the two first
-    differ. Retained sets are tried in just that order, so the first best one is it.
+    differ. Retained sets are tried in exactly that order, so the first of the best ones wins.
     """
     if mu == math.inf:
         return (), score(profits, contributions, (), 0)

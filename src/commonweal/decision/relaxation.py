@@ -1,15 +1,15 @@
 """The continuous relaxation of the choice, and the price it puts on contribution.
 
-If a candidate could be eliminated in part, the best would be to eliminate in order of falling ratio l/q until
-the ratio no longer exceeds the marginal penalty μT/X². The ratio where that happens is the price λ.
+If a candidate could be eliminated in part, the best choice would be to eliminate in order of falling ratio l/q until
+the ratio no longer exceeds the marginal penalty μT/X². The ratio at which that happens is the price λ.
 
 For any price λ > 0, and X* = √(μT/λ), every set E satisfies the identity
 
     (bound at λ) − value(E)  =  Σ_{n on the wrong side of λ} |l − λq|  +  λ (X(E) − X*)² / X(E),
 
 where a candidate is on the wrong side if it goes with l < λq or stays with l > λq. Both terms are
-non-negative, so the right-hand side is what the set falls short of the bound: no large numbers are
-subtracted, and a candidate with |l − λq| above the best known shortfall must be on its right side.
+non-negative, so the right-hand side is how far the set falls short of the bound: no large numbers are
+subtracted, and a candidate with |l − λq| above the best known shortfall must be on the right side.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ import numpy as np
 from commonweal.decision.exact import BoolArray, FloatArray, IntArray
 from commonweal.decision.instance import Instance, sums_after
 
-# Up to this many candidates the whole order is sorted (and kept for the next μ); beyond, only around the price.
+# Up to this many candidates are all sorted (and the order is kept for the next μ); if there are more, only those near
+# the price are.
 SORT_LIMIT = 4096
 _SAMPLE_COUNT = 1024
-# Relative error of a pairwise sum of up to 2^40 doubles and the few operations after it, with room to spare.
+# A generous bound on the relative error of a pairwise sum of up to 2^40 doubles and of the few operations after it.
 ROUNDING = 2.0**-46
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relaxation:
-    """The price, and the side it sorts each candidate onto."""
+    """The price, and the side on which it puts each candidate."""
 
     price: float  # λ, in units of utility per unit of contribution
     x_best: float  # X*, the contribution that would best be retained at that price
     goes: BoolArray  # l > λq
-    greedy: BoolArray  # the first so many by ratio: as `goes`, but of those at the price itself only some
+    greedy: BoolArray  # the first few by ratio: like `goes`, but with only some of those exactly at the price
     wrong_side: FloatArray  # |l − λq|: what it costs to put the candidate on the other side
 
     def open_candidates(self, instance: Instance, shortfall: float) -> IntArray:
-        """Those whose side is not settled by a known set that falls short of the bound by `shortfall`."""
+        """The candidates whose side is not yet certain, given a set that falls short of the bound by `shortfall`."""
         return np.flatnonzero(self.wrong_side - ROUNDING * instance.losses <= shortfall)
 
     def shortfall(self, instance: Instance, goes: BoolArray, *, rounded_down: bool = False) -> float:
-        """What the set falls short of the bound, by the identity above; rounded up unless asked otherwise."""
+        """How far the set falls short of the bound, by the identity above; rounded up unless `rounded_down`."""
         x = instance.kept_sum + float(instance.contributions[~goes].sum())
         if x <= 0:
             return np.inf
@@ -67,8 +68,8 @@ def relax(instance: Instance, mu: float) -> Relaxation:
         greedy, order, far_below = _around_the_price(instance, mu_total)
         stays_after = sums_after(instance.contributions[order])
         stays_besides = instance.kept_sum + float((instance.contributions * far_below).sum())
-    # The first j candidates go in full while X after the j-th still exceeds its own X*. The key rises with j in floats
-    # too, because each operation in it is rounded correctly, so a few of a million are all that is looked at.
+    # The first j candidates go in full as long as X after the j-th exceeds its own X*. The key rises with j in floats
+    # too, because each of its operations is correctly rounded, so only a few of a million candidates are looked at.
     with np.errstate(divide="ignore", over="ignore"):
         last_full = bisect_left(
             range(len(order)), stays_besides, key=lambda j: np.sqrt(mu_total / ratios[order[j]]) - stays_after[j]
@@ -78,7 +79,7 @@ def relax(instance: Instance, mu: float) -> Relaxation:
     greedy[order[:last_full]] = True
     x_greedy = instance.kept_sum + float((instance.contributions * ~greedy).sum())
     break_ratio = float(ratios[order[last_full]]) if last_full < len(order) else 0.0
-    # Either the break candidate would go in part, at its own ratio, or the greedy set is at rest as it is.
+    # Either the next candidate would go in part, at its own ratio, or the greedy set already balances the penalty.
     price = max(break_ratio, mu_total / x_greedy / x_greedy)
     wrong_side = instance.losses - price * instance.contributions
     goes = wrong_side > 0
@@ -93,9 +94,9 @@ def relax(instance: Instance, mu: float) -> Relaxation:
 
 
 def _around_the_price(instance: Instance, mu_total: float) -> tuple[BoolArray, IntArray, BoolArray]:
-    """Who surely goes because of a ratio above the price; those near it, by falling ratio; and those below.
+    """The candidates that surely go because their ratio is above the price; those near it, by falling ratio; the rest.
 
-    A sorted sample brackets the price; sums over the whole array halve the bracket. Time is linear.
+    A sorted sample brackets the price, and sums over the whole array halve the bracket. The time is linear.
     """
     ratios, contributions = instance.ratios, instance.contributions
     sample = np.unique(ratios[:: max(1, len(ratios) // _SAMPLE_COUNT)])
@@ -112,7 +113,7 @@ def _around_the_price(instance: Instance, mu_total: float) -> tuple[BoolArray, I
     lowest = sample[low] if low >= 0 else -np.inf
     highest = sample[high] if high < len(sample) else np.inf
     above, below = ratios > highest, ratios < lowest
-    # Equal ratios may be a million; they need no sorting, and those that fill the bracket lie at its ends.
+    # A million ratios may be equal: they need no sorting, and if they fill the bracket, they lie at its ends.
     between = np.flatnonzero((ratios > lowest) & (ratios < highest))
     between = between[np.argsort(-ratios[between], kind="stable")]
     return above, np.concatenate((np.flatnonzero(ratios == highest), between, np.flatnonzero(ratios == lowest))), below

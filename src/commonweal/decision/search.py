@@ -1,19 +1,19 @@
 """The search over the candidates whose fate the relaxation leaves open.
 
 Candidates are taken in order of falling contribution. A state is a decision about those taken so far; all
-states of one step are arrays, and each step multiplies them and prunes. The states of a step share what is
-still to come, so the best continuous completion of all of them is found by one `searchsorted`: with the rest
-sorted by falling ratio r = l/q, the first j of them go in full exactly while
+states of a step are held in arrays, and each step branches and then prunes them. All states of a step have the same
+candidates left, so one `searchsorted` finds the best continuous completion of every state: with the rest sorted by
+falling ratio r = l/q, the first j of them go in full exactly as long as
 
     (what else stays)  >  √(μT/r_j) − Σ_{i>j} q_i,
 
-whose right-hand side rises with j. Eliminating those j is also a set in its own right, so every
-step yields both a bound for each state and the best set found so far. Once the rest has no more decisions
-than there are states, the two are joined: sorted by contribution, only pairs that retain about X* matter.
+whose right-hand side rises with j. Eliminating those j is also a possible decision, so every step yields both a bound
+for each state and the best set found so far. Once there are no more decisions about the rest than there are states,
+the two are joined: sorted by contribution, only pairs that retain about X* matter.
 
-Values are counted from a set in which nobody undecided goes: Σ_E l − μT·y / (X₀·X), y = Q(E), X = X₀ − y, with
-X and y each added up from positive terms, so nothing cancels. Every comparison leaves room for rounding:
-whoever could be the best in exact arithmetic survives.
+Values are relative to the set in which no undecided candidate goes: Σ_E l − μT·y / (X₀·X), y = Q(E), X = X₀ − y, with
+X and y each added up from positive terms, so nothing cancels. Every comparison leaves room for rounding: a set that
+could be the best in exact arithmetic is never dropped.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from commonweal.decision.instance import Instance
 from commonweal.decision.states import Groups, Rest, States, Trail
 
 _EPSILON = 2.0**-53
-_UNDERFLOW = 1e-290  # products of admissible figures smaller than this may have lost digits
+_UNDERFLOW = 1e-290  # smaller products of admissible figures may have lost digits
 _THIN_ABOVE = 256  # states; fewer are not worth sorting
 _JOIN_ABOVE = 32  # states; fewer are stepped through
 _PAIR_LIMIT = 2**21  # pairs a join may look at
-_SMALL_SEARCH = 2**12  # states below which a search is carried to its end
-_OPEN_PER_NODE = 8  # open candidates whose sums cost a step about as much as one more state
+_SMALL_SEARCH = 2**12  # a search with fewer states is always completed
+_OPEN_PER_NODE = 8  # summing over this many open candidates takes about as long as one more state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """The sets that may be the best, one a row; a single row if the search was cut short."""
+    """The sets that may be the best, one per row; a single row if the search was cut short."""
 
     survivors: BoolArray
-    undecided: IntArray  # candidates left open because all before them were decided for certain
-    shortfall: float  # how much better than the best row another set can still be; 0 = not at all
+    undecided: IntArray  # candidates left for later, because those before them were decided with certainty
+    shortfall: float  # another set may still be better than the best row by up to this much
     node_count: int
     limit_reached: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Frame:
-    """What values are measured in: μT, X₀, what stays whatever is decided, and the relative rounding error."""
+    """What values are computed from: μT, X₀, the contribution that stays anyway, and the relative rounding error."""
 
     mu_total: float
     x_start: float
@@ -63,13 +63,13 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Best:
-    """The best set found, as the way to it: traced only when asked for."""
+    """The best set found so far, as the steps that led to it; the set itself is made only when needed."""
 
-    x: float  # what it retains
+    x: float  # the contribution that it retains
     step: int
     state: int  # before that step
-    here: int = 0  # members that go of the group decided in that step
-    rest: IntArray | None = None  # groups that go in full after it
+    here: int = 0  # how many members go from the group decided in that step
+    rest: IntArray | None = None  # the groups after it that go in full
 
     def row(self, trail: Trail, groups: Groups, order: IntArray) -> BoolArray:
         row = trail.sets(self.step, np.array([self.state]))
@@ -92,9 +92,10 @@ def search(
 ) -> SearchResult:
     """Find the sets that may maximise Σ_E l − μT/X(E), X(E) = kept + Σ_{stay} q.
 
-    With `all_ties` every set that may be the best survives; without, one of equals does.
-    Stops at `node_limit` states, or, once it has grown large, when no set can be better than the best found by more
-    than `good_enough`, or, if `stop_when_certain`, at a single state: the caller may then relax what is left anew.
+    With `all_ties`, every set that may be the best survives; without it, one of several equal sets does. The search
+    stops at `node_limit` states; once it is large, as soon as no set can be better than the best one found by more than
+    `good_enough`; and, with `stop_when_certain`, when a single state is left, so that the caller can relax the rest
+    again.
     """
     losses, contributions, kept, mu_total = (
         instance.losses,
@@ -128,7 +129,8 @@ def search(
             if stop_when_certain and step:
                 undecided = np.concatenate([groups.members[g] for g in still_open])
                 return result(trail.sets(step, np.zeros(1, np.int64)), undecided=undecided)
-            # Count values from here on, so that large figures already decided cannot blur small ones ahead.
+            # Make values relative to this state, so that large figures that are already decided do not swamp small
+            # ones that are not.
             frame = _Frame(
                 mu_total=mu_total,
                 x_start=kept + float(states.stays[0] + rest.stays_sums[0]),
@@ -175,7 +177,7 @@ def search(
 def _complete(
     states: States, rest: Rest, frame: _Frame
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """For each state: how many of the rest best go in full, the X, value and slack of that set, and a bound."""
+    """For each state: how many of the rest should go in full, the X, value and slack of that set, and a bound."""
     stays = frame.kept + states.stays
     full = np.searchsorted(rest.needed, stays)
     full = np.minimum(full, len(rest.groups) - (stays == 0))  # somebody with a contribution must stay
@@ -185,7 +187,7 @@ def _complete(
     value, slack = frame.value(states.lost + rest.loss_sums[full], states.gone + rest.gone_sums[full], x)
     value[~alive] = -np.inf
     bound = value + slack
-    # The next of the rest may go in part, for r (X − X*)² / X more, and for no more than all of its loss.
+    # The next of the rest may go in part, which adds r (X − X*)² / X, but no more than all of its loss.
     broken = np.flatnonzero(full < len(rest.groups))
     if len(broken):
         at_break, x_broken = full[broken], x[broken]
@@ -197,9 +199,9 @@ def _complete(
 
 
 def _undominated(states: States, keep: BoolArray, slack: FloatArray) -> tuple[BoolArray, float]:
-    """Drop each state that another one beats or equals both in the loss of those that go and in what stays.
+    """Drop each state if another one is at least as good both in the losses that go and in what stays.
 
-    Also returns the largest slack among states dropped by less than their slack: what rounding may have lost.
+    Also returns what rounding may have lost: the largest slack of a state that was dropped by less than its slack.
     """
     kept = np.flatnonzero(keep)
     order = kept[np.lexsort((-states.lost[kept], -states.stays[kept]))]
@@ -215,7 +217,7 @@ def _undominated(states: States, keep: BoolArray, slack: FloatArray) -> tuple[Bo
 def _join(
     states: States, groups: Groups, order: IntArray, frame: _Frame, best_low: float, x_best: float
 ) -> tuple[IntArray, BoolArray] | None:
-    """All pairs (state, decision on the groups in `order`) that may be the best; None if they are too many.
+    """All pairs (state, decision on the groups in `order`) that may be the best; None if there are too many.
 
     At the price λ = μT/X*² the pair's value is at most A + B + λ(X₀ − X*)²/X₀ − λ(X − X*)²/X, where A is the
     state's Σ(l − λq) and B the largest such sum of any decision on the rest. To reach the best value known, X
@@ -235,7 +237,7 @@ def _join(
         values, slacks = frame.value(lost, gone, np.where(x > 0, x, 1.0))
         return np.where(x > 0, values, -np.inf), slacks
 
-    # A good pair first: for each state the decision that comes closest to X*.
+    # First find a good pair: for each state, the decision that comes closest to X*.
     everyone = np.arange(states.count)
     stays = frame.kept + states.stays
     nearest = np.searchsorted(others.stays, x_best - stays)

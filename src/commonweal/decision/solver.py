@@ -1,4 +1,4 @@
-"""The exact solver: relax, fix what is certain, search the rest, let `near_ties` settle what floats cannot."""
+"""The exact solver: relax, fix what is certain, search the rest, and let `near_ties` decide what floats cannot."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from commonweal.decision.near_ties import best_of
 from commonweal.decision.relaxation import relax
 from commonweal.decision.search import SearchResult, search
 
-EXACT_TIE_LIMIT = 25  # candidates up to which the tie rule is promised
-NODE_LIMIT = 2**23  # states the search may make before it answers with the gap it has proven
-_CORE_LIMIT = 64  # open candidates searched to the end; where more are open, the closest to the price are tried first
+EXACT_TIE_LIMIT = 25  # up to this many candidates, the tie rule is guaranteed
+NODE_LIMIT = 2**23  # states that the search may create before it stops, with the gap it has proven
+_CORE_LIMIT = 64  # up to this many open candidates are searched completely; of more, those nearest the price come first
 _LOOK_NODE_LIMIT = 2**17
-_SHORT_SEARCH = 2**13  # states after which fixing the number of those who go is tried,
-_BY_COUNT_LIMIT = 4096  # for at most this many open candidates
-_GOOD_ENOUGH = 1e-12  # of the sum of losses: where more than _CORE_LIMIT are open, or the search grows large
+_SHORT_SEARCH = 2**13  # after this many states, fixing the number of candidates that go is tried,
+_BY_COUNT_LIMIT = 4096  # if no more than this many candidates are open
+_GOOD_ENOUGH = 1e-12  # of the sum of losses, if more than _CORE_LIMIT candidates are open or the search is large
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Solution:
     """Who goes, and what is proven about it."""
 
     goes: BoolArray
-    proven_gap: float  # no set is better by more than this, in units of the objective; 0 = proven best
+    proven_gap: float  # no set is better by more than this, in units of the objective; 0: proven to be the best
     node_count: int = 0
     limit_reached: bool = False
 
@@ -36,9 +36,9 @@ class Solution:
 def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LIMIT) -> Solution:
     """The candidates to eliminate at a finite μ > 0.
 
-    Up to EXACT_TIE_LIMIT candidates the answer is the one of `reference.best_eliminated`, ties included.
-    Beyond, it is within the proven gap, which is 0 unless there are so many sets of nearly the same value that
-    the search stops at about 1e-12 of the sum of losses, or at the node limit.
+    With up to EXACT_TIE_LIMIT candidates, the answer is that of `reference.best_eliminated`, ties included. With more,
+    it is the best up to the proven gap, which is 0 unless there are so many sets of nearly the same value that the
+    search stops at about 1e-12 of the sum of losses, or at the node limit.
     """
     promise_ties = instance.size <= EXACT_TIE_LIMIT
     good_enough = -1.0 if promise_ties else _GOOD_ENOUGH * float(instance.losses.sum())
@@ -80,7 +80,7 @@ def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LI
 
 
 def _relax_and_look(instance: Instance, mu: float, good_enough: float) -> tuple[BoolArray, float, IntArray, int]:
-    """A good set, what it falls short of the bound, the candidates that leaves open, and the states it took."""
+    """A good set, how far it falls short of the bound, the candidates still open then, and the states that it took."""
     relaxation = relax(instance, mu)
     goes = relaxation.greedy
     shortfall = relaxation.shortfall(instance, goes)
@@ -103,12 +103,12 @@ def _relax_and_look(instance: Instance, mu: float, good_enough: float) -> tuple[
 
 
 def _search_core(part: Instance, mu: float, *, node_limit: int, good_enough: float, promise_ties: bool) -> SearchResult:
-    """All ties where promised; else a short search, if that does not end the proof by number, then a long search."""
+    """Find all ties if they are guaranteed; otherwise try a short search, then a fixed number, then a long search."""
     if promise_ties:
         every_tie = search(part, mu, node_limit=node_limit)
         if not every_tie.limit_reached:
             return every_tie
-        # Millions of sets within rounding of each other: one of them, with a gap to match.
+        # Millions of sets differ by no more than rounding: return one of them, with the gap that follows.
         one_of_them = search(part, mu, node_limit=node_limit, all_ties=False)
         return replace(one_of_them, limit_reached=True, node_count=every_tie.node_count + one_of_them.node_count)
 

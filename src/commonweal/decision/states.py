@@ -1,4 +1,4 @@
-"""What the search works on: groups of equal candidates, partial decisions about them, and the way back to sets."""
+"""Data structures of the search: groups of equal candidates, partial decisions about them, and how they were made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from commonweal.decision.exact import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """Candidates gathered by their figures: of equals the later go first, so only how many go is open."""
+    """Candidates with equal figures in one group: later ones go first, so only the number that go is open."""
 
     members: list[list[int]]
     sizes: IntArray
@@ -41,7 +41,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class States:
-    """One entry a state: what those decided to go lose and take along, and what those decided to stay keep."""
+    """One entry per state: the losses and contributions of the candidates that go, and the contributions that stay."""
 
     lost: FloatArray
     gone: FloatArray
@@ -59,7 +59,7 @@ class States:
         return States(lost=self.lost[which], gone=self.gone[which], stays=self.stays[which])
 
     def branch(self, groups: Groups, group: int) -> tuple[IntArray, IntArray, States]:
-        """Each state once for each number of members that go: (parent state, that number, new states)."""
+        """Copy each state for each number of members that can go: (parent state, that number, new states)."""
         size = int(groups.sizes[group])
         counts = np.tile(np.arange(size + 1), self.count)
         parents = np.repeat(np.arange(self.count), size + 1)
@@ -97,7 +97,7 @@ class Trail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """Groups still open in order of falling ratio, with sums for "the first j go, the others stay"."""
+    """The groups still open, in order of falling ratio, with sums for "the first j go, the others stay"."""
 
     groups: IntArray
     ratios: FloatArray
@@ -105,12 +105,12 @@ class Rest:
     loss_sums: FloatArray
     gone_sums: FloatArray
     stays_sums: FloatArray
-    x_alone: FloatArray  # √(μT/r): once X is down to this, the group no longer goes
-    needed: FloatArray  # what must stay besides the rest for the first j + 1 to go: x_alone − (sum of those after j)
+    x_alone: FloatArray  # √(μT/r): the group goes only while X is above this
+    needed: FloatArray  # what else must stay for the first j + 1 to go: x_alone − (sum of those after j)
 
     @classmethod
     def of(cls, groups: Groups, still_open: IntArray, mu_total: float) -> Rest:
-        """The given groups, which must come in order of falling ratio."""
+        """Of the given groups, which must be in order of falling ratio."""
         sizes = groups.sizes[still_open]
         ratios = groups.ratios[still_open]
         losses = groups.losses[still_open] * sizes

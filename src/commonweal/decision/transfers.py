@@ -4,8 +4,8 @@
     payoff(n)   = share(n) · B,       B = Σ profit of the retained
     transfer(n) = payoff(n) − profit(n)
 
-Where B < 0 the loss rule says by what the loss is divided instead. A liability cap bounds what one client pays;
-what it does not pay is taken from the receivers in proportion.
+If B < 0, the loss rule says how the loss is divided instead. A liability cap limits what one client pays; what it does
+not pay is taken from the receivers, in proportion to what they would receive.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def divide(
 
 
 def capped(transfers: FloatArray, liability_cap: float) -> FloatArray:
-    """No transfer below −cap; the receivers forgo what is thereby not paid, in proportion to what they receive."""
+    """Transfers with none below −cap; the receivers give up what is not paid, in proportion to what they receive."""
     paid = np.maximum(transfers, -liability_cap)
     unpaid = math.fsum((paid - transfers).tolist())
     receiving = transfers > 0

@@ -1,4 +1,4 @@
-"""What may enter a decision. Each refusal gives the rule, the evidence and the way out."""
+"""Which figures and rules a decision accepts. Each error gives the rule, the value that breaks it, and what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from commonweal.decision.exact import BoolArray, FloatArray
 from commonweal.errors import InputError
 from commonweal.records import ContributionRule, Figures, LossRule, Rules
 
-# Beyond these sizes products of three figures leave the range of doubles; no real figure comes near.
+# Beyond these sizes, products of three figures can leave the range of doubles; no real figure comes close.
 SMALLEST, LARGEST = 1e-50, 1e50
 
 
@@ -35,7 +35,7 @@ def by_client(what: str, values: Named, clients: Sequence[str] | None) -> Mappin
     if isinstance(values, _Series):
         named = dict(values.items())
         if not all(isinstance(client, str) for client in named):
-            raise InputError(f"The index of {what} must be the names of the clients, got {list(named)[:3]!r}.")
+            raise InputError(f"The index of {what} must contain the names of the clients, got {list(named)[:3]!r}.")
         return named
     if clients is None:
         raise InputError(
@@ -54,7 +54,7 @@ def by_client(what: str, values: Named, clients: Sequence[str] | None) -> Mappin
 
 
 def admissible(values: FloatArray) -> BoolArray:
-    """True where a figure is zero or of a size that the solver's arithmetic holds."""
+    """True where a figure is zero or of a size that the solver can compute with."""
     sizes: FloatArray = np.abs(values)
     good: BoolArray = (sizes == 0) | ((sizes >= SMALLEST) & (sizes <= LARGEST))
     return good
@@ -68,7 +68,7 @@ def figure_array(name: str, values: FloatArray, clients: tuple[str, ...] | None 
         where = f"client {clients[bad[0]]!r}" if clients else f"position {bad[0]}"
         raise InputError(
             f"{name} must be a finite number, 0 or between {SMALLEST:g} and {LARGEST:g} in size, "
-            f"got {float(values[bad[0]])!r} for {where}; correct or leave out that client"
+            f"got {float(values[bad[0]])!r} for {where}; correct it, or leave that client out"
         )
     return values
 
@@ -92,7 +92,8 @@ def check_figures(figures: Figures) -> tuple[FloatArray, FloatArray, FloatArray 
             odd = next(iter(set(other).symmetric_difference(clients)))
             lacking = name if odd in figures.profits else "profits"
             raise InputError(
-                f"profits and {name} must name the same clients, got no entry for {odd!r} in {lacking}; add or drop it"
+                f"profits and {name} must name the same clients, got no entry for {odd!r} in {lacking}; "
+                "add one, or leave that client out"
             )
     costs = None
     if figures.costs is not None:
@@ -100,7 +101,7 @@ def check_figures(figures: Figures) -> tuple[FloatArray, FloatArray, FloatArray 
         if (costs < 0).any():
             odd = clients[int(np.argmax(costs < 0))]
             raise InputError(
-                f"cost must be >= 0, got {figures.costs[odd]!r} for client {odd!r}; a gain belongs into the profit"
+                f"cost must be >= 0, got {figures.costs[odd]!r} for client {odd!r}; a gain belongs in the profit"
             )
     return (
         _column("profit", figures.profits, clients),
@@ -117,7 +118,7 @@ def check_mu(mu: float) -> float:
         )
     if not (mu == 0 or mu == math.inf or SMALLEST <= mu <= LARGEST):
         raise InputError(
-            f"mu must be 0, inf or between {SMALLEST:g} and {LARGEST:g}, got {mu!r}; take 0 for less and inf for more"
+            f"mu must be 0, inf or between {SMALLEST:g} and {LARGEST:g}, got {mu!r}; use 0 for less and inf for more"
         )
     return float(mu)
 
@@ -128,7 +129,8 @@ def check_rules(rules: Rules, *, has_costs: bool) -> None:
     check_name("loss_rule", rules.loss_rule, get_args(LossRule))
     if rules.loss_rule == "cost" and not has_costs:
         raise InputError(
-            "the loss rule 'cost' divides a loss by cost, got no costs; give costs or use another loss rule"
+            "the loss rule 'cost' divides a loss in proportion to cost, got no costs; "
+            "give costs or use another loss rule"
         )
     cap = rules.liability_cap
     if cap is not None and not (isinstance(cap, int | float | np.number) and 0 <= cap < math.inf):

@@ -35,8 +35,8 @@ class CheckpointFile:
     path: Path
     identity: str  # of the scenario and data, or of a federation file; only the same can continue from it
     mismatch: str = (
-        "was written for another scenario or other data. Give the scenario, mu, seed, rounds and data that the run was "
-        "started with, or start again in another folder."
+        "was written for a different scenario or different data. Give the scenario, mu, seed, rounds and data that the "
+        "run was started with, or start again in another folder."
     )  # completes "Checkpoint X ..."
 
     def save(self, results: Sequence[RoundResult], state: State) -> None:

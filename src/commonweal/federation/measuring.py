@@ -55,7 +55,7 @@ def has_converged(before: Mapping[str, float], now: Mapping[str, float], stop_be
 
 
 class _LostError(Exception):
-    """Somebody did not answer: ask those who did again."""
+    """A client did not answer, so the others must be asked again."""
 
 
 class _Round:

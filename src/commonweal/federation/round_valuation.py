@@ -1,6 +1,6 @@
 """What each client contributed to a round, from the metrics of coalition models.
 
-v(S) is the mean over the clients present of their metric of S's model: the same clients for every S (SPEC M7). A metric
+v(S) is the mean over the clients present of their metric of S's model: the same clients for every S. A metric
 of which less is better counts with a minus sign, and clients at which it cannot be measured do not count.
 """
 

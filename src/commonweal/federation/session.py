@@ -8,7 +8,7 @@ Each round is measured, decided and then
     told          announced to the clients, with their statements
     reported      to the caller; after the last round, as the run report
 
-A session that was killed continues after the last round in its checkpoint: settling and telling that round again
+A session that was killed continues after the last round in its checkpoint: settling and announcing that round again
 changes nothing.
 """
 

@@ -138,7 +138,7 @@ class FederationLedger:
 
     @property
     def terms_in_force(self) -> Terms:
-        """The ledger's, without keeping it open; if there is no ledger yet, those that it would be opened with."""
+        """The terms of the ledger, which is not kept open; if there is none yet, those it would be opened with."""
         if self._ledger is not None:
             return self._ledger.terms
         if self._replaces_existing or not has_ledger(self.location):

@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from commonweal.errors import InputError
 from commonweal.scenario.spec import ModelName
 from commonweal.seeds import stream_number
 
-CLASS_COUNT = 10
 NORM_EPSILON = 1e-5
 
 
@@ -31,6 +31,11 @@ class Architecture:
     kernel_sizes: tuple[int, int, int]  # odd, so that the image keeps its size
     pools: tuple[bool, bool, bool]  # whether 2 x 2 max pooling follows
     hidden: tuple[int, int]
+
+    @property
+    def smallest_side(self) -> int:
+        """The fewest rows and columns of an image of which pooling leaves something."""
+        return int(2 ** sum(self.pools))
 
 
 ARCHITECTURES: dict[ModelName, Architecture] = {
@@ -76,13 +81,19 @@ class Layout:
     """Where the tensors of an architecture are in the vector: weights, then BN scales and shifts, then BN statistics.
 
     Weights of convolutions are (out, height, width, in), of fully connected layers (out, in); the first of these takes
-    the image as (height, width, channel).
+    the image as (height, width, channel), and the last one has an output for each class.
     """
 
-    def __init__(self, architecture: Architecture, image_shape: tuple[int, int, int]) -> None:
+    def __init__(self, architecture: Architecture, image_shape: tuple[int, int, int], class_count: int) -> None:
         height, width, channel_count = image_shape
+        if min(height, width) < architecture.smallest_side:
+            raise InputError(
+                f"The network halves images {sum(architecture.pools)} times, so they must have at least "
+                f"{architecture.smallest_side} rows and columns, got {height}×{width}. Enlarge the images."
+            )
         self.architecture = architecture
         self.image_shape = image_shape
+        self.class_count = class_count
         self._end = 0
         channels = (channel_count, *architecture.channels)
         self.convolutions = [
@@ -92,8 +103,8 @@ class Layout:
             height, width = (height // 2, width // 2) if is_pooled else (height, width)
         features = (height * width * channels[-1], *architecture.hidden)
         self.linears = [self._part(features[i + 1], features[i]) for i in range(2)]
-        self.head = self._part(CLASS_COUNT, features[-1])
-        self.head_bias = self._part(CLASS_COUNT)
+        self.head = self._part(class_count, features[-1])
+        self.head_bias = self._part(class_count)
         self.weights = slice(0, self._end)
         widths = (*architecture.channels, *architecture.hidden)
         self.scales = [self._part(width) for width in widths]

@@ -115,7 +115,7 @@ class Ledger:
         return self._enter(make)
 
     def settle(self, settled: RoundToSettle) -> Receipt:
-        """Settle a round. Settling it again does nothing; with other content it raises and names the difference."""
+        """Settle a round. Settling it again does nothing; with different content it raises and names the difference."""
         number = settled.record.round_number
 
         def make(state: LedgerState) -> Draft | Receipt:
@@ -159,8 +159,8 @@ class Ledger:
             weights = state.weights()
             if not weights:
                 raise LedgerError(
-                    "Income is divided by accrued payoffs, and nobody has accrued any above zero. Settle rounds first, "
-                    "in a ledger that accrues payoffs."
+                    "Income is divided in proportion to accrued payoffs, but nobody has a positive one. Settle rounds "
+                    "first, in a ledger that accrues payoffs."
                 )
             parts = in_proportion(amount, weights)
             postings = [Posting(client_account(client), part) for client, part in parts.items() if part]
@@ -303,7 +303,7 @@ class Ledger:
         if difference is not None:
             field, before, now = difference
             raise LedgerError(
-                f"Round {round_number} is already settled as entry {entry} with other content: {field} is {before} "
+                f"Round {round_number} is already settled as entry {entry} with different content: {field} is {before} "
                 f"there and {now} here. If the entry is wrong, reverse the round first."
             )
 

@@ -94,7 +94,7 @@ def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
             head=given["head"]["hash"],
             lines=lines,
         )
-        _check_kinds(statement, given["key_rotations"])
+        _check_kinds(statement, given["key_rotations"], totals=(given["balance"], given["accrued"]))
     except (KeyError, TypeError, ValueError):
         raise LedgerError(
             f"The statement in {path} is incomplete or damaged. Use the file exactly as the operator sent it."
@@ -102,7 +102,7 @@ def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
     return statement, signed
 
 
-def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]]) -> None:
+def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]], totals: tuple[Any, Any]) -> None:
     """Refuse fields of the wrong type before the statement is shown."""
     texts = [statement.ledger, statement.name, statement.client, statement.currency, statement.settlement, statement.at]
     texts += [statement.head, "" if statement.client_key is None else statement.client_key]
@@ -112,7 +112,7 @@ def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]]) -> No
     rows = [(line.profit, line.contribution, line.share, line.payoff, line.transfer) for line in statement.lines]
     figures = [value for row in rows for value in row if value is not None]
     if not (
-        all(isinstance(text, str) for text in (*texts, *proofs))
+        all(isinstance(text, str) for text in (*texts, *proofs, *totals))
         and all(text.isprintable() for text in texts)  # no terminal control characters
         and all(isinstance(count, int) for count in counts)
         and all(isinstance(figure, int | float) for figure in figures)

@@ -112,7 +112,7 @@ class RunReport:
 
     @property
     def payments(self) -> tuple[tuple[int, str, str, float], ...]:
-        """Who paid whom how much: (round, payer, receiver, amount); each payer pays all receivers in proportion."""
+        """Who paid whom how much, as (round, payer, receiver, amount); each payer pays all receivers in proportion."""
         flows: list[tuple[int, str, str, float]] = []
         for held in self.rounds:
             transfers = held.record.decision.transfers

@@ -202,7 +202,7 @@ def _plain(value: object) -> Any:
         return [_plain(inner) for inner in value]
     if isinstance(value, float):
         return _number(value)
-    assert value is None or isinstance(value, str | int), f"a scenario holds TOML's types, got {type(value)}"
+    assert value is None or isinstance(value, str | int), f"a scenario has only TOML types, got {type(value)}"
     return value
 
 

@@ -77,7 +77,7 @@ def check_learning(table: TomlTable, values: Values) -> None:
 
 
 _ONLY_IMAGES = {
-    "learning": ("model", "score"),
+    "learning": ("model", "score", "batch_size", "local_epochs"),
     "data": ("validation_share", "label_skew"),
     "defaults": ("source", "samples_per_round"),
 }
@@ -96,6 +96,8 @@ def check_task(
         for key in keys:
             if key in values[name]:
                 faults.add((name, key), f"{key} is only for images, and this task is {what}", "Remove it")
+    if task.kind == "table" and "learning_rate" in values["learning"]:
+        faults.add(("learning", "learning_rate"), "a table has its own learning_rate", "Move it below [task]")
     for position, client in enumerate(clients):
         for key in _ONLY_IMAGES["defaults"]:
             if key in client and key not in values["defaults"]:
@@ -140,7 +142,7 @@ def check_distinct_names(clients: Sequence[Values], faults: Faults) -> None:
         if first != position:
             faults.add(
                 ("clients", position, "name"),
-                f"clients number {first + 1} and {position + 1} have the same name {shown(client['name'])}",
+                f"clients {first + 1} and {position + 1} have the same name {shown(client['name'])}",
                 "Rename one of them",
             )
 

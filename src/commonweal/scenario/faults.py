@@ -54,7 +54,7 @@ def shown(value: object) -> str:
     try:
         text = repr(value) if isinstance(value, str | int | float) else str(value)
     except ValueError:  # Python does not print integers of more than 4,300 digits
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
     return text if len(text) <= _VALUE_LIMIT else f"{text[:_VALUE_LIMIT]}... ({len(text)} characters)"
 
 

@@ -31,7 +31,7 @@ _ABOUT = ("a scenario", "Write one with `commonweal init`.")
 def read_scenario(path: Path, *, settings: Mapping[str, object] = _NONE) -> Scenario:
     """The scenario in a file; `settings` replace values of it, by dotted key."""
     tables, faults = read_tables(path, *_ABOUT)
-    return assemble(with_settings(tables, settings), faults, path.parent)
+    return assemble(with_settings(tables, settings), faults, path.resolve().parent)
 
 
 def parse_scenario(text: str, origin: str, *, settings: Mapping[str, object] = _NONE) -> Scenario:

@@ -48,12 +48,12 @@ class InProcessClients:
             algorithm=make_algorithm(
                 learning.algorithm,
                 simulated.layout,
-                learning_rate=learning.learning_rate,
+                learning_rate=simulated.learning_rate,
                 parameters=learning.parameters,
             ),
             metric=simulated.metric,
             seed=scenario.seed,
-            learning_rate=learning.learning_rate,
+            learning_rate=simulated.learning_rate,
         )
         self._algorithm = self._work.algorithm
         initial = simulated.initial
@@ -208,12 +208,15 @@ class InProcessClients:
         measured = self._keep((frozenset(), client), evaluation)
         if member.previous is None:
             member.previous = measured  # ε(n,0): the untrained model on the first validation set
+        notes = dict(new.notes)
+        if why := self._work.why_unmeasurable(member.member, evaluation):
+            notes["unmeasurable"] = why
         return Opening(
             sample_count=new.declared_count,
             training_count=member.training_count,
             validation_count=member.validation_count,
             measured=measured,
-            events=tuple(Event(kind=kind, client=client, text=text) for kind, text in new.notes.items()),
+            events=tuple(Event(kind=kind, client=client, text=text) for kind, text in notes.items()),
         )
 
     def _train(self, client: str, round_number: int, iteration: int, served: Tensor) -> LocalTrained:

@@ -38,7 +38,7 @@ class ImageTask:
         self._predicts = scenario.task.metric_name != "accuracy"
         self._dataset = dataset
         self._dtype = dtype
-        self.layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape)
+        self.layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape, dataset.class_count)
         self._learner = FastLearner(self.layout)
         self.task = Task(
             initial_model=self.initial_model, load=self.load, train=self.train, evaluate=self.evaluate, name="images"

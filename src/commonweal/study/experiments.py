@@ -15,6 +15,7 @@ from commonweal.scenario.keys import CLIENT_KEYS
 from commonweal.scenario.settings import kind_of_setting, setting_keys
 from commonweal.scenario.shipped import load, shipped_names
 from commonweal.scenario.spec import Scenario
+from commonweal.simulation.simulated_task import with_sites
 from commonweal.study.result_set import scenario_digest
 
 Settings = Mapping[str, tuple[object, ...]]
@@ -76,7 +77,7 @@ def _variations(name_or_path: str, settings: Settings) -> dict[str, Scenario]:
         labels = ",".join(f"{_label(key)}={_text(value)}" for key, value in chosen.items())
         name = f"{experiment}[{labels}]" if labels else experiment
         try:
-            scenario = load(name_or_path, settings=chosen)
+            scenario = with_sites(load(name_or_path, settings=chosen))
         except ScenarioError as error:
             raise (ScenarioError(f"{name} cannot be run: {error}") if labels else error) from None
         if scenario.mechanism.rules.mechanism != DEFAULT_MECHANISM:

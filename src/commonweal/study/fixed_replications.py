@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from commonweal.data.federated_dataset import FederatedDataset
-from commonweal.data.samples import CLASS_COUNT, Samples
+from commonweal.data.samples import Samples
 from commonweal.scenario.spec import Scenario
 from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.client_set import InProcessClients
@@ -24,6 +24,7 @@ from commonweal.study.sweep import sweep
 
 _GRID = MuGrid((0.0, 0.05, math.inf))
 _SAMPLE_COUNT = 400
+_CLASS_COUNT = 10
 _SCENARIO = """
 name = "fixed"
 rounds = {rounds}
@@ -127,7 +128,8 @@ def _replicate(scenario: Scenario, samples: dict[str, Samples]) -> pa.Table:
 def _samples(name: str, *, channel_count: int) -> Samples:
     generator = np.random.default_rng(1)
     shape = (28, 28, channel_count)
-    labels = np.arange(_SAMPLE_COUNT) % CLASS_COUNT
-    patterns = generator.integers(0, 256, (CLASS_COUNT, *shape))
+    labels = np.arange(_SAMPLE_COUNT) % _CLASS_COUNT
+    patterns = generator.integers(0, 256, (_CLASS_COUNT, *shape))
     noise = generator.integers(0, 256, (_SAMPLE_COUNT, *shape))
-    return Samples(name=name, images=((patterns[labels] + noise) // 2).astype(np.uint8), labels=labels, note="made up")
+    images = ((patterns[labels] + noise) // 2).astype(np.uint8)
+    return Samples(name=name, images=images, labels=labels, class_count=_CLASS_COUNT, note="made up")

@@ -7,8 +7,9 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from joblib import Parallel, delayed, parallel_config
 from joblib.externals.loky import get_reusable_executor
@@ -17,13 +18,21 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from commonweal.errors import InputError
 from commonweal.study.replication import Replication, ReplicationTask, replicate
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 _CHECK_SECONDS = 1.0  # how often a worker checks that its parent is still running
 
 
 def replicate_locally(tasks: Sequence[ReplicationTask], *, worker_count: int) -> Generator[Replication]:
     """Yield the results in the order in which they finish."""
+    yield from in_processes(replicate, tasks, worker_count=worker_count)
+
+
+def in_processes(work: Callable[[Item], Result], tasks: Sequence[Item], *, worker_count: int) -> Generator[Result]:
+    """Yield the results of a function in the order in which they finish."""
     if worker_count == 1 or len(tasks) < 2:
-        yield from map(replicate, tasks)
+        yield from map(work, tasks)
         return
     with (
         _interrupts_only_in_this_process(),
@@ -37,7 +46,7 @@ def replicate_locally(tasks: Sequence[ReplicationTask], *, worker_count: int) ->
     ):
         results = Parallel(
             n_jobs=min(worker_count, len(tasks)), return_as="generator_unordered", pre_dispatch="n_jobs", batch_size=1
-        )(delayed(replicate)(task) for task in tasks)
+        )(delayed(work)(task) for task in tasks)
     try:
         for result in results:  # noqa: UP028  (the inner generator is closed below, not before)
             yield result

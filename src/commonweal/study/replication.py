@@ -16,7 +16,7 @@ from commonweal.data.sources import load_source
 from commonweal.records import ContributionRule
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
-from commonweal.simulation.simulated_task import image_task
+from commonweal.simulation.simulated_task import SimulatedTask, image_task, task_of
 from commonweal.study.behaviour import code_version
 from commonweal.study.machine import cpu_kind, peak_memory_bytes
 from commonweal.study.mu_sets import Mus, mu_set
@@ -54,10 +54,7 @@ def replicate(task: ReplicationTask, *, on_round: Callable[[], None] | None = No
     """Compute all rounds that the task's policies lead to, each once, with one thread."""
     version = code_version()  # before the clock starts: the first time it takes a few seconds
     began, began_processor = time.perf_counter(), time.process_time()
-    sources = {client.source for client in task.scenario.clients}
-    dataset = FederatedDataset.from_sources(
-        task.scenario, {source: _source(source, task.data_directory) for source in sorted(sources)}
-    )
+    simulated = task_for(task.scenario, task.data_directory)
     round_count = 0
 
     def count(completed: CompletedRounds) -> None:
@@ -67,19 +64,28 @@ def replicate(task: ReplicationTask, *, on_round: Callable[[], None] | None = No
             on_round()
 
     policies = {rule: mu_set(mus) for rule, mus in task.mus.items()}
-    with InProcessClients(task.scenario, image_task(task.scenario, dataset), worker_count=1) as clients:
+    with InProcessClients(task.scenario, simulated, worker_count=1) as clients:
         histories = list(sweep(clients, task.scenario, policies, on_round=count))
     return Replication(
         task=task,
         rows=to_table(task.experiment, task.replication, task.scenario, histories),
         code_version=version,
-        data_fingerprint=dataset.fingerprint(),
+        data_fingerprint=simulated.fingerprint,
         cpu_kind=cpu_kind(),
         computed_round_count=round_count,
         seconds=time.perf_counter() - began,
         processor_seconds=time.process_time() - began_processor,
         peak_memory_bytes=peak_memory_bytes(),
     )
+
+
+def task_for(scenario: Scenario, data_directory: Path | None) -> SimulatedTask:
+    """The scenario's task; images are loaded once per process, whatever the number of scenarios."""
+    if scenario.task.kind != "images":
+        return task_of(scenario, data_directory)
+    sources = sorted({client.source for client in scenario.clients})
+    dataset = FederatedDataset.from_sources(scenario, {source: _source(source, data_directory) for source in sources})
+    return image_task(scenario, dataset)
 
 
 @cache

@@ -138,7 +138,7 @@ def read_results(directory: Path) -> tuple[list[StoredReplication], pa.Table]:
     path = directory / RESULTS
     if not path.exists():
         way_out = (
-            "`commonweal reproduce` writes it when it completes: run the command that made the replications there again"
+            "`commonweal reproduce` writes it when it completes: run the command that made these replications again"
             if _paths(directory)
             else "run `commonweal reproduce` into this folder first"
         )

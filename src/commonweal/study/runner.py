@@ -8,16 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED, locked_directory, make_results_folder
-from commonweal.data.federated_dataset import FederatedDataset
-from commonweal.data.samples import Samples
-from commonweal.data.sources import load_source
 from commonweal.errors import InputError
 from commonweal.records import ContributionRule
 from commonweal.scenario.spec import Scenario
 from commonweal.study import machine
 from commonweal.study.behaviour import code_version, same_behaviour
 from commonweal.study.mu_sets import Mus, union
-from commonweal.study.replication import Replication, ReplicationTask
+from commonweal.study.replication import Replication, ReplicationTask, task_for
 from commonweal.study.result_set import (
     Origin,
     StoredReplication,
@@ -36,7 +33,7 @@ Workers = Callable[[Sequence[ReplicationTask]], Generator[Replication]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the result set should contain in the end."""
+    """What the result set should contain when it is complete."""
 
     scenarios: Mapping[str, Scenario]  # by experiment
     replication_count: int
@@ -119,26 +116,16 @@ def result_directory(directory: Path) -> Iterator[None]:
 
 
 def _origins(request: Request) -> dict[str, Origin]:
-    """What new results would be made from; experiments that share a data set read it once."""
-    loaded: dict[str, Samples] = {}
-    fingerprints: dict[tuple[str, ...], str] = {}
-    origins = {}
-    for name, scenario in request.scenarios.items():
-        sources = dict.fromkeys(client.source for client in scenario.clients)
-        for source in sources:
-            if source not in loaded:
-                loaded[source] = load_source(source, request.data_directory)
-        dataset = FederatedDataset.from_sources(scenario, {source: loaded[source] for source in sources})
-        key = tuple(sorted(sources))
-        if key not in fingerprints:
-            fingerprints[key] = dataset.fingerprint()
-        origins[name] = Origin(
+    """What new results would be made from."""
+    return {
+        name: Origin(
             experiment=name,
             scenario_digest=scenario_digest(scenario),
             code_version=code_version(),
-            data_fingerprint=fingerprints[key],
+            data_fingerprint=task_for(scenario, request.data_directory).fingerprint,
         )
-    return origins
+        for name, scenario in request.scenarios.items()
+    }
 
 
 def _task(

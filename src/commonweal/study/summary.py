@@ -63,7 +63,7 @@ def summarise(
     """Everything that a reader is shown of the results in a directory.
 
     `title` receives the names of the experiments. `grid`: the values of μ that are shown wherever all replications have
-    them, and whose cost is compared with that of the whole axis; `mus` are shown besides.
+    them, and whose cost is compared with that of the whole axis; `mus` are shown as well.
     """
     stored, rows = read_results(directory)
     if not stored:
@@ -254,7 +254,8 @@ def _data_note(scenario: Scenario) -> str:
 def _sheets(scenarios: Sequence[Scenario], directory: Path | None) -> tuple[SampleSheet, ...]:
     """One sample of each class from each source; nothing where the data are not available."""
     sheets = []
-    for source in dict.fromkeys(client.source for scenario in scenarios for client in scenario.clients):
+    sources = (client.source for scenario in scenarios for client in scenario.clients if client.source)
+    for source in dict.fromkeys(sources):
         try:
             samples = load_source(source, directory)
         except CommonwealError:

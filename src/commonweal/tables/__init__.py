@@ -10,6 +10,8 @@ What leaves a site, beside models and metrics, is one summary of the training ro
   (both for a target of whole numbers with at most 20 different values, unless `kind` settles which it is);
 - only if rows arrive by date: the earliest and the latest date of the site's rows.
 
-Nothing else. Rows never leave a site, and nothing of validation rows does, but for the two dates. A label occurs in the
-text of the file: a column of names would give the names away, so columns that look like identifiers are refused.
+Nothing else. Rows never leave a site, and of validation rows nothing does, except that the two dates may be theirs.
+Labels are the words of the file: a column of names would give the names away. So a column of texts that looks like an
+identifier is refused, unless it is listed in `categorical`. All members get to see the labels, and the means and
+deviations over all sites; the coordinator sees the summaries.
 """

@@ -35,15 +35,15 @@ class Table:
         """For messages: "patients.csv, line 12"."""
         return f"{self.name}, {self.unit} {self.lines[row]}"
 
-    def column(self, name: str, role: str = "column") -> Column:
-        """The column; `role` says in messages what it was asked for."""
+    def column(self, name: str, role: str = "column", remark: str = "") -> Column:
+        """The column; in messages, `role` says what it was asked for, and `remark` where."""
         if name in self.unreadable:
             raise InputError(
                 f"{self.name}: column {name!r} holds values of the type {self.unreadable[name]}, which are neither "
                 "numbers nor texts nor dates. Choose another column, or convert it."
             )
         if name not in self.columns:
-            raise InputError(f"{self.name} has no {role} {name!r}. {self._way_out(name)}")
+            raise InputError(f"{self.name} has no {role} {name!r}{remark}. {self._way_out(name)}")
         return self.columns[name]
 
     def _way_out(self, name: str) -> str:
@@ -71,10 +71,11 @@ def read_table(path: Path, missing: Collection[str] = ()) -> Table:
 
 def _read_csv(name: str, content: bytes, known: dict[str, str]) -> Table:
     """`known` maps texts to the cells that they become. It is extended: most texts repeat, and share one object."""
+    empty = f"{name} is empty. Its first line must name the columns."
     text = _decoded(name, content)
-    header_line = next((line for line in text.splitlines() if line.strip()), None)
+    header_line = next((line for line in io.StringIO(text) if line.strip()), None)
     if header_line is None:
-        raise InputError(f"{name} is empty. Its first line must name the columns.")
+        raise InputError(empty)
     delimiter = max(_DELIMITERS, key=lambda mark: sum(part.count(mark) for part in header_line.split('"')[::2]))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header: list[str] | None = None
@@ -102,7 +103,8 @@ def _read_csv(name: str, content: bytes, known: dict[str, str]) -> Table:
             f"{name}, line {start}: {error}. Check the double quotes of this line: a field in quotes must end with "
             "one, and a quote inside it is written twice."
         ) from None
-    assert header is not None
+    if header is None:  # nothing but delimiters
+        raise InputError(empty)
     return Table(
         name=name,
         columns={

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from commonweal.tables.settings import TableSettings
 from commonweal.tables.summary import CATEGORY_LIMIT, CLASS_LIMIT
 
 _LARGEST_COUNT = 2**53
+_LARGEST_SUM, _LARGEST_SQUARES = 1e120, 1e220  # of as many numbers up to 1e100
 
 
 def refuse_damaged(site: str, summary: Any, settings: TableSettings) -> None:
@@ -74,8 +74,8 @@ def _are_moments(moments: Any) -> bool:
         isinstance(moments, Mapping)
         and _is_count(moments.get("count"))
         and moments["count"] > 0
-        and _is_number(moments.get("sum"))
-        and _is_number(moments.get("squares"))
+        and _is_number(moments.get("sum"), _LARGEST_SUM)
+        and _is_number(moments.get("squares"), _LARGEST_SQUARES)
         and moments["squares"] >= 0
     )
 
@@ -84,8 +84,8 @@ def _are_dates(dates: Any) -> bool:
     return (
         isinstance(dates, Mapping)
         and dates.get("kind") in ("date", "number")
-        and _is_number(dates.get("first"))
-        and _is_number(dates.get("last"))
+        and _is_number(dates.get("first"), _LARGEST_SUM)
+        and _is_number(dates.get("last"), _LARGEST_SUM)
         and dates["first"] <= dates["last"]
     )
 
@@ -94,5 +94,5 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNT
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_number(value: Any, largest: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= largest  # nan is not

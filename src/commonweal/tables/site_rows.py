@@ -53,7 +53,7 @@ class SiteRows:
             known = name in table.columns or name in table.unreadable
             close = not known and get_close_matches(name, names, n=1, cutoff=0.8)
             if not known and (settings.site is not None or close):
-                table.column(name, "column to ignore,")
+                table.column(name, remark=", which is listed in ignore")
         for name in names:
             table.column(name)
         if not names:

@@ -62,7 +62,7 @@ def _checked_classification(targets: NDArray[Any], values: NDArray[np.float64]) 
             "two classes a single column, the probability of class 1."
         )
     _check_from_0_to_1(
-        values, "values", "Return probabilities, such as those of a softmax, not classes, scores or logits."
+        values, "values", "A probability must be from 0 to 1; return, for example, those of a softmax, not its inputs."
     )
     column_count = values.shape[1] if values.ndim == 2 else 1
     if column_count > 1:
@@ -111,7 +111,7 @@ def _check_finite(array: NDArray[Any], name: str) -> None:
 def _check_from_0_to_1(array: NDArray[np.float64], name: str, rule: str) -> None:
     _check_finite(array, name)
     if (wrong := np.argwhere((array < -ROUNDING) | (array > 1 + ROUNDING))).size:
-        raise InputError(f"evaluate returned {_entry(array, name, wrong)}, which is not from 0 to 1. {rule}")
+        raise InputError(f"evaluate returned {_entry(array, name, wrong)}. {rule}")
 
 
 def _entry(array: NDArray[Any], name: str, wrong: NDArray[np.intp]) -> str:

@@ -11,8 +11,8 @@ The values are those of scikit-learn, given the samples of positive weight, with
 - Average precision of several classes is the same kind of mean; scikit-learn refuses columns of classes that do not
   occur.
 
-Whether a metric is defined in a draw depends on targets and weights only, never on the model. So the difference between
-two models has a value in the same draws as the metric of either.
+Whether a metric is defined in a draw depends on targets and weights only, not on the model (unless its error is too
+large for a float). So the difference between two models has a value in the same draws as the metric of either.
 """
 
 from __future__ import annotations
@@ -153,16 +153,18 @@ def _average_precision_of_one(is_positive: NDArray[np.bool_], scores: Floats, we
 
 def _r2(targets: NDArray[Any], values: Floats, weights: Floats) -> Draws:
     """1 − Σ w (y − ŷ)² / Σ w (y − ȳ)², ȳ the weighted mean of the draw."""
-    is_present = weights > 0
-    smallest = np.where(is_present, targets[:, None], np.inf).min(axis=0, initial=np.inf)
-    largest = np.where(is_present, targets[:, None], -np.inf).max(axis=0, initial=-np.inf)
+    order = np.argsort(targets)
+    is_present = weights[order] > 0
+    smallest = targets[order][is_present.argmax(axis=0)]
+    largest = targets[order][::-1][is_present[::-1].argmax(axis=0)]
     with np.errstate(over="ignore", invalid="ignore"):
         # From the smallest target of the draw: neither a common offset nor samples outside the draw cost digits.
-        above = targets[:, None] - smallest
-        means = _ratio(np.einsum("ij,ij->j", weights, above), weights.sum(axis=0))
-        spread = np.einsum("ij,ij->j", weights, (above - means) ** 2)
-        # Not only a spread of 0: rounding leaves a little of it when all targets are the same.
-        r2 = 1 - _ratio(((targets - values) ** 2) @ weights, np.where(smallest < largest, spread, 0.0))
+        deviations = np.subtract(targets[:, None], smallest, dtype=np.float64)
+        deviations -= _ratio(np.einsum("ij,ij->j", weights, deviations), weights.sum(axis=0))
+        deviations **= 2
+        # Rounding leaves a little spread when all targets are the same, so their equality is asked for.
+        spread = np.where(smallest < largest, np.einsum("ij,ij->j", weights, deviations), 0.0)
+        r2 = 1 - _ratio(((targets - values) ** 2) @ weights, spread)
     return np.where(np.isfinite(r2), r2, np.nan)
 
 

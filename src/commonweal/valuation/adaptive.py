@@ -1,4 +1,4 @@
-"""Shapley values from the coalitions that tell most about them: the default estimator."""
+"""Shapley values from the coalitions that say most about them: the default estimator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from commonweal.valuation.sampling import fresh_coalitions
 from commonweal.valuation.surrogate import FITTING_LIMIT, fitted_prior, shapley_posterior
 
 USEFUL_EVALUATION_LIMIT = 2000
-"""No more evaluations are made, since the work grows with their cube; for more, use shapley_leverage."""
+"""No more evaluations than this are made, since the work grows with their cube; use shapley_leverage for more."""
 
 BATCH_LIMIT = 100
 CANDIDATES_PER_CHOICE = 10
@@ -33,11 +33,11 @@ def shapley_adaptive(
 ) -> Contributions:
     """Shapley values of a Gaussian-process surrogate of the game, given the coalitions evaluated.
 
-    Evaluations go in batches, each half as large as all before. A third of a batch is random, all sizes
-    alike, so that no part of the game stays unseen whatever the prior believes; the rest are, one after the
-    other, those that lower the summed posterior variance of the Shapley values most. After each batch the
-    prior is fitted anew. The values are posterior means and sum to v(A) − v(∅); the standard errors are
-    posterior deviations, of the estimate from the exact Shapley values.
+    Coalitions are evaluated in batches, each half as large as all earlier batches together. A third of a batch is
+    drawn at random, with all sizes equally likely, so that no part of the game stays unseen, whatever the prior says.
+    The rest are chosen one after another: each time the coalition that lowers the summed posterior variance of the
+    Shapley values most. The prior is fitted again after each batch. The values are posterior means and sum to
+    v(A) − v(∅); the standard errors are posterior standard deviations: how far the exact values may be off.
     """
     game = limited_game(clients, coalition_value, evaluation_limit, minimum=evaluation_minimum(len(clients)))
     exact = exact_if_affordable(game, measure="shapley_adaptive")
@@ -69,7 +69,7 @@ def shapley_adaptive(
 
 
 def most_telling(prior: GamePrior, known: Members, count: int, rng: np.random.Generator) -> Members:
-    """Of ten times `count` random coalitions, the `count` that, chosen greedily, tell most beyond the `known`.
+    """From ten times `count` random coalitions, greedily choose the `count` that add most to what is `known`.
 
     Knowing v(T) lowers the summed variance of the Shapley values by Σ_n cov(q_n, v(T))² / var(v(T)). No values
     are needed: under a Gaussian process the variances depend only on which coalitions are known.

@@ -1,8 +1,8 @@
 """Uncertainty of figures measured on validation samples: the Poisson bootstrap.
 
-Each validation sample has a weight of its own in each draw, Poisson(1) distributed. A sample keeps its weights in all
-rounds and for all models, so differences between rounds, between coalitions and sums over rounds get the uncertainty of
-the difference or sum, not that of unrelated figures. The per-sample scores are at hand, so no model is run again.
+Each validation sample has its own weight in each draw, from a Poisson(1) distribution. A sample keeps its weights in
+all rounds and for all models, so differences between rounds or coalitions, and sums over rounds, get the uncertainty of
+the difference or sum, not that of unrelated figures. The scores of all samples are known, so no model is run again.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Draws = NDArray[np.float64]
 """A figure in each bootstrap draw."""
 
 DRAW_COUNT = 400
-"""A standard error from 400 draws is itself good to about 4 %."""
+"""A standard error from 400 draws is itself accurate to about 4 %."""
 
 
-@lru_cache(maxsize=32)  # a round asks for the same weights at the client and in the session
+@lru_cache(maxsize=32)  # in a round, the client and the session need the same weights
 def resampling_weights(seed: int, client: str, sample_count: int) -> NDArray[np.float64]:
-    """Weights of a client's first validation samples, one row a sample, one column a draw."""
-    # Drawn row by row: with more samples the first rows stay as they are (but for the repair below).
+    """Weights of a client's first validation samples, one row per sample and one column per draw."""
+    # Drawn row by row, so that the first rows do not change with more samples (except for the correction below).
     weights = stream(seed, "bootstrap", client).poisson(1.0, (sample_count, DRAW_COUNT)).astype(np.float64)
-    weights[:, weights.sum(axis=0) == 0] = 1.0  # of few samples, a draw may have none
+    weights[:, weights.sum(axis=0) == 0] = 1.0  # if there are few samples, a draw may contain none of them
     weights.setflags(write=False)
     return weights
 
@@ -57,9 +57,9 @@ def marginal_draws(clients: Sequence[str], values: Mapping[frozenset[str], Draws
 def shapley_draws(clients: Sequence[str], values: Mapping[frozenset[str], Draws]) -> dict[str, Draws]:
     """Shapley values in each draw, from the coalitions that are known.
 
-    The Shapley value is the slope of the best additive fit to v, with weights (N − 1) / (C(N, s) s (N − s)) for
-    coalitions of s clients and equality at none and all (Charnes et al. 1988): exact where all coalitions are known,
-    and otherwise linear in the values, which is what an uncertainty needs.
+    The Shapley values are the slopes of the best additive fit to v, with weights (N − 1) / (C(N, s) s (N − s)) for
+    coalitions of s clients, and with equality for the empty and the full coalition (Charnes et al. 1988). The fit is
+    exact if all coalitions are known, and otherwise linear in the values, as needed for an uncertainty.
     """
     count = len(clients)
     members = all_coalitions(count) if len(values) == 1 << count else _rows(clients, values)
@@ -73,8 +73,9 @@ def shapley_draws(clients: Sequence[str], values: Mapping[frozenset[str], Draws]
     binomials = np.array([float(np.prod([(count - j) / (j + 1) for j in range(s)])) for s in range(count + 1)])
     s = sizes[inner]
     root = np.sqrt((count - 1) / (binomials[s] * s * (count - s)))[:, None]
-    # Slopes are equal parts of v(A) − v(∅) plus deviations that sum to zero. Rows less their mean leave just those, and
-    # where coalitions are too few to tell, the smallest deviations: clients that look alike then get the same.
+    # Slopes are equal parts of v(A) − v(∅) plus deviations that sum to zero. Subtracting the mean from each row leaves
+    # only the deviations. If there are too few coalitions to determine them, the smallest are taken, so clients that
+    # cannot be told apart get the same.
     gain = everything - nothing
     centred = members[inner] - (s / count)[:, None]
     target = draws[inner] - nothing - (s / count)[:, None] * gain

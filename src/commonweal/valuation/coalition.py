@@ -1,4 +1,4 @@
-"""A coalition's value, asked for once: the user's function with a memory, a count and a limit."""
+"""The values of coalitions: calls the user's function once for each, remembers the results, and keeps to a limit."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Coalition = frozenset[str]
 """The names of the clients that take part."""
 
 CoalitionValue = Callable[[Coalition], float]
-"""v(S): the value of the model made of the clients in S, in units of accuracy (or of any other measure)."""
+"""v(S): the value of the model of the clients in S, in units of accuracy (or of any other measure)."""
 
 
 @runtime_checkable
 class Fetching(Protocol):
-    """A coalition value with a long way to its clients: it takes many coalitions along in one go."""
+    """A coalition value that has to ask distant clients, and can ask about many coalitions at once."""
 
     def fetch(self, coalitions: Sequence[frozenset[str]]) -> None:
-        """Find out the values of all of these; they are asked for right after."""
+        """Get the values of all these coalitions; they will be needed immediately afterwards."""
         ...
 
 
 Members = NDArray[np.float64]
-"""One coalition a row, one client a column: 1.0 where the client is in, else 0.0."""
+"""One row per coalition and one column per client: 1.0 if the client is in the coalition, otherwise 0.0."""
 
 
 LARGEST_VALUE = 1e100
@@ -38,8 +38,8 @@ LARGEST_VALUE = 1e100
 class Game:
     """The clients and their `coalition_value`, each coalition evaluated at most once.
 
-    `coalition_value` is called with a frozenset of client names. A Game is itself such a function, so one
-    game may serve several measures, which then share its memory.
+    `coalition_value` is called with a frozenset of client names. A Game can itself be used as such a function, so
+    several measures can share one game and the values that it remembers.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class Game:
         return limit is None or self.evaluation_count < limit or coalition in self._known
 
     def __call__(self, coalition: frozenset[str]) -> float:
-        """v(coalition), from memory when it is known."""
+        """v(coalition), remembered if it is known."""
         known = self._known.get(coalition)
         if known is not None:
             return known
         if not coalition <= self._everyone:
             strangers = sorted(coalition - self._everyone)
-            raise InputError(f"a coalition consists of the game's clients, got {strangers}; add them as clients")
+            raise InputError(f"a coalition can contain only clients of the game, got {strangers}; add them as clients")
         if not self.is_affordable(coalition):
             raise InputError(
                 f"at most {self.evaluation_limit} coalitions may be evaluated, got one more; raise the evaluation limit"
@@ -84,13 +84,13 @@ class Game:
             named = [client for client in self.clients if client in coalition]
             raise InputError(
                 f"coalition_value must return a finite number of at most {LARGEST_VALUE:g} in size, got {given!r} for "
-                f"coalition {named}; repair the function or leave the client out"
+                f"coalition {named}; correct the function or leave the client out"
             )
         self._known[coalition] = value
         return value
 
     def values(self, members: Members) -> NDArray[np.float64]:
-        """v of each row of `members`; a function that can fetch many at once is asked to."""
+        """v of each row of `members`, fetched all at once if the function can do that."""
         coalitions = [frozenset(self.clients[i] for i in np.flatnonzero(row)) for row in members]
         if isinstance(self._coalition_value, Fetching):
             unknown = [coalition for coalition in dict.fromkeys(coalitions) if coalition not in self._known]
@@ -104,7 +104,7 @@ class Game:
 
 
 def all_coalitions(client_count: int) -> Members:
-    """All 2^N coalitions; row c contains client i where bit i of c is set."""
+    """All 2^N coalitions; row c contains client i if bit i of c is set."""
     numbers = np.arange(1 << client_count)
     return ((numbers[:, None] >> np.arange(client_count)) & 1).astype(np.float64)
 

@@ -36,7 +36,7 @@ def quantity(clients: Sequence[str], sample_counts: Mapping[str, int]) -> Contri
 
 
 def marginal(clients: Sequence[str], coalition_value: CoalitionValue) -> Contributions:
-    """q(n) = v(A) − v(A∖n), A all clients: what is lost without the client. N + 1 evaluations."""
+    """q(n) = v(A) − v(A∖n), where A is the set of all clients: what is lost without the client. N + 1 evaluations."""
     game = Game(clients, coalition_value)
     everyone = frozenset(game.clients)
     total = game(everyone)
@@ -68,7 +68,7 @@ def exact_contributions(game: Game, *, measure: str) -> Contributions:
     client_count = len(game.clients)
     members = all_coalitions(client_count)
     values = game.values(members)
-    # Coalition number c holds client i where bit i of c is set, so c + 2^i is c with i added.
+    # Coalition number c contains client i if bit i of c is set, so c + 2^i is c with i added.
     numbers = np.arange(len(values))
     sizes = members.sum(axis=1).astype(np.intp)
     weights = np.array([1.0 / (client_count * comb(client_count - 1, size)) for size in range(client_count)])

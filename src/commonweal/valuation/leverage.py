@@ -24,13 +24,13 @@ def shapley_leverage(
     evaluation_limit: int,
     seed: int | np.random.Generator,
 ) -> Contributions:
-    """The additive game nearest to v, in the norm in which the Shapley value is the nearest of all.
+    """The additive game nearest to v on the coalitions drawn, in a norm for which the Shapley value is nearest on all.
 
     q minimises Σ_S w(|S|) (v(S) − v(∅) − Σ_{n∈S} q(n))² with w(s) = 1/(C(N,s) s (N − s)), subject to
-    Σ q = v(A) − v(∅); over all S that is the Shapley value (Charnes et al. 1988). Here S runs over coalitions
-    drawn without replacement, all sizes alike, each with its complement. The standard error comes from the
-    residuals (sandwich), with the correction for sampling from a finite set; it errs on the large side,
-    because the draws are more even than independent ones.
+    Σ q = v(A) − v(∅); over all S, this q is the Shapley value (Charnes et al. 1988). Here S runs over coalitions drawn
+    without replacement, with all sizes equally likely, each together with its complement. The standard error comes from
+    the residuals (sandwich estimator), corrected for sampling from a finite set; it tends to be too large, because the
+    draws are more even than independent ones.
     """
     game = limited_game(clients, coalition_value, evaluation_limit, minimum=evaluation_minimum(len(clients)))
     exact = exact_if_affordable(game, measure="shapley_leverage")
@@ -41,7 +41,7 @@ def shapley_leverage(
     members, fractions = distinct_pairs(client_count, pair_count, generator(seed))
     ends = game.values(np.array([np.zeros(client_count), np.ones(client_count)]))
     total = ends[1] - ends[0]
-    # A pair is one observation: half of v(S) − v(A∖S), beyond what an equal split of the total would give.
+    # A pair is one observation: half of v(S) − v(A∖S), less what an equal split of the total would give.
     sizes = members.sum(axis=1)
     excess = (game.values(members) - game.values(1.0 - members)) / 2 - total * (2 * sizes / client_count - 1) / 2
     features = members - sizes[:, None] / client_count

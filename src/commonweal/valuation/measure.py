@@ -13,7 +13,7 @@ from commonweal.valuation.bootstrap import DRAW_COUNT, Draws
 from commonweal.valuation.coalition import Coalition, CoalitionValue
 
 ClientStream = Callable[[str], "np.random.Generator"]  # in quotes: numpy loads its generators on demand
-"""A random stream of a client's own, for the error that an estimator adds to the draws."""
+"""Returns the random stream of a client, for the error that an estimator adds to the draws."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +55,7 @@ class ValuationInputs:
     clients: Sequence[str]
     coalition_value: CoalitionValue
     sample_counts: Mapping[str, int]  # new samples of the round
-    evaluation_limit: int | None  # set exactly for measures that have an `evaluation_minimum`
+    evaluation_limit: int | None  # set if and only if the measure has an `evaluation_minimum`
     rng: np.random.Generator  # of this round's valuation, for measures that sample
 
 
@@ -65,7 +65,7 @@ MeasureDraws = Callable[[Contributions, Mapping[Coalition, Draws], ClientStream]
 
 
 def no_coalitions(clients: Sequence[str]) -> list[Coalition]:
-    """For measures that choose their coalitions on the way, or use none."""
+    """For measures that choose their coalitions while they run, or use none."""
     return []
 
 
@@ -77,11 +77,12 @@ class Measure:
     - `compute` values a round.
     - `coalitions` lists the coalitions that `compute` will ask for, as far as they are known in advance: they are then
       evaluated in one go, which on Flower means one exchange of messages instead of many.
-    - `client_limit` is the largest federation that the measure takes.
-    - `evaluation_minimum`, from the number of clients, is the fewest evaluations that give an estimate. A measure that
-      has it samples coalitions: scenarios must then set `evaluation_limit`. One that has none refuses that key.
-    - `draws` turns bootstrap draws of coalition values into draws of contributions. Left out, `compute` is repeated on
-      each draw: right for every measure that asks for the same coalitions whatever their values are.
+    - `client_limit` is the largest number of clients that the measure can handle.
+    - `evaluation_minimum` takes the number of clients and returns the fewest evaluations that give an estimate. A
+      measure that has it samples coalitions: scenarios must then set `evaluation_limit`. Without it, scenarios must not
+      set that key.
+    - `draws` turns bootstrap draws of coalition values into draws of contributions. If it is left out, `compute` is
+      repeated on each draw, which is right for every measure that asks for the same coalitions whatever their values.
     """
 
     name: str

@@ -2,9 +2,9 @@
 
 In a walk the clients join one by one in random order, and each is credited with the gain in value when it
 joins; the Shapley value is the mean credit over all orders. A walk is cut short when the value has come close to
-v(A): what is left is then shared equally by those who have not joined, so that the values still sum to
-v(A) − v(∅). (Both papers credit them with nothing, which loses up to the tolerance.) A value that was not
-evaluated is never remembered as if it were.
+v(A): the clients that have not joined then share the remaining gain equally, so that the values still sum to
+v(A) − v(∅). (In both papers they get nothing, which loses up to the tolerance.) Values that were skipped in this
+way are not remembered as if they had been evaluated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WALKS_PER_EVALUATION = 10
 GTG_WALK_MINIMUM = 30
 GTG_WINDOW = 10
 ERROR_WALK_MINIMUM = 5
-"""Fewer walks may agree by chance, so they tell no standard error."""
+"""Fewer walks may agree by chance, so no standard error is estimated from them."""
 
 
 def evaluation_minimum(client_count: int) -> int:
@@ -42,8 +42,8 @@ def shapley_tmc(
     """Truncated Monte Carlo (Ghorbani and Zou 2019): the mean credit over uniformly random walks.
 
     A walk is cut as soon as |v(A) − v(joined)| < truncation_tolerance · |v(A)|; the authors wait for six
-    such steps in a row, which never come in a federation of a few silos. Walks go on until the evaluations
-    are used up; for few clients walks over known coalitions cost nothing, and ten an evaluation are enough.
+    such steps in a row, which never happens in a federation of a few silos. Walks are made until the evaluations
+    are used up. With few clients, walks over known coalitions cost nothing, so there are at most ten per evaluation.
     """
     _check_tolerance("truncation tolerance", truncation_tolerance)
     game = limited_game(clients, coalition_value, evaluation_limit, minimum=evaluation_minimum(len(clients)))
@@ -73,14 +73,14 @@ def shapley_gtg(
 ) -> Contributions:
     """GTG-Shapley (Liu et al. 2022): guided, truncated walks; tolerances are absolute, in units of v.
 
-    - Between rounds: when |v(A) − v(∅)| <= round_tolerance, all values are 0, after 2 evaluations (and their errors
-      are not known: infinite).
-    - Guided: in a sweep each client joins first in exactly one walk; the leaders come in random order, so
+    - Between rounds: if |v(A) − v(∅)| <= round_tolerance, all values are 0, after 2 evaluations (and their errors
+      are infinite, since they are not known).
+    - Guided: in a sweep each client joins first in exactly one walk; the order of these leaders is random, so
       that a sweep cut short by the limit favours nobody.
     - Within a round: a walk is cut as soon as |v(A) − v(joined)| < walk_tolerance.
-    - The end: after a sweep, with more than 30 walks done, when none of the last 10 running means differs
+    - End: walks stop after a sweep, with more than 30 walks done, if none of the last 10 running means differs
       from the newest by more than convergence_tolerance (mean relative difference over the clients);
-      0 never ends early.
+      with a tolerance of 0 they never stop early.
     """
     _check_tolerance("round tolerance", round_tolerance)
     _check_tolerance("walk tolerance", walk_tolerance)
@@ -121,7 +121,7 @@ def _guided_orders(client_count: int, rng: np.random.Generator) -> Iterator[NDAr
 
 
 def _walk(game: Game, order: NDArray[np.intp], tolerance: float) -> NDArray[np.float64] | None:
-    """Each client's credit in one walk; None when the evaluations do not last."""
+    """Each client's credit in one walk; None if there are not enough evaluations left for it."""
     total, value = game(frozenset(game.clients)), game(frozenset())
     credit = np.zeros(len(order))
     joined: frozenset[str] = frozenset()
@@ -149,7 +149,8 @@ def _has_converged(walks: list[NDArray[np.float64]], tolerance: float) -> bool:
 def _mean_credit(game: Game, walks: NDArray[np.float64], leaders: Sequence[int] = (), *, measure: str) -> Contributions:
     """Mean credit and its standard error; a leader's credit is known, so only that of followers varies.
 
-    Neither the bias of cut walks nor that of a limit reached (walks over known coalitions go on) is in the error.
+    The error does not include the bias of walks that were cut, nor that of reaching the limit (after which only walks
+    over known coalitions are made).
     """
     walk_count, client_count = walks.shape
     varies = np.ones(walks.shape)

@@ -1,15 +1,15 @@
-"""What we believe of a game before we know it: how alike the values of two coalitions are.
+"""What we assume about a game before any coalition is evaluated: how similar the values of two coalitions are.
 
-The values of all coalitions are one draw of a Gaussian process. For coalitions S and T of N clients, x = ±1 for in
-and out, its covariance is
+The values of all coalitions are one draw of a Gaussian process. For coalitions S and T of N clients, with x = ±1 for
+clients inside and outside, its covariance is
 
     k(S, T) =   100                                                 a level
               + linear · x_S·x_T / N                                what each client adds on its own
               + size · min(|S|, |T|) / N                            what the number of clients adds
               + likeness^|S △ T| · growth^(|S| + |T|) / norm        everything else
 
-with norm = mean of growth^(2s) over s = 0..N. The last term is the smoother the nearer likeness is to 1, and with
-growth < 1 it calms down as coalitions grow, as accuracy does when it saturates. It is a product over clients, so
+with norm = mean of growth^(2s) over s = 0..N. The closer likeness is to 1, the smoother the last term is; with
+growth < 1 it varies less as coalitions grow, as accuracy does when it saturates. It is a product over clients, so
 its Shapley value is an integral over q of a product of factors linear in q (Owen's multilinear extension): a
 polynomial of degree N − 1, which Gauss-Legendre quadrature integrates exactly.
 """
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 LEVEL = 100.0
 JITTER = 1e-9
-"""Added to the diagonal, relative to a game of variance about 1, against rounding."""
+"""Added to the diagonal because of rounding; relative to a game with a variance of about 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +57,7 @@ class GamePrior:
         return covariance
 
     def observed_covariance(self, members: Members) -> Floats:
-        """k among evaluated coalitions, the first two being ∅ and A, which count as free of noise."""
+        """k of the evaluated coalitions; the first two are ∅ and A, which count as free of noise."""
         covariance = self.covariance(members, members)
         noise = np.full(len(members), self.noise + JITTER)
         noise[:2] = JITTER
@@ -65,7 +65,7 @@ class GamePrior:
         return covariance
 
     def shapley_covariance(self, members: Members) -> Floats:
-        """Covariance of each client's Shapley value (rows) with v(T), T each row of `members` (columns)."""
+        """Covariance of each client's Shapley value (rows) with v(T) for each row T of `members` (columns)."""
         client_count = members.shape[1]
         sizes = members.sum(axis=1)
         nodes, weights = _quadrature(client_count)

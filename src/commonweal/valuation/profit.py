@@ -1,6 +1,6 @@
 """What a round was worth to a client and what it cost: utility, cost, profit.
 
-Each function takes single figures or arrays of equal shape (one entry a client) and works element by element.
+Each function takes single figures or arrays of equal shape (one entry per client) and works element by element.
 All amounts are in the client's unit of account; accuracy may be any measure of precision, in its own unit.
 """
 
@@ -16,7 +16,7 @@ from commonweal.errors import InputError
 Floats = NDArray[np.float64]
 
 ZERO_PROFIT_RATIO = 1e-12
-"""A profit smaller in size than this times the larger of utility and cost is rounding, and counts as 0."""
+"""A profit smaller in size than this times the larger of utility and cost is only rounding error, and counts as 0."""
 
 
 @overload
@@ -24,7 +24,7 @@ def utility(unit_value: float, accuracy: float, previous_accuracy: float) -> flo
 @overload
 def utility(unit_value: float | Floats, accuracy: Floats, previous_accuracy: float | Floats) -> Floats: ...
 def utility(unit_value: float | Floats, accuracy: float | Floats, previous_accuracy: float | Floats) -> float | Floats:
-    """u (ε_t − ε_{t−1}): worth of the gain in accuracy, at `unit_value` for a gain of 1."""
+    """u (ε_t − ε_{t−1}): what the gain in accuracy is worth, if a gain of 1 is worth `unit_value`."""
     value = _figures("unit value", unit_value, minimum=0.0)
     now, before = _figures("accuracy", accuracy), _figures("previous accuracy", previous_accuracy)
     with np.errstate(over="ignore"):
@@ -57,7 +57,7 @@ def cost(
     sample_count: int | NDArray[Any],
     step_count: int | NDArray[Any],
 ) -> float | Floats:
-    """c_data · samples + c_train · steps + c_comm: cost of one round; a step is one mini-batch."""
+    """c_data · samples + c_train · steps + c_comm: the cost of one round; a step is one mini-batch."""
     per_sample = _figures("cost per sample", cost_per_sample, minimum=0.0)
     per_step = _figures("cost per step", cost_per_step, minimum=0.0)
     per_round = _figures("cost per round", cost_per_round, minimum=0.0)
@@ -75,7 +75,7 @@ def profit(utility: float | Floats, cost: float | Floats) -> float | Floats:
     """utility − cost, before transfers; exactly 0.0 where the difference is only rounding error.
 
     The difference counts as 0 when |utility − cost| < 1e-12 · max(|utility|, |cost|): a client whose
-    utility equals its cost must not lose its place over −1e-17.
+    utility equals its cost must not be eliminated over −1e-17.
     """
     gained = _figures("utility", utility)
     spent = _figures("cost", cost, minimum=0.0)

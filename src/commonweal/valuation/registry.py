@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from commonweal.valuation.measure import Measure
 
-# "module of this package:name of its Measure". The order is that of messages.
+# "module of this package:name of its Measure", in the order in which messages list them.
 _ENTRIES = (
     "exact:QUANTITY",
     "exact:MARGINAL",

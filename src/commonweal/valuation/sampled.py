@@ -69,7 +69,7 @@ def estimated_draws(
 def limited_game(
     clients: Sequence[str], coalition_value: CoalitionValue, evaluation_limit: int, *, minimum: int
 ) -> Game:
-    """The game under its limit, refused when the limit is too low for any estimate."""
+    """The game with its limit; raises if the limit is too low for any estimate."""
     if isinstance(evaluation_limit, bool) or not isinstance(evaluation_limit, int):
         raise InputError(f"evaluation_limit must be a whole number, got {evaluation_limit!r}.")
     game = Game(clients, coalition_value, evaluation_limit=evaluation_limit)
@@ -83,7 +83,7 @@ def limited_game(
 
 
 def exact_if_affordable(game: Game, *, measure: str) -> Contributions | None:
-    """Exact Shapley values when the limit covers all 2^N coalitions, else None."""
+    """Exact Shapley values if the limit covers all 2^N coalitions, otherwise None."""
     client_count, limit = len(game.clients), game.evaluation_limit
     if client_count > EXACT_CLIENT_LIMIT or (limit is not None and limit < 1 << client_count):
         return None

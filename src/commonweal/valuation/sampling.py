@@ -1,4 +1,4 @@
-"""Random coalitions with every size equally likely: the weight that Shapley values give to sizes."""
+"""Random coalitions with every size equally likely, as Shapley values give equal weight to every size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from commonweal.valuation.coalition import Members
 
 
 def fresh_coalitions(known: Members, count: int, rng: np.random.Generator) -> Members:
-    """`count` distinct coalitions that are not rows of `known`, a coalition followed by its complement.
+    """`count` distinct coalitions that are not rows of `known`, each followed by its complement.
 
     There must be that many. Sizes 1..N−1 take turns in random order, so they are used equally often.
     """
@@ -34,10 +34,10 @@ def fresh_coalitions(known: Members, count: int, rng: np.random.Generator) -> Me
 
 
 def distinct_pairs(client_count: int, pair_count: int, rng: np.random.Generator) -> tuple[Members, NDArray[np.float64]]:
-    """`pair_count` coalitions, no two equal or complementary, and the fraction of its size each stands for.
+    """`pair_count` coalitions, no two equal or complementary, and for each the fraction of its size that was drawn.
 
-    Each size up to N/2 gets an equal number of pairs (N/2, which pairs with itself, gets half as many); a size
-    with fewer pairs than its due is enumerated. Within a size the clients occur about equally often.
+    Each size up to N/2 gets an equal number of pairs (N/2, which pairs with itself, gets half as many); if a size has
+    fewer pairs than that, all of them are used. Within a size the clients occur about equally often.
     """
     capacities = {
         size: comb(client_count, size) // (2 if 2 * size == client_count else 1)
@@ -54,7 +54,7 @@ def distinct_pairs(client_count: int, pair_count: int, rng: np.random.Generator)
 
 
 def _shares(client_count: int, pair_count: int, capacities: dict[int, int], rng: np.random.Generator) -> dict[int, int]:
-    """How many pairs each size gets: in proportion to its due, no more than there are, fractions by lot."""
+    """How many pairs each size gets: in proportion to `due`, no more than there are, and rounded at random."""
     due = {size: 0.5 if 2 * size == client_count else 1.0 for size in capacities}
     counts = dict.fromkeys(capacities, 0)
     left = pair_count
@@ -79,7 +79,7 @@ def _shares(client_count: int, pair_count: int, capacities: dict[int, int], rng:
 def _of_one_size(
     client_count: int, size: int, count: int, capacity: int, rng: np.random.Generator
 ) -> Iterable[tuple[int, ...]]:
-    """`count` coalitions of `size`; at half size those with client 0 stand for their complements."""
+    """`count` coalitions of `size`; at half size, those with client 0 stand for their complements too."""
     is_half = 2 * size == client_count
     if count > capacity // 2:
         every = [c for c in combinations(range(client_count), size) if not is_half or c[0] == 0]
@@ -88,7 +88,7 @@ def _of_one_size(
     chosen: dict[tuple[int, ...], None] = {}
     is_balanced = True
     while len(chosen) < count:
-        # The least used clients first, ties by lot; should that repeat a coalition, a purely random one.
+        # Take the least used clients, with ties broken at random; if that repeats a coalition, take a random one next.
         order = np.argsort(uses * is_balanced + rng.random(client_count))
         coalition = tuple(sorted(order[:size].tolist()))
         if is_half and coalition[0] != 0:

@@ -1,4 +1,4 @@
-"""A game guessed from some of its coalitions: which prior fits them, and what its Shapley values then are."""
+"""A game estimated from some of its coalitions: the prior that fits them, and the Shapley values that follow."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ CHOICES: dict[str, tuple[float, ...]] = {
     "size": (0.0, 1.0, 10.0),
     "noise": (0.0, 0.001, 0.01, 0.1),
 }
-"""Few and far apart: the Shapley values change little between neighbours."""
+"""Few values, far apart: the Shapley values change little from one to the next."""
 
 FITTING_LIMIT = 400
-"""The prior is chosen on the first 400 coalitions; more would cost time and change nothing."""
+"""The prior is chosen on the first 400 coalitions; using more would take longer and change nothing."""
 
 
 def fitted_prior(members: Members, values: Floats) -> GamePrior:
-    """The prior among CHOICES under which the values are most likely, sought one parameter at a time."""
+    """The prior among CHOICES under which the values are most likely, found by varying one parameter at a time."""
     members, scaled = members[:FITTING_LIMIT], _scaled(values[:FITTING_LIMIT])
     best = GamePrior()
     best_score = _log_likelihood(best, members, scaled)
@@ -46,7 +46,7 @@ def shapley_posterior(prior: GamePrior, members: Members, values: Floats) -> tup
     """Mean and standard deviation of each client's Shapley value, given the values of some coalitions.
 
     The first two coalitions are ∅ and A; the means sum to v(A) − v(∅). The scale of the deviations is the
-    larger of two estimates: from the likelihood, and from predicting each coalition by all others.
+    larger of two estimates: from the likelihood, and from predicting each coalition from all others.
     """
     client_count = members.shape[1]
     scale = _scale(values)
@@ -64,9 +64,9 @@ def shapley_posterior(prior: GamePrior, members: Members, values: Floats) -> tup
 
 
 def _log_likelihood(prior: GamePrior, members: Members, scaled: Floats) -> float:
-    """Log-likelihood up to a constant, the game's variance set to its best value."""
+    """The log-likelihood up to a constant, with the game's variance set to its best value."""
     count = len(scaled)
-    # The values as one more row: in that row of the Cholesky factor L stands L⁻¹·values, at no further cost.
+    # The values are added as one more row: the same row of the Cholesky factor L is then L⁻¹·values, at no extra cost.
     bordered = np.full((count + 1, count + 1), 1e30)
     bordered[:count, :count] = prior.observed_covariance(members)
     bordered[count, :count] = bordered[:count, count] = scaled
@@ -84,5 +84,5 @@ def _scaled(values: Floats) -> Floats:
 
 
 def _scale(values: Floats) -> float:
-    """Standard deviation, without rounding error when all are equal."""
+    """The standard deviation, without rounding error if all values are equal."""
     return float(np.std(values - values[0]))

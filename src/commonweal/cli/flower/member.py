@@ -52,7 +52,7 @@ def member_command(
 def withdraw_command(
     member: Annotated[Path, typer.Argument(metavar="MEMBER.toml", help="The member's own file.")],
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="Take the notice back, if no round has received it yet.")
+        bool, typer.Option("--cancel", help="Take the notice back, if it has not been sent to the operator yet.")
     ] = False,
 ) -> None:
     """Withdraw from a federation after the next round that the member takes part in.
@@ -73,4 +73,4 @@ def withdraw_command(
     elif is_new:
         typer.echo(f"{given.name} stays: its notice has been taken back.")
     else:
-        typer.echo(f"{given.name} stays: it had given no notice.")
+        typer.echo(f"{given.name} stays: it had not given notice.")

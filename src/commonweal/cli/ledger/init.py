@@ -85,7 +85,7 @@ def init_command(
         print(f"ledger {terms.name}: {store.location}")
         print(f"identity: {ledger.identity}")
         print(f"members: {', '.join(members) or 'the clients of the first federation that settles here'}")
-        print(f"operator's public key, to be sent to every member: {directory.public_file(public)}")
+        print(f"operator's public key (send it to every member): {directory.public_file(public)}")
     finally:
         store.close()
 

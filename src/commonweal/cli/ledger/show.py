@@ -18,7 +18,7 @@ def show_command(
     location: Location,
     entry: Annotated[int | None, typer.Option(metavar="N", help="Show this entry in full.", show_default=False)] = None,
     last: Annotated[int, typer.Option(metavar="N", help="Show the last N entries.", min=1)] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="All entries, one JSON document per line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all entries, one JSON document per line.")] = False,
 ) -> None:
     """Show a ledger's terms and its last entries, or one entry in full.
 
@@ -70,7 +70,9 @@ def show_command(
 
 def balances_command(
     location: Location,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document; amounts are decimal strings.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document, with amounts as decimal strings.")
+    ] = False,
 ) -> None:
     """Show the balance of every account: clients, accrued payoffs, the model's income. They sum to zero.
 

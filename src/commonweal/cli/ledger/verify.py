@@ -32,8 +32,8 @@ def verify_command(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="An older signed statement or exported head: shows whether the ledger was rewritten since. Repeat for "
-            "each file.",
+            help="An older signed statement or exported head: shows whether the ledger has been rewritten since. "
+            "Repeat the option for each file.",
             show_default=False,
         ),
     ] = None,
@@ -45,7 +45,7 @@ def verify_command(
             show_default=False,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document with all findings.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document with all findings.")] = False,
 ) -> None:
     """Check the chain, signatures and balances, and recompute every decision. Exit code 1 if anything is wrong.
 

@@ -40,7 +40,7 @@ def realise_command(
 
 def reverse_command(
     location: Location,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; recorded in the ledger.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, which is recorded in the ledger.")],
     round_number: Annotated[
         int | None, typer.Option("--round", metavar="T", help="The settled round to reverse.", show_default=False)
     ] = None,
@@ -77,4 +77,4 @@ def rotate_key_command(location: Location, keys: Keys = None) -> None:
         receipt = ledger.rotate_key()
         public = ledger.state.operator
         print(f"entry {receipt.entry}: the operator's key is now {public[:16]}…")
-        print(f"operator's public key, to be sent to every member: {key_directory(keys).public_file(public)}")
+        print(f"operator's public key (send it to every member): {key_directory(keys).public_file(public)}")

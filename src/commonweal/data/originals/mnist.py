@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import gzip
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from commonweal.data.originals import reading
+from commonweal.data.idx_file import read_idx_pair
 from commonweal.data.samples import Images, Labels
 from commonweal.data.source_types import Download, ExternalSource, OfficialFiles, PreparedCopy
 from commonweal.errors import StorageError
 
 
 def _read_mnist(paths: Sequence[Path]) -> tuple[Images, Labels]:
-    """Images and labels; the number of dimensions tells which file is which."""
-    arrays = {array.ndim: array for array in map(_read_idx, paths)}
-    if set(arrays) != {1, 3} or len(arrays[1]) != len(arrays[3]):
-        shapes = " and ".join("×".join(map(str, array.shape)) for array in arrays.values())
+    """Images 28×28×1 and labels."""
+    images, labels = read_idx_pair(paths)
+    if images.shape[1:] != (28, 28, 1):
+        names = " and ".join(path.name for path in paths)
         raise StorageError(
-            f"MNIST is one idx file of images and one with as many labels, but these files hold {shapes}. Give the "
-            "official pair."
+            f"MNIST has images of 28×28×1 (one channel, grey), but those in {names} are "
+            f"{'×'.join(map(str, images.shape[1:]))}. Import them under a name of their own."
         )
-    return arrays[3][..., None], arrays[1].astype(np.int64)
-
-
-def _read_idx(path: Path) -> NDArray[np.uint8]:
-    """idx: two zero bytes, type 8 (bytes), dimension count, each dimension as 4 bytes big-endian, then the values."""
-    with reading(path, "an idx file of bytes"):
-        content = path.read_bytes()
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
-        if content[:3] != b"\0\0\x08":
-            raise ValueError("no idx header")
-        (dimension_count,) = content[3:4]
-        start = 4 + 4 * dimension_count
-        shape = struct.unpack(f">{dimension_count}I", content[4:start])
-        return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+    return images, labels
 
 
 _MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist"  # the one that torchvision uses

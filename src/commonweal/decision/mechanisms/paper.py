@@ -66,7 +66,7 @@ class Paper(Mechanism):
     def whole_path(
         self, figures: Figures, *, limit: int = PATH_LIMIT, progress: Callable[[int], None] | None = None
     ) -> MuPath:
-        """The decision for every μ, as far as `limit` breakpoints reach; the μ of the rules is not used."""
+        """The decision for every μ, up to `limit` breakpoints; the μ of the rules is not used."""
         view = view_of(figures, self.rules)
         self.check(has_costs=view.costs is not None)
         client_count = len(view.clients)

@@ -96,7 +96,7 @@ class SqlStore:
             )
         elif revision != REVISION:
             raise StorageError(
-                f"The ledger in {self.location} has schema {revision}, and this version knows schemas up to "
+                f"The ledger in {self.location} has schema {revision}, but this version knows only schemas up to "
                 f"{REVISION}. Use the newer version of commonweal that wrote it."
             )
 
@@ -207,7 +207,7 @@ _COMPLAINTS = (  # phrases of the databases, what they mean, what to do
     (
         ("readonly database", "read-only transaction", "permission denied for"),
         "The ledger in {location} is read-only",
-        "Entries need write access.",
+        "Adding entries needs write access.",
     ),
     (
         ("disk is full", "disk I/O error", "could not extend", "No space left"),

@@ -87,7 +87,7 @@ def _check_admission(number: int, body: Mapping[str, Any], replay: LedgerReplay)
     known = set(replay.state.members)
     for member in body["members"]:
         if member["client"] in known:
-            replay.findings.add(number, "a client is admitted once", "new clients", f"{member['client']} again")
+            replay.findings.add(number, "a client is admitted only once", "new clients", f"{member['client']} again")
         known.add(member["client"])
 
 
@@ -105,12 +105,13 @@ def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: Ledge
     findings.compare(number, "amounts are whole numbers written in digits", str(amount), body["amount"])
     before = state.references.get(reference)
     if before is not None:
-        findings.add(number, "a reference is used once", f"{reference!r} only in entry {before.entry}", "used again")
+        expected = f"{reference!r} only in entry {before.entry}"
+        findings.add(number, "a reference is used only once", expected, "used again")
     weights = state.weights()
     if amount <= 0 or not weights:
         findings.add(
             number,
-            "income is divided by accrued payoffs",
+            "income is divided in proportion to accrued payoffs",
             "income and accrued payoffs above zero",
             f"an income of {amount}" + ("" if weights else " and no accrued payoffs"),
         )
@@ -125,7 +126,7 @@ def _expected_of_reversal(number: int, body: Mapping[str, Any], replay: LedgerRe
     entry = body["entry"]
     if entry in reversals:
         expected = f"entry {entry} only by entry {reversals[entry]}"
-        findings.add(number, "an entry is reversed once", expected, "reversed again")
+        findings.add(number, "an entry is reversed only once", expected, "reversed again")
     past = replay.past.get(entry)
     if past is None or past.kind not in ("round", "realisation"):
         what = f"entry {entry}, {past.kind}" if past else f"no entry {entry} before this one"
@@ -208,7 +209,7 @@ def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay)
         findings.add(number, "a withdrawal is signed by its client", f"a signature by {client}", found)
     if client in state.withdrawn:
         expected = f"{client} after round {state.withdrawn[client]}"
-        findings.add(number, "a client withdraws once", expected, "another withdrawal")
+        findings.add(number, "a client withdraws only once", expected, "another withdrawal")
     if client in state.eliminated:
         findings.add(
             number,
@@ -219,5 +220,8 @@ def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay)
     later = state.took_part_after(client, last)
     if later is not None:
         findings.add(
-            number, "withdrawn clients take part in no later round", f"{client} not in round {later}", "it takes part"
+            number,
+            "withdrawn clients do not take part in later rounds",
+            f"{client} not in round {later}",
+            "it takes part",
         )

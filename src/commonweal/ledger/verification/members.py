@@ -69,7 +69,7 @@ def check_known_head(
 
 
 def _is_by(known: KnownHead, operators: Sequence[str]) -> bool:
-    """A rewritten ledger may lack the rotation to the key that signed the head, so a head brings its own proof."""
+    """A rewritten ledger may lack the rotation to the key that signed the head, so a head includes its own proof."""
     rotations = known.key_rotations
     return any(known.signed.signer in keys_since(operator, known.ledger, rotations) for operator in operators)
 

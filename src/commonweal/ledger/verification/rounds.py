@@ -36,7 +36,7 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
     if round_number in state.rounds:
         findings.add(
             number,
-            "a round is settled once",
+            "a round is settled only once",
             f"round {round_number} only in entry {state.rounds[round_number]}",
             "settled again",
         )
@@ -46,7 +46,7 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
             findings.add(number, "only members take part in rounds", "an admitted client", str(client))
         if count > 1:
             findings.add(number, "a client takes part at most once", f"{client} once", f"{count} times")
-    rule = "eliminated clients take part in no later round"
+    rule = "eliminated clients do not take part in later rounds"
     for client in clients:
         eliminated = state.eliminated.get(client)
         if eliminated is not None and eliminated < round_number:
@@ -55,7 +55,7 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
         if left is not None and left < round_number:
             findings.add(
                 number,
-                "withdrawn clients take part in no later round",
+                "withdrawn clients do not take part in later rounds",
                 f"{client} withdrawn after round {left}",
                 "it takes part",
             )

@@ -23,7 +23,7 @@ def _fairness_driver(sample: Sample, verdict: Verdict) -> str:
     outside = ((finite < 0) | (finite > 1)).mean()
     return joined(
         f"Final TSFI: {by_mu(sample, finite.mean(axis=0), 3)}",
-        f"In {100 * outside:.3g} % of the cases it lies outside 0 to 1, as contributions cancel" if outside else "",
+        f"In {100 * outside:.3g} % of the cases it lies outside 0 to 1: contributions cancel out" if outside else "",
         loss_makers_without_contribution(sample),
     )
 

@@ -92,7 +92,8 @@ def _proportional_driver(sample: Sample, verdict: Verdict) -> str:
         "equal shares"
         if unknown
         else "",
-        f"{len(broken)} of {len(rounds)} rounds are divided otherwise, {red} of them with a negative budget"
+        f"In {len(broken)} of {len(rounds)} rounds the budget is not divided in proportion; it is negative in {red} of "
+        "these rounds"
         if broken
         else "",
     )

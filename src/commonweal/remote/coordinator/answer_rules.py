@@ -54,7 +54,7 @@ def text_in(answer: Message, name: str) -> str:
 
 
 def profit_in(answer: Message, bounds: tuple[float, float]) -> float:
-    """M10: a client whose profit is outside the bounds declared at joining counts as absent."""
+    """A client whose profit is outside the bounds that were declared when it joined counts as absent."""
     profit = number_in(answer, "profit")
     low, high = bounds
     if not low <= profit <= high:
@@ -70,7 +70,9 @@ def model_in(answer: Message, like: Model) -> Model:
         raise BrokenRuleError("its answer must contain a local model, got none")
     fault = fault_of(model, like)
     if fault is not None:
-        raise BrokenRuleError(f"its local model must have the arrays it received, with finite numbers: {fault}")
+        raise BrokenRuleError(
+            f"its local model must have the same arrays as the model it received, with finite numbers: {fault}"
+        )
     return model
 
 
@@ -149,7 +151,7 @@ def scores_in(answer: Message, rows: int, columns: int) -> NDArray[np.float64]:
     given = answer.groups.get("scores", {}).get("scores")
     if given is None or given.shape != (rows, columns) or given.dtype not in (np.uint8, np.float64):
         got = "none" if given is None else f"{given.dtype} {given.shape}"
-        raise BrokenRuleError(f"its scores must be {columns} for each of {rows} models, got {got}")
+        raise BrokenRuleError(f"it must send {columns} scores for each of {rows} models, got {got}")
     scores = given.astype(np.float64)
     if not ((scores >= 0) & (scores <= 1)).all():  # nan compares as False
         worst = scores[~((scores >= 0) & (scores <= 1))][0]
@@ -169,4 +171,4 @@ def _shown(value: Any) -> str:
     try:
         return repr(value)[:60]
     except ValueError:  # Python refuses to show whole numbers of more than 4,300 digits
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"

@@ -366,7 +366,7 @@ class RemoteClients:
             )
             given, missing = given | dict(again.given), missing | dict(again.missing)
             for client in [client for client, answer in again.given.items() if LACKS in answer.fields]:
-                missing[client] = NoAnswer(kind="refused", reason="it reported as missing a model that was sent twice")
+                missing[client] = NoAnswer(kind="refused", reason="it reported a model as missing that was sent twice")
                 del given[client]
         results: dict[str, Result] = {}
         for client in questions:

@@ -28,8 +28,8 @@ from commonweal.remote.transport import Transport
 from commonweal.task.records import InitialModel, Model, Task, TaskPlan
 
 _MISMATCH = (
-    "was written under other terms. Restore federation.toml and the members' keys as they were, or start again with "
-    "another results folder and new member folders."
+    "was written under different terms. Restore federation.toml and the members' keys as they were, or start again "
+    "with another results folder and new member folders."
 )
 
 Say = Callable[[str], None]

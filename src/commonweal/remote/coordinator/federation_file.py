@@ -71,7 +71,7 @@ class ClientTerms:
 
     name: str
     key: str  # its SuperNode's public key: whoever signs with the private one is this client
-    profit_bounds: tuple[float, float] = (-1.0, 1.0)  # a client that reports a profit outside them is absent (M10)
+    profit_bounds: tuple[float, float] = (-1.0, 1.0)  # a client that reports a profit outside them is absent
     most_samples: int | None = None  # that it may declare as new per round; None: any number
 
 
@@ -263,6 +263,6 @@ def _check_distinct_keys(clients: list[dict[str, Any]], faults: Faults) -> None:
         if first != position:
             faults.add(
                 ("clients", position, "key_file"),
-                f"clients number {first + 1} and {position + 1} have the same key",
+                f"clients {first + 1} and {position + 1} have the same key",
                 "Each client must create its own key",
             )

@@ -69,15 +69,15 @@ class MemberAgent:
         fields = question.fields
         if fields["client"] != self._member.name:
             raise QuestionError(
-                f"This SuperNode answers for {self._member.name!r}, got a question for {fields['client']!r}. The "
-                "operator's file must name each client as the client's own file does."
+                f"This SuperNode answers for {self._member.name!r}, but the question is for {fields['client']!r}. The "
+                "operator's file must give each client the same name as the client's own file."
             )
         with self._store.locked():
             state = self._store.load()
             if state.book not in (None, fields["book"]):
                 raise QuestionError(
-                    f"This member's folder belongs to ledger {state.book[:16] if state.book else ''}…, got a question "
-                    f"about ledger {fields['book'][:16]}…. Name another `home` in the member's file."
+                    f"This member's folder belongs to ledger {state.book[:16] if state.book else ''}…, but the "
+                    f"question is about ledger {fields['book'][:16]}…. Name another `home` in the member's file."
                 )
             for name, group in question.groups.items():
                 if name.startswith(MODEL):
@@ -137,6 +137,9 @@ class MemberAgent:
         open_round.accuracies[digest] = value
         if state.baseline is None or not fields["has_baseline"]:
             state.baseline = value  # ε(n,0): no earlier opening was recorded
+        notes = dict(data.newest.notes)
+        if why := work.why_unmeasurable(member, evaluation):
+            notes["unmeasurable"] = why
         self._store.save(state)
         self._store.forget_all_but([digest, state.memory, state.alone, state.alone_memory])
         self._store.log(
@@ -150,7 +153,7 @@ class MemberAgent:
                 "training_count": len(data.training[0]),
                 "validation_count": len(data.validation[0]),
                 "withdrawal": notice,
-                "notes": json.dumps(dict(data.newest.notes)),
+                "notes": json.dumps(notes),
             },
             groups=_measures(work, member, [evaluation]),
         )

@@ -168,8 +168,8 @@ class MemberStore:
         state = self.load()
         if not wanted and (state.withdrew or (state.under_way is not None and state.under_way.has_notice)):
             raise FederationError(
-                "The notice of withdrawal cannot be taken back: a round has received it. Ask the operator how to join "
-                "again."
+                "The notice of withdrawal cannot be taken back: it has been sent to the operator. Ask the operator how "
+                "to join again."
             )
         was_wanted = notice.exists()
         try:

@@ -95,7 +95,7 @@ def _sentence(study: Study) -> str:
     run = f"{experiments} with {many} replications each at {counted(mus, 'value')} of mu{axis}."
     found = Counter(finding.verdict for finding in study.findings)
     told = ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict])
-    return f"{run} Of {counted(len(study.findings), 'test')} of claims: {told}." if told else run
+    return f"{run} Results of {counted(len(study.findings), 'test')} of claims: {told}." if told else run
 
 
 def _other_rules(study: Study) -> str:
@@ -207,8 +207,8 @@ class _Claims:
     title: str
     label: str
     experiments: Sequence[str]
-    rows: Sequence[tuple[str, str, Sequence[_Judged | None]]]  # claim, statement, by experiment
-    headings: Sequence[tuple[str, str]]  # of the effects below
+    rows: Sequence[tuple[str, str, Sequence[_Judged | None]]]  # claim, statement, and one cell per experiment
+    headings: Sequence[tuple[str, str]]  # of the table of effects
     effects: Sequence[_Effect]
     notes: Sequence[str]
     plot: InlinePlot

@@ -56,7 +56,7 @@ FIELDS = {
     "experiments[].recommendations[]": "the mu with the most welfare among those that are fair enough",
     "experiments[].recommendations[].fairness_target": "the lowest acceptable mean TSFI at the end",
     "experiments[].recommendations[].step": "a step as above, or null if no mu reaches the target",
-    "experiments[].recommendations[].sentence": "the same for people",
+    "experiments[].recommendations[].sentence": "the recommendation as a sentence",
     "experiments[].sweep_cost": "null if no replication covered the whole axis",
     "experiments[].sweep_cost.replication_count": "replications behind the means",
     "experiments[].sweep_cost.most_lenient": "rounds computed for mu = inf only, mean",
@@ -84,7 +84,7 @@ FIELDS = {
 
 
 def to_json(document: Mapping[str, Any]) -> str:
-    """Indented, with objects and lists of plain values on one line: an interval would take five."""
+    """Indented, with objects and lists of plain values on one line; otherwise an interval would take five lines."""
     return _lines(document, "") + "\n"
 
 

@@ -91,7 +91,7 @@ def verdicts(document: Document) -> Table:
 
 
 def changed_verdicts(document: Document) -> Table:
-    """Where another choice than ours changes the verdict on a claim."""
+    """Where a choice other than ours changes the verdict on a claim."""
     changed = [(ours, other) for ours, other in _compared(document) if ours["verdict"] != other["verdict"]]
     return Table(
         name="changed-verdicts",

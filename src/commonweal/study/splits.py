@@ -1,0 +1,87 @@
+"""Alone or together: what each client's model is worth without the federation and within it, over many splits.
+
+A split is a seed: which rows arrive when, which of them validate, and in which order training takes them. No money
+flows, nobody is eliminated, and contributions are not measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from commonweal.federation.session import run_rounds
+from commonweal.records import Rules
+from commonweal.scenario.spec import MechanismSpec, Scenario
+from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import task_of
+from commonweal.study.local_workers import in_processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """The metric of both models at one client after the last round; NaN where it cannot be measured."""
+
+    seed: int
+    client: str
+    sample_count: int  # for training and validation together
+    alone: float
+    together: float
+    reason: str = ""  # why the metric cannot be measured
+
+
+def compare_splits(
+    scenario: Scenario,
+    split_count: int,
+    *,
+    data_directory: Path | None = None,
+    worker_count: int = 1,
+    on_split: Callable[[], None] | None = None,
+) -> list[Split]:
+    """Both models of every client in each split, by seed from the scenario's on."""
+    without_money = replace(
+        scenario,
+        mechanism=MechanismSpec(rules=Rules(mu=math.inf), measure="quantity", utility="advantage"),
+    )
+    tasks = [(replace(without_money, seed=scenario.seed + number), data_directory) for number in range(split_count)]
+    found: list[Split] = []
+    for split in in_processes(_compare, tasks, worker_count=worker_count):
+        found += split
+        if on_split is not None:
+            on_split()
+    order = {client: place for place, client in enumerate(scenario.client_names)}
+    return sorted(found, key=lambda one: (one.seed, order[one.client]))
+
+
+def differences(splits: Sequence[Split], *, higher_is_better: bool) -> dict[str, list[float]]:
+    """By client, how much better the federation's model was in each split where both could be measured."""
+    sign = 1.0 if higher_is_better else -1.0
+    by_client: dict[str, list[float]] = {}
+    for split in splits:
+        known = by_client.setdefault(split.client, [])
+        difference = sign * (split.together - split.alone)
+        if not math.isnan(difference):
+            known.append(difference)
+    return by_client
+
+
+def _compare(task: tuple[Scenario, Path | None]) -> list[Split]:
+    scenario, data_directory = task
+    with InProcessClients(scenario, task_of(scenario, data_directory), worker_count=1) as clients:
+        *_, last = run_rounds(clients, scenario)
+    reasons = {event.client: event.text for event in last.events if event.kind == "unmeasurable"}
+    found = []
+    for client, measured in last.measured.items():
+        assert measured.alone is not None, "every client trains a model alone"
+        found.append(
+            Split(
+                seed=scenario.seed,
+                client=client,
+                sample_count=measured.training_count + measured.validation_count,
+                alone=measured.alone.value,
+                together=measured.accuracy.value,
+                reason=reasons.get(client, ""),
+            )
+        )
+    return found
