@@ -84,6 +84,14 @@ _ONLY_IMAGES = {
 _OF_DATA = (LabelNoise, Duplicates)
 
 
+def ignored_keys(task: TaskSpec) -> Mapping[str, tuple[str, ...]]:
+    """The keys of each table that the task would ignore."""
+    if task.kind == "images":
+        return dict.fromkeys(_ONLY_IMAGES, ())
+    of_table = ("learning_rate",) if task.kind == "table" else ()
+    return {**_ONLY_IMAGES, "learning": (*_ONLY_IMAGES["learning"], *of_table)}
+
+
 def check_task(
     tables: Mapping[str, TomlTable], values: Mapping[str, Values], clients: Sequence[Values], task: TaskSpec
 ) -> None:

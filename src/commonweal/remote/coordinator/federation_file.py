@@ -38,6 +38,7 @@ _LEARNING_KEYS: Keys = MappingProxyType(
         **parameter_kinds(),
     }
 )
+_NEW_LEARNING_KEYS = ("algorithm", "learning_rate", "parameters")  # that version 0.1.0 did not have
 _SECONDS = number("a number of seconds from 1 to 1e6", "600", lambda seconds: 1 <= seconds <= 1e6)
 _WAITING_KEYS: Keys = MappingProxyType({"answer_seconds": _SECONDS, "join_seconds": _SECONDS})
 
@@ -89,12 +90,13 @@ class FederationLearning:
         object.__setattr__(self, "parameters", complete_parameters(self.algorithm, self.parameters))
 
     @property
-    def of_algorithm(self) -> dict[str, Any]:
+    def for_members(self) -> dict[str, Any]:
         """What members must know of it."""
         return {
             "algorithm": self.algorithm,
-            "learning_rate": self.learning_rate,
             "parameters": dict(self.parameters),
+            "learning_rate": self.learning_rate,
+            "iteration_limit": self.iteration_limit,
         }
 
 
@@ -132,8 +134,9 @@ class Federation:
         # Digests of older federations depend on the absence of what they could not choose.
         if self.mechanism.utility == "gain":
             del document["mechanism"]["utility"]
-        if self.learning.of_algorithm == FederationLearning().of_algorithm:
-            for key in self.learning.of_algorithm:
+        usual = asdict(FederationLearning())
+        if all(document["learning"][key] == usual[key] for key in _NEW_LEARNING_KEYS):
+            for key in _NEW_LEARNING_KEYS:
                 del document["learning"][key]
         del document["task"]
         task = {"metric": self.task.metric_name, "lower_is_better": self.task.lower_is_better}
