@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,11 +16,16 @@ from commonweal.records import (
     Estimate,
     Event,
     History,
+    MetricName,
     RoundRecord,
     RoundReport,
     Rules,
     RunReport,
 )
+
+ACCURACY = MetricName()
+UNKNOWN = Estimate(value=math.nan, standard_error=None)
+ROC_AUC = MetricName(name="roc-auc", label="ROC AUC", is_share=False)
 
 
 def make_run_report(
@@ -37,6 +43,10 @@ def make_run_report(
     private=False,
     known_errors=True,
     with_maps=True,
+    metric=ACCURACY,
+    utility="gain",
+    alone=None,  # by client: what its model alone falls short of the federation's; None: nobody trains alone
+    unmeasurable=(),  # clients whose metric cannot be measured
 ):
     """Run rounds until at most one client is left."""
     random = np.random.default_rng(seed)
@@ -66,13 +76,23 @@ def make_run_report(
 
         def figures_of(client, decision=decision, path=path, previous=previous, measured=measured, number=number):
             stays = client in decision.shares
+            measurable = client not in unmeasurable
+            of_model = estimate(accuracy[client], 0.03 / math.sqrt(number)) if measurable else UNKNOWN
+            by_itself = {}
+            if alone is not None:
+                short = alone[client]
+                by_itself = {
+                    "alone": estimate(accuracy[client] - short, 0.04 / math.sqrt(number)) if measurable else UNKNOWN,
+                    "alone_cost": None if private else 0.5 * costs[client],
+                    "advantage": estimate(short, 0.02 / math.sqrt(number)) if measurable else UNKNOWN,
+                }
             return ClientRound(
                 sample_count=100,
                 training_count=70 * number,
                 validation_count=30 * number,
                 step_count=12,
-                accuracy=estimate(accuracy[client], 0.03 / math.sqrt(number)),
-                previous_accuracy=previous[client],
+                accuracy=of_model,
+                previous_accuracy=previous[client] if measurable else math.nan,
                 utility=None if private else estimate(accuracy[client] - previous[client], 0.012),
                 cost=None if private else costs[client],
                 profit=estimate(decision.figures.profits[client], 0.012),
@@ -82,6 +102,7 @@ def make_run_report(
                 transfer=estimate(decision.transfers[client], 0.008) if stays else None,
                 sentence=explain(decision, client, path if with_maps else None).sentence,
                 stays_for_mu=path.stays(client) if with_maps else None,
+                **by_itself,
             )
 
         results.append(
@@ -91,9 +112,9 @@ def make_run_report(
                 ),
                 clients={client: figures_of(client) for client in present},
                 budget=estimate(decision.budget, 0.02),
-                iteration_accuracies=(
-                    {client: previous[client] for client in present},
-                    {client: accuracy[client] for client in present},
+                iteration_accuracies=tuple(
+                    {client: math.nan if client in unmeasurable else values[client] for client in present}
+                    for values in (previous, accuracy)
                 ),
                 coalition_values=(
                     ((), estimate(np.mean([previous[client] for client in present]), 0.01)),
@@ -112,7 +133,8 @@ def make_run_report(
             )
         )
         active = [client for client in active if client not in decision.eliminated]
-    return _summarised(clients, results, round_count, rules, name, known_errors)
+    summarised = _summarised(clients, results, round_count, rules, name, known_errors)
+    return replace(summarised, metric=metric, utility=utility)
 
 
 def _summarised(clients, results, round_count, rules, name, known_errors):
@@ -190,6 +212,28 @@ def lenient():
     """Nobody is ever eliminated, figures are private, errors and μ paths unknown."""
     return make_run_report(
         clients=("a", "b", "c"), round_count=4, mu=math.inf, private=True, known_errors=False, with_maps=False
+    )
+
+
+def clinics():
+    """Measured by ROC AUC against models trained alone; one gains, one loses, one cannot tell, one is unmeasurable."""
+    return make_run_report(
+        clients=("gains", "loses", "equal", "single-class"),
+        round_count=3,
+        mu=0.05,
+        metric=ROC_AUC,
+        utility="advantage",
+        alone={"gains": 0.08, "loses": -0.06, "equal": 0.01, "single-class": 0.0},
+        unmeasurable={"single-class"},
+        events={
+            1: (
+                Event(
+                    kind="unmeasurable",
+                    client="single-class",
+                    text="ROC AUC cannot be measured at 'single-class': all of its 4 samples are of one class.",
+                ),
+            )
+        },
     )
 
 

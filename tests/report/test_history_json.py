@@ -47,12 +47,13 @@ def documented_paths():
 
 
 def test_every_field_is_documented_and_every_documented_field_is_there(hospitals):
-    assert field_paths(to_document(hospitals)) == documented_paths()
+    clinics = run_reports.clinics()  # where models are also trained alone
+    assert field_paths(to_document(hospitals)) | field_paths(to_document(clinics)) == documented_paths()
 
 
-def test_no_field_of_the_records_is_left_out(hospitals):
+def test_no_field_of_the_records_is_left_out():
     """Every field of the run report's records has a field of its own, under its own name or the one given here."""
-    document = to_document(hospitals)
+    document = to_document(run_reports.clinics())
     in_totals = {"total_payoffs": "payoffs", "total_transfers": "transfers"}
     for field in fields(RunReport):
         assert field.name in document or in_totals.get(field.name, field.name) in document["totals"], field.name
@@ -144,6 +145,38 @@ def test_unusual_histories_are_read_as_they_were_written(unusual, tmp_path):
     assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
 
 
+def test_what_cannot_be_measured_is_null_and_comes_back(tmp_path):
+    clinics = without_exact_bounds(run_reports.clinics())
+    write_history(clinics, tmp_path / "a.json")
+    document = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    assert document["metric"] == {
+        "name": "roc-auc", "label": "ROC AUC", "higher_is_better": True, "is_share": False,
+    }  # fmt: skip
+    assert document["utility"] == "advantage"
+    for each in document["rounds"]:
+        (unmeasured,) = (client for client in each["clients"] if client["client"] == "single-class")
+        assert unmeasured["previous_accuracy"] is None
+        for field in ("accuracy", "alone", "advantage"):
+            assert unmeasured[field] == {"value": None, "standard_error": None}
+        assert all(row["single-class"] is None and row["gains"] is not None for row in each["iteration_accuracies"])
+    read = read_history(tmp_path / "a.json")
+    figures = read.rounds[0].clients["single-class"]
+    not_numbers = (figures.accuracy.value, figures.previous_accuracy, figures.alone.value, figures.advantage.value)
+    assert all(math.isnan(value) for value in not_numbers)
+    assert read.rounds[2].clients["gains"] == clinics.rounds[2].clients["gains"]
+    assert (read.metric, read.utility) == (clinics.metric, clinics.utility)
+    write_history(read, tmp_path / "b.json")
+    assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
+
+
+def test_files_from_before_metrics_hold_accuracy_and_gain(hospitals, tmp_path):
+    document = to_document(hospitals)
+    del document["metric"], document["utility"]
+    (tmp_path / "old.json").write_text(json.dumps(document), encoding="utf-8")
+    assert read_history(tmp_path / "old.json") == without_exact_bounds(hospitals)
+    assert not {"alone", "alone_cost", "advantage"} & set(document["rounds"][0]["clients"][0])
+
+
 def test_another_mechanism_comes_back(tmp_path):
     pair = without_exact_bounds(run_reports.pair())
     rules = Rules(mu=0.1, liability_cap=2.5, mechanism="another", parameters=(("rate", 0.5),))
@@ -221,6 +254,9 @@ def test_a_history_that_cannot_be_opened_is_refused(tmp_path):
         (("rounds", 0, "node_count"), True, "rounds[0].node_count must be a whole number, got true."),
         (("rounds", 0, "retained"), ["stranger"], "must include every retained client; 'stranger' is missing."),
         (("totals", "durations", "north"), None, "totals.durations['north'] must be a whole number, got null."),
+        (("utility",), "joy", 'utility must be one of gain, advantage, got "joy".'),
+        (("metric", "is_share"), 1, "metric.is_share must be true or false, got 1."),
+        (("rounds", 0, "clients", 0, "profit", "value"), None, "profit.value must be a number, got null."),
         (("rules", "mu"), 10**400, "rules.mu must be a number in the range of a double"),
     ],
 )

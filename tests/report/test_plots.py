@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
 from commonweal.report.drawing import NARROW, WIDE, rendered
 from commonweal.report.palette import client_styles
-from commonweal.report.plots import accuracy, durations, payment_totals, plots, tsw
+from commonweal.report.plots import durations, metric, payment_totals, plots, tsw
 from commonweal.report.write import rendered_plots
 from tests.report import run_reports
 
@@ -51,7 +53,7 @@ def test_bars_are_durations_and_pale_for_eliminated_clients(hospitals):
 
 
 def test_lines_are_accuracies_in_the_clients_colours(hospitals):
-    axes = accuracy(hospitals, WIDE).axes[0]
+    axes = metric(hospitals, WIDE).axes[0]
     lines = {to_hex(line.get_color()): line for line in axes.lines if len(line.get_xdata()) > 1}
     for client, style in client_styles(hospitals.clients).items():
         points = {
@@ -65,10 +67,38 @@ def test_lines_are_accuracies_in_the_clients_colours(hospitals):
     )
 
 
+def test_a_line_has_gaps_where_the_metric_cannot_be_measured():
+    clinics = run_reports.clinics()
+    axes = metric(clinics, WIDE).axes[0]
+    assert sum(len(line.get_xdata()) > 1 and not np.isnan(line.get_ydata()).any() for line in axes.lines) == 3
+    assert axes.get_title(loc="left") == "not measurable: single-class"
+    second = clinics.rounds[1]
+    hidden = replace(second.clients["gains"], accuracy=run_reports.UNKNOWN)
+    gapped = replace(
+        clinics,
+        rounds=(clinics.rounds[0], replace(second, clients={**second.clients, "gains": hidden}), clinics.rounds[2]),
+    )
+    colour = client_styles(clinics.clients)["gains"].colour
+    (line,) = (line for line in metric(gapped, WIDE).axes[0].lines if to_hex(line.get_color()) == colour)
+    assert np.isnan(line.get_ydata()).tolist() == [False, True, False]
+
+
+def test_many_clients_have_a_panel_even_if_unmeasurable():
+    many = tuple(f"clinic {place}" for place in range(12))
+    report = run_reports.make_run_report(clients=many, round_count=2, mu=0.1, unmeasurable=many[:3])
+    for width in (WIDE, NARROW):
+        assert texts(metric(report, width)).count("not measurable") == 3
+
+
+def test_nothing_measurable_is_said():
+    nothing = run_reports.make_run_report(clients=("a", "b"), round_count=2, mu=0.1, unmeasurable=("a", "b"))
+    assert "cannot be measured at any client" in metric(nothing, WIDE).texts[0].get_text()
+
+
 def test_thirty_clients_get_a_panel_each():
     crowd = run_reports.crowd(round_count=2)
     for width in (WIDE, NARROW):
-        assert set(crowd.clients) <= set(texts(accuracy(crowd, width)))
+        assert set(crowd.clients) <= set(texts(metric(crowd, width)))
 
 
 def test_the_welfare_line_is_tsw(hospitals):

@@ -8,8 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from commonweal.report.glossary import GLOSSARY
+from commonweal.records import MetricName
+from commonweal.report.glossary import GLOSSARY, metric_meaning, run_glossary
 from commonweal.report.run_page import to_page
+from commonweal.task.metrics import METRICS
 from tests.report import run_reports
 from tests.report.conftest import UNUSUAL
 
@@ -90,6 +92,33 @@ def test_the_table_shows_the_clients_figures(page, hospitals):
     assert rows[4][6:9] == ["–", "–", "–"]
     assert "Why it was eliminated" in section
     assert str(hospitals.rounds[3].clients["SVHN"].stays_for_mu[0]).replace(">", "&gt;") in section
+
+
+def test_the_page_names_the_metric_in_use(unusual_pages):
+    page = unusual_pages["clinics"].read_text(encoding="utf-8")
+    text = Outline(page).text
+    assert "accuracy" not in page.lower()
+    assert "ROC AUC of each client after each round" in page
+    assert f"{run_reports.clinics().rounds[0].clients['gains'].accuracy.value:.3f} ± 0.030" in text
+    assert text.count("not measurable") >= 3
+    assert "All rounds: ROC AUC cannot be measured at 'single-class': all of its 4" in text
+    for word, meaning in run_glossary(run_reports.ROC_AUC, utility="advantage").items():
+        assert word in text
+        assert meaning in text
+
+
+def test_every_built_in_metric_is_explained():
+    own = metric_meaning(MetricName(name="own"))
+    explained = {name: metric_meaning(MetricName(name=name)) for name in METRICS}
+    assert len({own, *explained.values()}) == len(METRICS) + 1
+
+
+def test_an_error_is_not_said_to_be_gained():
+    error = MetricName(name="mean-absolute-error", label="mean absolute error", higher_is_better=False, is_share=False)
+    words = run_glossary(error, utility="gain")
+    assert "fall, in mean absolute error" in words["utility"]
+    assert "Lower is better" in words["mean absolute error"]
+    assert "Below zero the federation's model is better" in run_glossary(error, utility="advantage")["difference"]
 
 
 def test_an_absence_is_a_row(page):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,16 +71,21 @@ class RunView:
         self._bar.update(self._task, completed=number)
         self._refresh()
         if self._live is None:
-            mean = sum(m.accuracy.value for m in result.measured.values()) / len(result.measured)
             loss_makers = ", ".join(decision.candidates) or "nobody"
             eliminated = f"; eliminated: {', '.join(decision.eliminated)}" if decision.eliminated else ""
             self._console.print(
                 Text(
-                    f"round {number}/{self._scenario.round_count}: mean accuracy {mean:.3f}, at a loss: "
+                    f"round {number}/{self._scenario.round_count}: {self._mean(result)}, at a loss: "
                     f"{loss_makers}{eliminated}"
                 ),
                 soft_wrap=True,
             )
+
+    def _mean(self, result: RoundResult) -> str:
+        """Over the clients at which the metric can be measured."""
+        label = self._scenario.task.metric.label
+        measured = [m.accuracy.value for m in result.measured.values() if not math.isnan(m.accuracy.value)]
+        return f"mean {label} {sum(measured) / len(measured):.3f}" if measured else f"{label} not measurable"
 
     def _refresh(self) -> None:
         if self._live is not None:
@@ -88,7 +94,7 @@ class RunView:
     def _render(self) -> Group:
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         table.add_column("client", max_width=30, overflow="ellipsis", no_wrap=True)
-        for name in ("accuracy", "last profit", "last contribution"):
+        for name in (self._scenario.task.metric.label, "last profit", "last contribution"):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
         for client in self._scenario.client_names[:_CLIENTS_SHOWN]:
@@ -99,7 +105,7 @@ class RunView:
                 state = f"[dim]eliminated after round {after}[/]"
             table.add_row(
                 escape(client),
-                f"{self._accuracies[client]:.3f}" if client in self._accuracies else "",
+                _measured(self._accuracies[client]) if client in self._accuracies else "",
                 "" if profit is None else f"{profit:+.4f}",
                 "" if profit is None else f"{self._contributions[client]:+.4f}",
                 state,
@@ -119,7 +125,7 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
     console.print(Text(run_report.sentence, style="bold"), soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("client", max_width=30, overflow="fold")
-    for name in ("rounds", "accuracy", "payoffs", "transfers"):
+    for name in ("rounds", run_report.metric.label, "payoffs", "transfers"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("outcome", no_wrap=True)
     for client in run_report.clients[:_CLIENTS_SHOWN]:
@@ -145,9 +151,13 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
         console.print(Text(f"{path.stem}: {path}"), soft_wrap=True)
 
 
+def _measured(value: float) -> str:
+    return "not measurable" if math.isnan(value) else f"{value:.3f}"
+
+
 def _plain(estimate: Estimate) -> str:
     error = "" if estimate.standard_error is None else f" ± {estimate.standard_error:.3f}"
-    return f"{estimate.value:.3f}{error}"
+    return f"{_measured(estimate.value)}{error}"
 
 
 def _signed(estimate: Estimate) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from commonweal.records import Estimate, RunReport
-from commonweal.report.drawing import TEXT_SIZE, WIDE, new_figure, quiet, round_axis
+from commonweal.report.drawing import TEXT_SIZE, WIDE, blank_figure, new_figure, quiet, round_axis
+from commonweal.report.metric_text import NOT_MEASURABLE
 from commonweal.report.palette import GRID, MUTED, PAPER, ZERO, LineStyle, client_styles
 from commonweal.report.text import shortened
 
@@ -24,9 +25,13 @@ _MARKED_ROUNDS = 30  # with more rounds, markers would overlap
 class _Line:
     """One client's values by round, and whether it left."""
 
-    points: Mapping[int, Estimate]
+    points: Mapping[int, Estimate]  # not a number where it cannot be measured: a gap in the line
     style: LineStyle
     left: bool  # after its last point, eliminated or withdrawn
+
+    @property
+    def measured(self) -> dict[int, Estimate]:
+        return {number: point for number, point in self.points.items() if not math.isnan(point.value)}
 
 
 def lines_by_client(
@@ -36,13 +41,15 @@ def lines_by_client(
     width: float,
     value_text: Callable[[float], str],
 ) -> Figure:
-    """Bands are ± one standard error; a cross marks where a client left."""
+    """Bands are ± one standard error; a cross marks where a client left; a value that is not a number makes a gap."""
     styles = client_styles(run_report.clients)
     lines = {
         client: _Line(points=points[client], style=styles[client], left=client in run_report.left_after)
         for client in run_report.clients
         if points[client]  # a client that was never present has no line
     }
+    if not any(line.measured for line in lines.values()):
+        return blank_figure(width, "It cannot be measured at any client.")
     draw = _together if len(lines) <= _TOGETHER_LIMIT else _apart
     return draw(lines, width, run_report.rounds[-1].number, value_text)
 
@@ -61,12 +68,12 @@ def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_t
     axes.set_ylim(low, high)  # fixed, so that nothing drawn below changes it
     if low < 0 < high:
         axes.axhline(0, color=ZERO, linewidth=1)
-    ends = {client: line.points[max(line.points)].value for client, line in lines.items()}
+    ends = {client: line.measured[max(line.measured)].value for client, line in lines.items() if line.measured}
     places = _spread(ends, (low, high), gap=13 / (height - 50))
     for client, place in places.items():
         line = lines[client]
         axes.annotate(
-            "", xy=(max(line.points), ends[client]), xytext=(1.025, place), xycoords="data",
+            "", xy=(max(line.measured), ends[client]), xytext=(1.025, place), xycoords="data",
             textcoords=axes.get_yaxis_transform(), annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": MUTED, "linewidth": 0.6, "linestyle": (0, (1, 2)), "shrinkA": 0,
                         "shrinkB": 5},
@@ -75,6 +82,10 @@ def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_t
             1.035, place, shortened(client, 22 if width >= WIDE else 13), color=line.style.colour, va="center",
             transform=axes.get_yaxis_transform(), fontweight="bold", fontsize=TEXT_SIZE,
         )  # fmt: skip
+    if unmeasured := [shortened(client) for client in lines if client not in ends]:
+        axes.set_title(
+            f"{NOT_MEASURABLE}: {', '.join(unmeasured)}", loc="left", fontsize=TEXT_SIZE, color=MUTED, wrap=True
+        )
     return figure
 
 
@@ -89,7 +100,7 @@ def _apart(lines: Mapping[str, _Line], width: float, last_round: int, value_text
     axes.set_axis_off()
     axes.set_xlim(0, columns - 0.06)
     axes.set_ylim(-rows, 0)
-    reach = [p.value + sign * (p.standard_error or 0.0) for line in lines.values() for p in line.points.values()
+    reach = [p.value + sign * (p.standard_error or 0.0) for line in lines.values() for p in line.measured.values()
              for sign in (-1, 1)]  # fmt: skip
     low, high = min(reach), max(reach)
     margin = 0.06 * (high - low) or 0.5
@@ -120,6 +131,8 @@ def _apart(lines: Mapping[str, _Line], width: float, last_round: int, value_text
         highest = [to_panel(r, top)[1] for r, (_, top) in extent.items()]
         axes.fill_between([x for x, _ in lowest], [y for _, y in lowest], highest, color=GRID, linewidth=0)
         _draw(axes, line, to_panel)
+        if not line.measured:
+            axes.text(column + 0.47, -row - 0.6, NOT_MEASURABLE, ha="center", va="center", **small)
         axes.text(
             column, -row - 0.12, shortened(client, 20 if width >= WIDE else 15), fontsize=TEXT_SIZE - 0.5, va="center",
             color=line.style.colour,
@@ -146,15 +159,16 @@ def _draw(axes: Axes, line: _Line, place: Callable[[float, float], tuple[float, 
             axes.fill_between(x, low, high, color=style.colour, alpha=0.13, linewidth=0)
     marker = style.marker if len(x) <= _MARKED_ROUNDS else None
     axes.plot(x, y, color=style.colour, linestyle=style.dash, linewidth=1.6, marker=marker, markersize=3.6)
-    if line.left:
-        axes.plot(x[-1:], y[-1:], marker="X", markersize=9, color=style.colour, markeredgecolor=PAPER)
+    if line.left and line.measured:
+        x_end, y_end = place(max(line.measured), line.measured[max(line.measured)].value)
+        axes.plot([x_end], [y_end], marker="X", markersize=9, color=style.colour, markeredgecolor=PAPER)
 
 
 def _extent(lines: Mapping[str, _Line]) -> dict[int, tuple[float, float]]:
     """The lowest and the highest value of all clients in each round."""
     by_round: dict[int, list[float]] = {}
     for line in lines.values():
-        for round_number, point in line.points.items():
+        for round_number, point in line.measured.items():
             by_round.setdefault(round_number, []).append(point.value)
     return {number: (min(by_round[number]), max(by_round[number])) for number in sorted(by_round)}
 

@@ -79,10 +79,6 @@ def round_axis(axes: Axes, last_round: int) -> None:
     axes.grid(axis="y", color=GRID, linewidth=0.8)
 
 
-def percent_text(value: float) -> str:
-    return f"{100 * value:.0f} %"
-
-
 def amount_text(value: float) -> str:
     return number(float(f"{value:.6g}"), signed=True)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from commonweal.records import MetricName
+
 GLOSSARY = {
     "client": "A member of the federation with its own data, such as a hospital.",
     "round": "One cycle of the federation: new data arrive, the model is trained and valued, and the mechanism decides "
@@ -33,6 +35,64 @@ GLOSSARY = {
     "± (standard error)": "How far a figure may be off by chance because it was measured on few samples. The true "
     "value lies within one standard error in about two of three cases.",
 }
+
+_WHERE = "on the client's own validation samples, which the model was not trained on"
+_METRICS = {
+    "accuracy": GLOSSARY["accuracy"],
+    "balanced-accuracy": f"The mean over the classes of how often the shared model recognises them, {_WHERE}.",
+    "roc-auc": "The probability that the shared model gives a sample of the class a higher value than one of another "
+    f"class, {_WHERE}. 0.5 is chance, 1 is best.",
+    "average-precision": "The precision of the shared model, averaged over all thresholds at which it finds another "
+    f"sample of the class, {_WHERE}. 1 is best.",
+    "f1": "The harmonic mean of precision and recall: how many of the samples that the shared model assigns to the "
+    f"class belong to it, and how many of the class it finds, {_WHERE}. 1 is best.",
+    "r2": f"The part of the variance of the target that the shared model explains, {_WHERE}. 1 is best; at 0 the model "
+    "is no better than the mean.",
+    "mean-absolute-error": f"How far the shared model's predictions are from the target on average, {_WHERE}. Lower is "
+    "better.",
+}
+
+
+def metric_meaning(metric: MetricName) -> str:
+    """What the metric says about a model, in one or two sentences."""
+    direction = "Higher" if metric.higher_is_better else "Lower"
+    own = f"How good the shared model is {_WHERE}, by a metric of this federation's own. {direction} is better."
+    return _METRICS.get(metric.name, own)
+
+
+def run_glossary(metric: MetricName, *, utility: str) -> dict[str, str]:
+    """The glossary of a run's page, with its own metric and rule of utility."""
+    gain = f"gain in {metric.label}" if metric.higher_is_better else f"improvement, that is the fall, in {metric.label}"
+    own: dict[str, dict[str, str]] = {
+        "accuracy": {metric.label: metric_meaning(metric)},
+        "utility": {
+            "utility": f"What the round's {gain} was worth to the client. All amounts in this report are in units of "
+            "utility."
+        },
+    }
+    if utility == "advantage":
+        own["utility"] = {
+            "alone": "The model that the client would have without the federation: trained on its own samples only, "
+            "as long as the shared model.",
+            "difference": f"{metric.label[:1].upper()}{metric.label[1:]} in the federation minus {metric.label} alone, "
+            f"on the same validation samples. {'Above' if metric.higher_is_better else 'Below'} zero the federation's "
+            "model is better.",
+            "utility": f"What it was worth to the client in the round to have the shared model instead of its own, "
+            f"measured by {metric.label}. All amounts in this report are in units of utility.",
+        }
+        own["cost"] = {
+            "cost": "What the round cost the client in the federation: data, training and communication.",
+            "cost alone": "What the round would have cost the client alone: data and training.",
+        }
+        own["profit"] = {
+            "profit": "Utility minus what the round cost more than training alone, before transfers. A client with a "
+            "negative profit is a loss-maker; only loss-makers can be eliminated."
+        }
+    words: dict[str, str] = {}
+    for word, meaning in GLOSSARY.items():
+        words |= own.get(word, {word: meaning})
+    return words
+
 
 _SHARED = ("client", "round", "duration", "mu, leniency", "TSW", "TSFI", "contribution", "individual rationality")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
@@ -24,12 +24,14 @@ from commonweal.records import (
     Event,
     Figures,
     LossRule,
+    MetricName,
     MuRange,
     RoundRecord,
     RoundReport,
     Rules,
     RunReport,
 )
+from commonweal.scenario.spec import UtilityRule
 
 SCHEMA = "commonweal.history/1"
 
@@ -43,7 +45,7 @@ def write_history(run_report: RunReport, path: Path) -> None:
 
 
 def to_document(run_report: RunReport) -> dict[str, Any]:
-    """The run report in the types of JSON; infinity is the string "inf"."""
+    """The run report in the types of JSON; infinity is the string "inf", and a metric that cannot be measured null."""
     return {
         "schema": SCHEMA,
         "version": version("commonweal"),
@@ -53,6 +55,8 @@ def to_document(run_report: RunReport) -> dict[str, Any]:
         "settings": dict(run_report.settings),
         "scenario": _plain(run_report.scenario),
         "rules": run_report.rules.to_document(),
+        "metric": asdict(run_report.metric),
+        "utility": run_report.utility,
         "clients": list(run_report.clients),
         "declared": list(run_report.declared),
         "client_facts": {client: dict(facts) for client, facts in run_report.client_facts.items()},
@@ -100,7 +104,7 @@ def _round(result: RoundReport) -> dict[str, Any]:
         "mu_path": None if drawn is None else _pieces(drawn),
         "clients": [_client(result, client, figures) for client, figures in result.clients.items()],
         "iteration_accuracies": [
-            {client: _number(accuracy) for client, accuracy in accuracies.items()}
+            {client: _measurable(accuracy) for client, accuracy in accuracies.items()}
             for accuracies in result.iteration_accuracies
         ],
         "coalition_values": [
@@ -121,8 +125,8 @@ def _client(result: RoundReport, client: str, figures: ClientRound) -> dict[str,
         "training_count": figures.training_count,
         "validation_count": figures.validation_count,
         "step_count": figures.step_count,
-        "accuracy": _estimate(figures.accuracy),
-        "previous_accuracy": _number(figures.previous_accuracy),
+        "accuracy": _metric_estimate(figures.accuracy),
+        "previous_accuracy": _measurable(figures.previous_accuracy),
         "utility": _estimate(figures.utility),
         "cost": None if figures.cost is None else _number(figures.cost),
         "profit": _estimate(figures.profit),
@@ -135,6 +139,18 @@ def _client(result: RoundReport, client: str, figures: ClientRound) -> dict[str,
         "stays_for_mu": None
         if figures.stays_for_mu is None
         else [range_document(range_) for range_ in figures.stays_for_mu],
+        **_alone(figures),
+    }
+
+
+def _alone(figures: ClientRound) -> dict[str, Any]:
+    """The fields of a client that also trains a model alone."""
+    if figures.alone is None or figures.advantage is None:
+        return {}
+    return {
+        "alone": _metric_estimate(figures.alone),
+        "alone_cost": None if figures.alone_cost is None else _number(figures.alone_cost),
+        "advantage": _metric_estimate(figures.advantage),
     }
 
 
@@ -158,8 +174,17 @@ def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
     return {"value": _number(estimate.value), "standard_error": _error(estimate)}
 
 
+def _metric_estimate(estimate: Estimate) -> dict[str, Any]:
+    return {"value": _measurable(estimate.value), "standard_error": _error(estimate)}
+
+
 def _error(estimate: Estimate) -> float | str | None:
     return None if estimate.standard_error is None else _number(estimate.standard_error)
+
+
+def _measurable(value: float) -> float | str | None:
+    """A metric; null where it cannot be measured."""
+    return None if math.isnan(value) else _number(value)
 
 
 def _number(value: float) -> float | str:
@@ -191,7 +216,8 @@ def read_history(path: Path) -> RunReport:
     - infinities in the scenario, which stay the text "inf", and its tuples, which become lists;
     - the version of commonweal that wrote the file.
 
-    Payments, candidates and failures of individual rationality are not read: they follow from the rest.
+    Payments, candidates and failures of individual rationality are not read: they follow from the rest. Files that do
+    not name a metric were written when models were measured by accuracy, and utility by its gain.
     """
     try:
         content = path.read_bytes()
@@ -234,6 +260,10 @@ class _Value:
     def __contains__(self, key: str) -> bool:
         return key in self._checked(dict, "an object")
 
+    def optional(self, key: str, read: Callable[[_Value], _T]) -> _T | None:
+        """None if the field is missing or null."""
+        return self[key].unless_null(read) if key in self else None
+
     def each(self, read: Callable[[_Value], _T]) -> tuple[_T, ...]:
         values = self._checked(list, "a list")
         return tuple(read(_Value(value, f"{self.place}[{place}]")) for place, value in enumerate(values))
@@ -265,6 +295,10 @@ class _Value:
             return float(self.value)
         except OverflowError:
             self._refuse("a number in the range of a double")
+
+    def measurable(self) -> float:
+        """A metric: null is not a number, because it could not be measured."""
+        return math.nan if self.value is None else self.number()
 
     def one_of(self, known: Sequence[str]) -> Any:
         if self.value not in known:
@@ -306,6 +340,17 @@ def _read_run_report(document: _Value) -> RunReport:
         total_payoffs=totals["payoffs"].by_name(_read_estimate),
         total_transfers=totals["transfers"].by_name(_read_estimate),
         warnings=document["warnings"].each(_Value.text),
+        metric=document.optional("metric", _read_metric) or MetricName(),
+        utility=document.optional("utility", lambda rule: str(rule.one_of(get_args(UtilityRule)))) or "gain",
+    )
+
+
+def _read_metric(metric: _Value) -> MetricName:
+    return MetricName(
+        name=metric["name"].text(),
+        label=metric["label"].text(),
+        higher_is_better=metric["higher_is_better"].flag(),
+        is_share=metric["is_share"].flag(),
     )
 
 
@@ -342,7 +387,7 @@ def _read_round(written: _Value) -> RoundReport:
         ),
         clients=clients,
         budget=budget,
-        iteration_accuracies=written["iteration_accuracies"].each(lambda by_client: by_client.by_name(_Value.number)),
+        iteration_accuracies=written["iteration_accuracies"].each(lambda row: row.by_name(_Value.measurable)),
         coalition_values=written["coalition_values"].each(
             lambda coalition: (coalition["coalition"].each(_Value.text), _read_estimate(coalition))
         ),
@@ -403,8 +448,8 @@ def _read_client(written: _Value) -> ClientRound:
         training_count=written["training_count"].whole(),
         validation_count=written["validation_count"].whole(),
         step_count=written["step_count"].unless_null(_Value.whole),
-        accuracy=_read_estimate(written["accuracy"]),
-        previous_accuracy=written["previous_accuracy"].number(),
+        accuracy=_read_metric_estimate(written["accuracy"]),
+        previous_accuracy=written["previous_accuracy"].measurable(),
         utility=written["utility"].unless_null(_read_estimate),
         cost=written["cost"].unless_null(_Value.number),
         profit=_read_estimate(written["profit"]),
@@ -414,12 +459,21 @@ def _read_client(written: _Value) -> ClientRound:
         transfer=written["transfer"].unless_null(_read_estimate),
         sentence=written["sentence"].text(),
         stays_for_mu=written["stays_for_mu"].unless_null(lambda ranges: ranges.each(_read_range)),
+        alone=written.optional("alone", _read_metric_estimate),
+        alone_cost=written.optional("alone_cost", _Value.number),
+        advantage=written.optional("advantage", _read_metric_estimate),
     )
 
 
 def _read_estimate(written: _Value) -> Estimate:
     return Estimate(
         value=written["value"].number(), standard_error=written["standard_error"].unless_null(_Value.number)
+    )
+
+
+def _read_metric_estimate(written: _Value) -> Estimate:
+    return Estimate(
+        value=written["value"].measurable(), standard_error=written["standard_error"].unless_null(_Value.number)
     )
 
 

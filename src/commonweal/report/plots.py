@@ -15,10 +15,10 @@ from commonweal.report.drawing import (
     amount_text,
     blank_figure,
     new_figure,
-    percent_text,
     quiet,
     round_axis,
 )
+from commonweal.report.metric_text import MetricText
 from commonweal.report.palette import GRID, INK, MUTED, PAPER, RETAINED, ZERO, client_styles
 from commonweal.report.text import number, shortened
 
@@ -34,9 +34,10 @@ def plots(run_report: RunReport) -> tuple[Plot, ...]:
     def plot(name: str, title: str, draw: Callable[[RunReport, float], Figure]) -> Plot:
         return Plot(name=name, title=title, draw=lambda width: draw(run_report, width))
 
+    heading = MetricText.of(run_report).heading
     return (
         plot("durations", "Rounds each client took part in", durations),
-        plot("accuracy", "Accuracy of each client after each round", accuracy),
+        plot(metric_plot_name(run_report), f"{heading} of each client after each round", metric),
         plot("tsw", "TSW: total social welfare after each round", tsw),
         plot("tsfi", "TSFI: total selection fairness index after each round", tsfi),
         plot("payments", "Who paid whom, over all rounds", payments),
@@ -74,12 +75,17 @@ def durations(run_report: RunReport, width: float) -> Figure:
     return figure
 
 
-def accuracy(run_report: RunReport, width: float) -> Figure:
+def metric_plot_name(run_report: RunReport) -> str:
+    return "accuracy" if run_report.metric.name == "accuracy" else "metric"
+
+
+def metric(run_report: RunReport, width: float) -> Figure:
+    """Of the round's model on each client's validation samples, with gaps where it cannot be measured."""
     points = {
         client: {each.number: each.clients[client].accuracy for each in run_report.rounds if client in each.clients}
         for client in run_report.clients
     }
-    return lines_by_client(run_report, points, width=width, value_text=percent_text)
+    return lines_by_client(run_report, points, width=width, value_text=MetricText.of(run_report).tick)
 
 
 def tsw(run_report: RunReport, width: float) -> Figure:

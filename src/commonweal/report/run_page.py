@@ -8,14 +8,16 @@ from dataclasses import dataclass
 
 from commonweal.records import ClientRound, MuRange, RoundReport, RunReport
 from commonweal.report.decision_map import MAPS_SHOWN, map_of_round, rounds_with_choice
+from commonweal.report.glossary import metric_meaning, run_glossary
 from commonweal.report.inline_svg import InlinePlot, at_phone_width, in_both_widths, inline_svg
+from commonweal.report.metric_text import MetricText
 from commonweal.report.palette import client_styles
-from commonweal.report.plots import payment_totals, plots
+from commonweal.report.plots import metric_plot_name, payment_totals, plots
 from commonweal.report.templating import render
-from commonweal.report.text import counted, decimals_for, estimate_parts, number, percent_parts, with_error
+from commonweal.report.text import counted, decimals_for, estimate_parts, number, with_error
 
 Parts = tuple[str, str]  # a value and its standard error, or ""
-_COLUMNS = ("round", "accuracy", "utility", "cost", "profit", "contribution", "share", "payoff", "transfer")
+_MONEY_COLUMNS = ("utility", "cost", "profit", "contribution", "share", "payoff", "transfer")
 
 
 def to_page(run_report: RunReport) -> str:
@@ -30,7 +32,11 @@ def to_page(run_report: RunReport) -> str:
         rounds=_rounds(run_report),
         events=[(each.number, event.text) for each in run_report.rounds for event in each.events],
         clients=[_client(run_report, client) for client in run_report.clients],
-        columns=list(_COLUMNS),
+        columns=["round", run_report.metric.label, *_MONEY_COLUMNS],
+        metric=MetricText.of(run_report),
+        metric_meaning=metric_meaning(run_report.metric),
+        unmeasurable=_unmeasurable(run_report),
+        glossary=run_glossary(run_report.metric, utility=run_report.utility),
         settings=_settings(run_report),
     )
 
@@ -55,11 +61,43 @@ def _noted(error: str, note: str) -> str:
 
 def _inline_plots(run_report: RunReport) -> dict[str, InlinePlot]:
     """TSW and TSFI are side by side, so each must fit the width of a phone."""
+    metric = metric_plot_name(run_report)
     return {
-        plot.name: at_phone_width(plot) if plot.name in ("tsw", "tsfi") else in_both_widths(plot)
+        "metric" if plot.name == metric else plot.name: at_phone_width(plot)
+        if plot.name in ("tsw", "tsfi")
+        else in_both_widths(plot)
         for plot in plots(run_report)
-        if plot.name in ("durations", "accuracy", "tsw", "tsfi", "transfers")
+        if plot.name in ("durations", metric, "tsw", "tsfi", "transfers")
     }
+
+
+def _unmeasurable(run_report: RunReport) -> list[str]:
+    """A sentence about each client whose metric could not be measured in some round, with the reason where known."""
+    label, sentences = MetricText.of(run_report).heading, []
+    for client in run_report.clients:
+        missing = [each.number for each in run_report.rounds if _is_unmeasured(each, client)]
+        if not missing:
+            continue
+        took_part = sum(client in each.clients for each in run_report.rounds)
+        when = "All rounds" if len(missing) == took_part else _numbered(missing)
+        why = _reason(run_report, client) or f"{label} cannot be measured at {client} on its validation samples."
+        sentences.append(f"{when}: {why}")
+    return sentences
+
+
+def _is_unmeasured(each: RoundReport, client: str) -> bool:
+    return client in each.clients and math.isnan(each.clients[client].accuracy.value)
+
+
+def _reason(run_report: RunReport, client: str) -> str:
+    """The last thing that was said about why a client's metric cannot be measured."""
+    said = [
+        event.text
+        for each in run_report.rounds
+        for event in each.events
+        if event.kind == "unmeasurable" and event.client == client
+    ]
+    return said[-1] if said else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +361,7 @@ def _client_rounds(run_report: RunReport, client: str) -> list[_ClientRow]:
         if amount is not None
     )
     contributions = decimals_for(each.contribution.value for each in took_part)
+    metric = MetricText.of(run_report)
     rows = []
     for each in run_report.rounds:
         if client in each.record.absent:
@@ -335,7 +374,7 @@ def _client_rounds(run_report: RunReport, client: str) -> list[_ClientRow]:
                 number=each.number,
                 eliminated=client in each.record.decision.eliminated,
                 figures=[
-                    percent_parts(figures.accuracy),
+                    metric.parts(figures.accuracy),
                     None if figures.utility is None else estimate_parts(figures.utility, decimals=money, signed=True),
                     None if figures.cost is None else (number(figures.cost, decimals=money), ""),
                     estimate_parts(figures.profit, decimals=money, signed=True),

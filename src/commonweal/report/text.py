@@ -53,12 +53,6 @@ def with_error(estimate: Estimate, *, decimals: int | None = None, signed: bool 
     return f"{text} ± {error}" if error else text
 
 
-def percent_parts(estimate: Estimate) -> tuple[str, str]:
-    """A share in percent, and its standard error as in `estimate_parts`."""
-    error = f"{100 * estimate.standard_error:.1f}" if estimate.standard_error else ""
-    return f"{100 * estimate.value:.1f} %", error
-
-
 def counted(count: int, noun: str) -> str:
     """ "1 round", "2 rounds"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
