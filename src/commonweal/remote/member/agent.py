@@ -40,6 +40,7 @@ from commonweal.remote.messages.message import (
 )
 from commonweal.task.choice import chosen_metric
 from commonweal.task.measured import Measured
+from commonweal.task.metrics import Metric
 from commonweal.task.records import LoadedData, Model, Predictions, Task, TaskMember
 
 if TYPE_CHECKING:  # it imports torch, which reports and statements need not wait for
@@ -329,7 +330,7 @@ class MemberAgent:
             learning_rate=learning["learning_rate"],
         )
 
-    def _metric(self, fields: Mapping[str, Any]) -> Any:
+    def _metric(self, fields: Mapping[str, Any]) -> Metric:
         return chosen_metric(fields["metric"], self._task.metrics, lower_is_better=fields["lower_is_better"])
 
     def _memories(self, work: ClientWork, digest: str | None, model: str) -> tuple[Any, Model]:
