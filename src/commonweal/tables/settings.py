@@ -28,7 +28,7 @@ class TableSettings:
     classes: tuple[str, ...] = ()  # in order; empty: those that occur in the first round
     model: ModelKind = "linear"
     hidden: tuple[int, ...] = (16,)
-    learning_rate: float = 0.1
+    learning_rate: float | None = None  # None: that of [learning]
     batch_size: int = 32
     local_epochs: int = 1
     l2: float = 0.0
