@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import Progress
-from rich.table import Table
-from rich.text import Text
 
 from commonweal.cli import text_view
 from commonweal.data.optional_packages import needed_for
@@ -19,8 +16,7 @@ from commonweal.scenario.settings import override
 from commonweal.scenario.shipped import load
 
 if TYPE_CHECKING:
-    from commonweal.federation.advice import Advice
-    from commonweal.task.metrics import Metric
+    pass
 
 FEWEST_SPLITS, MOST_SPLITS = 3, 10_000
 

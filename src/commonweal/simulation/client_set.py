@@ -48,12 +48,12 @@ class InProcessClients:
             algorithm=make_algorithm(
                 learning.algorithm,
                 simulated.layout,
-                learning_rate=simulated.learning_rate,
+                learning_rate=learning.learning_rate,
                 parameters=learning.parameters,
             ),
             metric=simulated.metric,
             seed=scenario.seed,
-            learning_rate=simulated.learning_rate,
+            learning_rate=learning.learning_rate,
         )
         self._algorithm = self._work.algorithm
         initial = simulated.initial

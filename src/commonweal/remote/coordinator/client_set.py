@@ -419,6 +419,7 @@ class RemoteClients:
             "lower_is_better": self._federation.task.lower_is_better,
             "utility": self._federation.mechanism.utility,
             "learning": json.dumps(self._federation.learning.for_members),
+            "settings": json.dumps(dict(self._federation.task.settings)),
         }
 
     def _settlement_of(self, client: str) -> dict[str, Any]:

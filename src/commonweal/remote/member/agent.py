@@ -358,7 +358,7 @@ class MemberAgent:
     def _task_member(self, fields: Mapping[str, Any], state: MemberState) -> TaskMember:
         return TaskMember(
             name=self._member.name,
-            settings=self._member.settings,
+            settings={**json.loads(fields["settings"]), **self._member.settings},
             folder=self._member.folder,
             seed=fields["seed"],
             round_count=fields["rounds"],
