@@ -1,7 +1,6 @@
 """A task of a user's own on a real table: which procedure a patient had, by a small torch network."""
 
 import csv
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ def initial_model(plan):
 
 def load(round_number, member):
     """Two rounds, each with half of the hospital's patients, in an order of its own."""
-    with Path(member.settings["data"]).open() as file:
+    with (member.folder / member.settings["data"]).open() as file:
         patients = [row for row in csv.DictReader(file) if row["hospital"] == member.settings["hospital"]]
     order = stream(member.seed, "patients", member.name).permutation(len(patients))
     chosen = [patients[place] for place in np.array_split(order, 2)[round_number - 1]]
