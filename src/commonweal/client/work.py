@@ -120,7 +120,7 @@ class ClientWork:
         if not (np.isfinite(loss) and bool(torch.stack(torch.aminmax(result.model)).isfinite().all())):
             raise FederationError(
                 f"Training diverged: client {member.name!r} has a loss of {loss} in round {round_number}, iteration "
-                f"{iteration}. Nothing of this round was settled. Lower learning_rate (now {self.learning_rate:g})."
+                f"{iteration}. Nothing in this round was settled. Lower learning_rate (now {self.learning_rate:g})."
             )
         step_count = trained[-1].step_count if trained else 0
         return LocalTrained(result=result, step_count=step_count, loss=loss, task_memory=context.memory)

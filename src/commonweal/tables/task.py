@@ -132,7 +132,7 @@ class TableTask:
         if not (np.isfinite(loss) and all(np.isfinite(array).all() for array in trained.values())):
             raise FederationError(
                 f"Training diverged: client {context.member.name!r} has a loss of {loss} in round "
-                f"{context.round_number}, iteration {context.iteration}. Nothing of this round was settled. Lower "
+                f"{context.round_number}, iteration {context.iteration}. Nothing in this round was settled. Lower "
                 f"learning_rate (now {learning_rate:g})."
             )
         return Trained(model=trained, step_count=len(batches), loss=loss)
