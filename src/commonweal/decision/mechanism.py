@@ -18,6 +18,7 @@ import numpy as np
 from commonweal.decision.exact import BoolArray, FloatArray
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import Choice, used_contributions
+from commonweal.decision.returned import checked_division, checked_retained, checked_state
 from commonweal.decision.transfers import Division
 from commonweal.decision.validation import check_figures
 from commonweal.errors import InputError
@@ -34,9 +35,9 @@ class RoundView:
     clients: tuple[str, ...]
     profits: FloatArray
     contributions: FloatArray  # after the contribution rule
-    costs: FloatArray | None = None  # None: the clients keep them private
+    costs: FloatArray | None = None  # None unless the mechanism reads costs
     sample_counts: Mapping[str, int] = field(default_factory=dict)  # declared as new in this round; may be missing
-    grace: bool = False  # nobody may be eliminated
+    grace: bool = False  # nobody may be eliminated; `select` is not asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +79,18 @@ class Mechanism(ABC):
         if self.needs_costs and not has_costs:
             raise InputError(f"Mechanism {self.name!r} needs the cost of each client. Give costs.")
 
+    @property
+    def reads_costs(self) -> bool:
+        """Whether the view has costs. They are then part of what the clients sign, and of what a ledger records."""
+        return self.needs_costs or self.rules.loss_rule == "cost"
+
     def parameter(self, name: str) -> float:
         """The value in the rules, or the default."""
         return dict(self.rules.parameters).get(name, self.parameters[name].default)
 
     def select(self, view: RoundView, state: State) -> Choice:
-        """Who is retained; everybody unless a mechanism eliminates."""
-        return Choice(retained=np.ones(len(view.clients), np.bool_))
+        """Who is retained; everybody unless a mechanism eliminates. Not called in grace rounds."""
+        return _everybody(view)
 
     @abstractmethod
     def divide(self, view: RoundView, state: State, retained: BoolArray) -> Division:
@@ -110,15 +116,19 @@ class Mechanism(ABC):
 
 
 def view_of(
-    figures: Figures, rules: Rules, *, grace: bool = False, sample_counts: Mapping[str, int] | None = None
+    mechanism: Mechanism,
+    figures: Figures,
+    *,
+    grace: bool = False,
+    sample_counts: Mapping[str, int] | None = None,
 ) -> RoundView:
-    """The figures of a round, checked, as a mechanism reads them."""
+    """The figures of a round, checked, as the mechanism reads them: what it does not declare is not there to read."""
     profits, contributions, costs = check_figures(figures)
     return RoundView(
         clients=figures.clients,
         profits=profits,
-        contributions=used_contributions(contributions, rules.contribution_rule),
-        costs=costs,
+        contributions=used_contributions(contributions, mechanism.rules.contribution_rule),
+        costs=costs if mechanism.reads_costs else None,
         sample_counts=sample_counts or {},
         grace=grace,
     )
@@ -133,16 +143,21 @@ def decide_round(
     sample_counts: Mapping[str, int] | None = None,
 ) -> tuple[Decision, State]:
     """Decide one round: check, select, divide, advance."""
-    view = view_of(figures, mechanism.rules, grace=grace, sample_counts=sample_counts)
+    view = view_of(mechanism, figures, grace=grace, sample_counts=sample_counts)
     mechanism.check(has_costs=view.costs is not None)
-    decision = decision_of(mechanism, figures, view, state, mechanism.select(view, state))
-    return decision, mechanism.advance(view, state, decision)
+    choice = _everybody(view) if grace else mechanism.select(view, state)
+    decision = decision_of(mechanism, figures, view, state, choice)
+    return decision, checked_state(mechanism.name, mechanism.advance(view, state, decision))
+
+
+def _everybody(view: RoundView) -> Choice:
+    return Choice(retained=np.ones(len(view.clients), np.bool_))
 
 
 def decision_of(mechanism: Mechanism, figures: Figures, view: RoundView, state: State, choice: Choice) -> Decision:
-    """The round's decision if these clients are retained."""
-    retained = choice.retained
-    division = mechanism.divide(view, state, retained)
+    """The round's decision if these clients are retained; refused if the mechanism divides their budget wrongly."""
+    retained = checked_retained(mechanism.name, choice, len(view.clients))
+    division = checked_division(mechanism.name, mechanism.divide(view, state, retained), view.profits[retained])
     fates = list(zip(view.clients, retained.tolist(), strict=True))
     staying = tuple(client for client, stays in fates if stays)
 
@@ -185,6 +200,5 @@ class RoundDecider:
 
     def advance(self, decision: Decision, *, sample_counts: Mapping[str, int] | None = None) -> None:
         """Take over a round that was decided before."""
-        rules = self.mechanism.rules
-        view = view_of(decision.figures, rules, grace=decision.grace, sample_counts=sample_counts)
-        self.state = self.mechanism.advance(view, self.state, decision)
+        view = view_of(self.mechanism, decision.figures, grace=decision.grace, sample_counts=sample_counts)
+        self.state = checked_state(self.mechanism.name, self.mechanism.advance(view, self.state, decision))

@@ -127,7 +127,7 @@ class _Divisions:
 
     def __init__(self, result: RoundResult, mechanism: Mechanism, state: State) -> None:
         decision = result.record.decision
-        view = view_of(decision.figures, decision.rules, grace=decision.grace, sample_counts=result.sample_counts)
+        view = view_of(mechanism, decision.figures, grace=decision.grace, sample_counts=result.sample_counts)
         retained = np.array([client in decision.payoffs for client in decision.figures.clients])
         self.decision = decision
         self.used = used_contributions(result.contribution_draws, decision.rules.contribution_rule)

@@ -202,7 +202,7 @@ def _to_settle(record: RoundRecord, sample_counts: Mapping[str, int] | None) -> 
         record=record,
         rules_version=mechanism.version,
         sample_counts=sample_counts or {},
-        with_costs=mechanism.needs_costs,
+        with_costs=mechanism.reads_costs,
     )
 
 

@@ -39,7 +39,7 @@ class Paper(Mechanism):
         check_rules(self.rules, has_costs=has_costs)
 
     def select(self, view: RoundView, state: State) -> Choice:
-        if view.grace or not (view.profits < 0).any():
+        if not (view.profits < 0).any():
             return super().select(view, state)
         problem = make_problem(view.profits, view.contributions, self.rules.contribution_rule)
         return choose(problem, len(view.profits), float(self.rules.mu))
@@ -67,7 +67,7 @@ class Paper(Mechanism):
         self, figures: Figures, *, limit: int = PATH_LIMIT, progress: Callable[[int], None] | None = None
     ) -> MuPath:
         """The decision for every μ, up to `limit` breakpoints; the μ of the rules is not used."""
-        view = view_of(figures, self.rules)
+        view = view_of(self, figures)
         self.check(has_costs=view.costs is not None)
         client_count = len(view.clients)
         problem = make_problem(view.profits, view.contributions, self.rules.contribution_rule)
