@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commonweal.decision.decide import decide_figures
 from commonweal.decision.mechanism import RoundDecider, decide_round
 from commonweal.decision.mechanisms import MECHANISMS, VERSIONS, make_mechanism, mechanism_of_version
 from commonweal.decision.mechanisms.fli import FLI
@@ -98,10 +99,22 @@ def test_bad_parameters_are_refused(parameters, sentence):
         decide_round(make_mechanism(rules), figures, {})
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [{"contribution_rule": "raw"}, {"loss_rule": "equal"}, {"liability_cap": 0.1}],
+    ids=lambda rule: next(iter(rule)),
+)
+def test_rules_without_effect_are_refused(rule):
+    rules = Rules(mu=math.inf, mechanism="fli", **rule)
+    figures = Figures(profits={"a": 1.0}, contributions={"a": 1.0}, costs={"a": 0.0})
+    with pytest.raises(InputError, match=rf"^Mechanism 'fli' has no {next(iter(rule))}\. Remove it\.$"):
+        decide_figures(figures, rules)
+
+
 def test_unknown_mechanisms_and_versions_are_refused():
-    with pytest.raises(InputError, match="one of paper, fli, got 'auction'"):
-        make_mechanism(Rules(mu=0.0, mechanism="auction"))
-    with pytest.raises(InputError, match=r"Unknown rules version '99'.* knows 1, fli/1"):
+    with pytest.raises(InputError, match=rf"one of {', '.join(MECHANISMS)}, got 'none-such'"):
+        make_mechanism(Rules(mu=0.0, mechanism="none-such"))
+    with pytest.raises(InputError, match=rf"Unknown rules version '99'.* knows {', '.join(VERSIONS)}\."):
         mechanism_of_version("99", Rules(mu=0.0))
 
 

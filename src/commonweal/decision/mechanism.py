@@ -24,8 +24,13 @@ from commonweal.decision.validation import check_figures
 from commonweal.errors import InputError
 from commonweal.records import Decision, Figures, Rules
 
+COMMON_RULES = ("contribution_rule", "loss_rule", "liability_cap")
+"""Rules that several mechanisms may honour, by their name in `Rules` and in scenarios."""
+
 State = Mapping[str, Any]
 """What a mechanism remembers between rounds, in the types of JSON; empty before the first round."""
+
+_DEFAULT_RULES = Rules(mu=math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,7 @@ class Mechanism(ABC):
     version: ClassVar[str]  # in ledgers; a class that decides the same figures differently needs a new one
     label: ClassVar[str]  # for people, with the source and how much of it this implements
     takes_mu: ClassVar[bool] = False
+    honours: ClassVar[tuple[str, ...]] = ()  # of COMMON_RULES; scenarios refuse the others
     needs_costs: ClassVar[bool] = False
     parameters: ClassVar[Mapping[str, Parameter]] = {}
 
@@ -65,6 +71,9 @@ class Mechanism(ABC):
 
     def check(self, *, has_costs: bool) -> None:
         """Raise `InputError` if the rules do not suit the mechanism."""
+        for rule in self.ignored_rules():
+            if rule != "mu" and getattr(self.rules, rule) != getattr(_DEFAULT_RULES, rule):
+                raise InputError(f"Mechanism {self.name!r} has no {rule}. Remove it.")
         given = dict(self.rules.parameters)
         for name, value in given.items():
             known = self.parameters.get(name)
@@ -78,6 +87,11 @@ class Mechanism(ABC):
                 )
         if self.needs_costs and not has_costs:
             raise InputError(f"Mechanism {self.name!r} needs the cost of each client. Give costs.")
+
+    @classmethod
+    def ignored_rules(cls) -> tuple[str, ...]:
+        """The rules without effect on this mechanism."""
+        return ("mu",) * (not cls.takes_mu) + tuple(rule for rule in COMMON_RULES if rule not in cls.honours)
 
     @property
     def reads_costs(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from commonweal.decision.envelope import PATH_LIMIT, trace
 from commonweal.decision.exact import BoolArray
 from commonweal.decision.explain import explain
-from commonweal.decision.mechanism import Mechanism, RoundView, State, decision_of, view_of
+from commonweal.decision.mechanism import COMMON_RULES, Mechanism, RoundView, State, decision_of, view_of
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.objective import objective
 from commonweal.decision.problem import Choice, choose
@@ -33,6 +33,7 @@ class Paper(Mechanism):
     version: ClassVar[str] = "1"
     label: ClassVar[str] = "Travadi et al. 2023 (full)"
     takes_mu: ClassVar[bool] = True
+    honours: ClassVar[tuple[str, ...]] = COMMON_RULES
 
     def check(self, *, has_costs: bool) -> None:
         super().check(has_costs=has_costs)
