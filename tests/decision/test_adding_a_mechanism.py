@@ -46,6 +46,10 @@ class Pot(Mechanism):
 
     def advance(self, view, state, decision):
         return {"rounds": state.get("rounds", 0) + 1}
+
+    def explain(self, view, state, decision, client, path):
+        declared = view.sample_counts[client]
+        return f"After {state.get('rounds', 0)} rounds, {client} is judged by {declared} samples."
 '''
 SCENARIO = """
 name = "trial"
@@ -104,6 +108,13 @@ def test_a_federation_is_decided_by_it(history):
         may_leave = number > 1 and len(at_a_loss) < len(one["clients"])  # the state counts rounds
         assert set(one["eliminated"]) == (at_a_loss if may_leave else set())
     assert any(one["eliminated"] for one in history["rounds"])
+
+
+def test_explanations_know_the_round_and_what_went_before(history):
+    for number, one in enumerate(history["rounds"]):
+        for row in one["clients"]:
+            said = f"After {number} rounds, {row['client']} is judged by {row['sample_count']} samples."
+            assert row["sentence"] == said
 
 
 def test_its_rounds_are_settled_and_verified(copy, history):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commonweal.decision.decide import decide_figures
-from commonweal.decision.mechanism import RoundDecider, decide_round
+from commonweal.decision.mechanism import RoundDecider, decide_round, view_of
 from commonweal.decision.mechanisms import MECHANISMS, VERSIONS, make_mechanism, mechanism_of_version
 from commonweal.decision.mechanisms.fli import FLI
 from commonweal.errors import InputError
@@ -81,6 +81,23 @@ def test_a_client_that_was_paid_too_little_is_compensated_later():
     decider.decide(Figures(profits={"a": 0.1, "b": 0.0}, contributions=same, costs={"a": 0.0, "b": 0.5}))
     later = decider.decide(Figures(profits={"a": 0.1, "b": 0.1}, contributions=same, costs={"a": 0.0, "b": 0.0}))
     assert later.payoffs["b"] > later.payoffs["a"]
+
+
+def test_explanations_name_what_a_client_is_still_owed():
+    mechanism, same = fli(1.0), {"a": 0.1, "b": 0.1}
+    first = Figures(profits={"a": 0.1, "b": 0.0}, contributions=same, costs={"a": 0.0, "b": 0.5})
+    _, state = decide_round(mechanism, first, {})
+    later = Figures(profits={"a": 0.1, "b": 0.1}, contributions=same, costs={"a": 0.0, "b": 0.0})
+    decision, _ = decide_round(mechanism, later, state)
+    # b's weights in the first round: contribution 0.1 + cost 0.5, against 0.1; so it got 6/7 of 0.1, and 0.5 was due.
+    owed = mechanism.explain(view_of(mechanism, later), state, decision, "b", None)
+    assert owed.startswith("b stays: FLI eliminates nobody. It gets ")
+    assert owed.endswith(f"and for {0.5 - 0.6 / 7:.6g} of earlier cost that is not paid back yet.")
+    content = mechanism.explain(view_of(mechanism, later), state, decision, "a", None)
+    assert content.endswith("of the budget for its contribution and cost.")
+    loss = Figures(profits={"a": -0.1}, contributions={"a": 0.1}, costs={"a": 0.0})
+    decision, _ = decide_round(mechanism, loss, {})
+    assert "bears its own profit or loss" in mechanism.explain(view_of(mechanism, loss), {}, decision, "a", None)
 
 
 def test_costs_are_needed():

@@ -32,17 +32,17 @@ EVEN = Division(
 )
 
 
-def trial(*, selected=None, divided=EVEN, state=None, **declared):
-    """A mechanism whose methods return these values."""
+def trial(*, selected=None, divided=EVEN, state=None, views=None, **declared):
+    """A mechanism whose methods return these values, and which notes what it may read in `views`."""
 
     class Trial(Mechanism):
         name = "trial"
         version = "trial/1"
         label = "a trial"
-        views = []
 
         def select(self, view, state):
-            self.views.append(view)
+            if views is not None:
+                views.append(view)
             return Choice(retained=MASK) if selected is None else selected
 
         def divide(self, view, state, retained):
@@ -147,9 +147,9 @@ def test_in_a_grace_round_nobody_is_eliminated_whatever_select_would_return():
 def test_only_a_mechanism_that_declares_costs_can_read_them():
     """A ledger records them only then: what is read undeclared could not be verified."""
     for needs_costs, costs in ((False, None), (True, [0.1, 0.2, 0.3])):
-        mechanism = trial(needs_costs=needs_costs, views=[])
-        decide_round(mechanism, FIGURES, {})
-        (view,) = mechanism.views
+        views = []
+        decide_round(trial(needs_costs=needs_costs, views=views), FIGURES, {})
+        (view,) = views
         assert (view.costs if view.costs is None else view.costs.tolist()) == costs
 
 

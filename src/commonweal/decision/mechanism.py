@@ -122,8 +122,8 @@ class Mechanism(ABC):
         """The decision for every mu; None for a mechanism without mu, or if there are more breakpoints than `limit`."""
         return None
 
-    def explain(self, decision: Decision, client: str, path: MuPath | None) -> str:
-        """Why the client stays or is eliminated, in one sentence."""
+    def explain(self, view: RoundView, state: State, decision: Decision, client: str, path: MuPath | None) -> str:
+        """Why the client stays or is eliminated, in a sentence or two. `state` is the state before the round."""
         if client in decision.eliminated:
             return f"{client} is eliminated by the mechanism {self.name}."
         return f"{client} stays: the mechanism {self.name} retains it."

@@ -126,10 +126,11 @@ class _Divisions:
     """How a round's budget is divided, as measured and in each bootstrap draw, among the clients that were retained."""
 
     def __init__(self, result: RoundResult, mechanism: Mechanism, state: State) -> None:
+        """`state` is the mechanism's before the round."""
         decision = result.record.decision
         view = view_of(mechanism, decision.figures, grace=decision.grace, sample_counts=result.sample_counts)
         retained = np.array([client in decision.payoffs for client in decision.figures.clients])
-        self.decision = decision
+        self.decision, self.view, self.state = decision, view, state
         self.used = used_contributions(result.contribution_draws, decision.rules.contribution_rule)
         divisions = [
             mechanism.divide(
@@ -177,11 +178,14 @@ def _totals(clients: Sequence[str], divisions: Sequence[_Divisions], kind: str) 
 def _round(result: RoundResult, divisions: _Divisions, mechanism: Mechanism) -> RoundReport:
     decision = result.record.decision
     path = None if decision.grace else mechanism.mu_path(decision.figures, limit=PATH_LIMIT)
+
+    def explained(client: str) -> str:
+        return mechanism.explain(divisions.view, divisions.state, decision, client, path)
+
     return RoundReport(
         record=result.record,
         clients={
-            client: _client(result, divisions, client, mechanism.explain(decision, client, path), path)
-            for client in decision.figures.clients
+            client: _client(result, divisions, client, explained(client), path) for client in decision.figures.clients
         },
         budget=Estimate(
             value=decision.budget,

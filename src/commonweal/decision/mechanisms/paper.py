@@ -57,7 +57,7 @@ class Paper(Mechanism):
     def objective(self, view: RoundView, retained: BoolArray) -> float:
         return objective(view.profits, view.contributions, retained, 0.0 if view.grace else float(self.rules.mu))
 
-    def explain(self, decision: Decision, client: str, path: MuPath | None) -> str:
+    def explain(self, view: RoundView, state: State, decision: Decision, client: str, path: MuPath | None) -> str:
         return explain(decision, client, path).sentence
 
     def mu_path(self, figures: Figures, *, limit: int) -> MuPath | None:
