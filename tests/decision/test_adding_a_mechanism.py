@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -85,8 +86,13 @@ def copy(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def history(copy):
-    copy.python(*COMMAND, "run", "mine.toml", "--out", "out", "--keys", "keys")
+def said(copy):
+    """What the terminal shows of a run."""
+    return copy.python(*COMMAND, "run", "mine.toml", "--out", "out", "--keys", "keys")
+
+
+@pytest.fixture(scope="module")
+def history(copy, said):
     return json.loads((copy.folder / "out/history.json").read_text())
 
 
@@ -139,8 +145,14 @@ def test_a_run_that_is_resumed_knows_its_state(copy, history):
     assert json.loads((copy.folder / "cut/history.json").read_text()) == history
 
 
-def test_the_run_report_names_it(copy, history):
-    assert "a pot shared by new samples" in (copy.folder / "out/report.html").read_text()
+def test_what_people_see_names_it_with_its_parameters_and_no_mu(copy, said, history):
+    described = "a pot shared by new samples, fee 0.02, limit 1"
+    page = re.sub(r"<(style|script|svg).*?</\1>", "", (copy.folder / "out/report.html").read_text(), flags=re.DOTALL)
+    shown = copy.python(*COMMAND, "ledger", "show", "out/ledger.db")
+    for text in (said, page, " ".join(shown.split())):
+        assert described in text
+        assert not re.search(r"\bmu\b|∞|\binf\b|not known", text, re.IGNORECASE)
+    assert not list((copy.folder / "out/figures").glob("decision-maps*"))
 
 
 def test_its_parameters_are_checked_where_the_scenario_is_read(copy):

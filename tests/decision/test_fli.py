@@ -100,6 +100,13 @@ def test_explanations_name_what_a_client_is_still_owed():
     assert "bears its own profit or loss" in mechanism.explain(view_of(mechanism, loss), {}, decision, "a", None)
 
 
+def test_decisions_are_shown_with_the_mechanism_instead_of_mu():
+    figures = Figures(profits={"a": 1.0}, contributions={"a": 1.0}, costs={"a": 0.0})
+    decision, _ = decide_round(fli(2.0), figures, {})
+    assert repr(decision).startswith("<Decision by fli, omega = 2: retained a;")
+    assert "<caption>fli, omega = 2, budget 1</caption>" in decision._repr_html_()
+
+
 def test_costs_are_needed():
     with pytest.raises(InputError, match="'fli' needs the cost of each client"):
         decide_round(fli(1.0), Figures(profits={"a": 1.0}, contributions={"a": 1.0}), {})

@@ -102,6 +102,11 @@ class Mechanism(ABC):
         """The value in the rules, or the default."""
         return dict(self.rules.parameters).get(name, self.parameters[name].default)
 
+    def describe(self) -> str:
+        """The label with mu and the parameters, for people: "FLI, Yu et al. 2020 (full), omega 1"."""
+        mu = [f"mu {self.rules.mu:g}"] if self.takes_mu else []
+        return ", ".join([self.label, *mu, *(f"{name} {self.parameter(name):g}" for name in self.parameters)])
+
     def select(self, view: RoundView, state: State) -> Choice:
         """Who is retained; everybody unless a mechanism eliminates. Not called in grace rounds."""
         return _everybody(view)

@@ -34,6 +34,8 @@ GLOSSARY = {
     "value lies within one standard error in about two of three cases.",
 }
 
+WORDS_ABOUT_MU = ("mu, leniency", "decision map")  # left out of the report on a mechanism without mu
+
 _SHARED = ("client", "round", "duration", "mu, leniency", "TSW", "TSFI", "contribution", "individual rationality")
 
 STUDY_GLOSSARY = {
