@@ -59,9 +59,9 @@ def percent_parts(estimate: Estimate) -> tuple[str, str]:
     return f"{100 * estimate.value:.1f} %", error
 
 
-def counted(count: int, noun: str) -> str:
-    """ "1 round", "2 rounds"."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """ "1 round", "2 rounds"; the plural is given if it is not the noun with an s."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def money(statement: Statement, amount: int, *, signed: bool = False) -> str:
