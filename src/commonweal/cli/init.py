@@ -11,6 +11,7 @@ import typer
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError
+from commonweal.report.text import counted
 from commonweal.scenario.lines import key_places
 from commonweal.scenario.shipped import FIRST, load, shipped_names, shipped_text
 from commonweal.scenario.toml_file import parse_scenario
@@ -43,7 +44,8 @@ def init_command(
     scenario = parse_scenario(text, str(path))  # what is written must be valid
     _write(path, text, force=force)
     typer.echo(
-        f"Wrote {path}, a copy of {template}: {len(scenario.clients)} clients, {scenario.round_count} rounds.\n"
+        f"Wrote {path}, a copy of {template}: {counted(len(scenario.clients), 'client')}, "
+        f"{counted(scenario.round_count, 'round')}.\n"
         f"Edit it, then run:\n  commonweal run {shlex.quote(str(path))}"
     )
 

@@ -26,6 +26,7 @@ from commonweal.records import (
     RoundReport,
     RunReport,
 )
+from commonweal.report.text import counted
 from commonweal.scenario.description import Description
 from commonweal.scenario.spec import FederationPlan
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
@@ -100,9 +101,9 @@ def outcome_sentence(history: History, round_count: int, eliminated_after: dict[
         amount for record in history.rounds for amount in record.decision.transfers.values() if amount > 0
     )
     ended = (
-        f"ended early after {_counted(round_total, 'round')}, with fewer than two clients left"
+        f"ended early after {counted(round_total, 'round')}, with fewer than two clients left"
         if round_total < round_count and len(stayed) < 2
-        else f"ran for {_counted(round_total, 'round')}"
+        else f"ran for {counted(round_total, 'round')}"
     )
     return (
         f"The federation {ended}. {len(stayed)} of {len(history.clients)} clients stayed to the end{who}. "
@@ -237,10 +238,6 @@ def _keeps_profits_private(result: RoundResult) -> bool:
 
 def _known(error: float) -> float | None:
     return None if math.isnan(error) else float(error)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _listed(phrases: list[str]) -> str:
