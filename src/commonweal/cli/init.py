@@ -12,6 +12,7 @@ import typer
 from commonweal.atomic_write import new_folder, write_atomically
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
+from commonweal.report.text import counted
 from commonweal.scenario.lines import key_places
 from commonweal.scenario.shipped import FIRST, load, shipped_names, shipped_text
 from commonweal.scenario.toml_file import parse_scenario, read_scenario
@@ -84,7 +85,8 @@ def init_command(
     scenario = parse_scenario(text, str(path))  # what is written must be valid
     _write(path, text, force=force)
     typer.echo(
-        f"Wrote {path}, a copy of {origin}: {len(scenario.clients)} clients, {scenario.round_count} rounds.\n"
+        f"Wrote {path}, a copy of {origin}: {counted(len(scenario.clients), 'client')}, "
+        f"{counted(scenario.round_count, 'round')}.\n"
         f"Edit it, then run:\n  {_run_command(path)}"
     )
 

@@ -52,8 +52,7 @@ def digest(scenario: Scenario) -> str:
 def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
     rules = mechanism.rules.to_document()
     kind = {"kind": rules.pop("mechanism"), **rules.pop("parameters")} if "mechanism" in rules else {}
-    if kind and not MECHANISMS[kind["kind"]].takes_mu:
-        rules["mu"] = None
+    rules |= dict.fromkeys(MECHANISMS[mechanism.rules.mechanism].ignored_rules())
     utility = {} if mechanism.utility == "gain" else {"utility": mechanism.utility}
     return {
         "mu": rules.pop("mu"),
