@@ -1,4 +1,4 @@
-"""Files are written completely or not at all, and only one process at a time writes into a directory."""
+"""Files and folders are written completely or not at all, and only one process at a time writes into a directory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from commonweal.errors import StorageError, os_reason
+from commonweal.errors import InputError, StorageError, os_reason
 
 try:
     import fcntl
@@ -100,3 +100,34 @@ def sole_writer(directory: Path) -> Iterator[Path]:
                 f"Cannot write into {str(directory)!r}: {os_reason(error)}. Choose another directory."
             ) from None
         raise
+
+
+@contextmanager
+def new_folder(target: Path, what: str) -> Iterator[Path]:
+    """A temporary folder that becomes `target` at the end; `what` names it in errors, as "the member's folder"."""
+    check_new(target, what)
+    missing = [folder for folder in target.parents if not folder.exists()]
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}{UNFINISHED}")
+    is_done = False
+    try:
+        unfinished.mkdir(parents=True)
+        yield unfinished
+        check_new(target, what)
+        unfinished.rename(target)
+        is_done = True
+    except OSError as error:
+        raise StorageError(f"Cannot create {str(target)!r}: {os_reason(error)}. Choose another place.") from None
+    finally:
+        if not is_done:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            with suppress(OSError):  # keep a folder that is no longer empty
+                for folder in missing:
+                    folder.rmdir()
+
+
+def check_new(target: Path, what: str) -> None:
+    """Refuse a folder that exists, before any work is done."""
+    if os.path.lexists(target) or not target.name:
+        raise InputError(
+            f"{what[:1].upper()}{what[1:]} must be new, but {str(target)!r} already exists. Choose another name."
+        )

@@ -68,6 +68,11 @@ def test_settling_again_does_nothing_and_says_so(commonweal, told, ledger, round
     assert told("ledger", "show", ledger, "--json") == before
 
 
+def test_a_ledger_of_one_entry_is_described_in_the_singular(told):
+    told("ledger", "init", "new.db", "--keys", "keys")
+    assert told("ledger", "verify", "new.db").startswith("sound: 1 entry chained and signed, 0 decisions recomputed")
+
+
 def test_verify_recognises_a_sound_and_a_changed_ledger(commonweal, told, ledger, tmp_path):
     import sqlite3
 

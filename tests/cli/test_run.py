@@ -160,7 +160,7 @@ def test_two_runs_are_not_mixed_in_one_folder(refused, ran_one_round, small):
     ran_one_round("out/small")
     assert "'out/small' already contains a run. Resume it, overwrite it" in refused("run", "small.toml", "--rounds", 1)
     error = refused("run", "small.toml", "--seed", 4, "--resume")
-    assert "was written for a different scenario or different data" in error
+    assert "was written for a different scenario. Give the scenario, mu, seed and rounds" in error
 
 
 def test_a_run_that_cannot_start_leaves_the_one_before_it(refused, ran_one_round, small, tmp_path):
@@ -200,6 +200,8 @@ def test_a_run_is_not_continued_on_other_data(commonweal, refused, small, tmp_pa
     assert commonweal("run", "small.toml", "--rounds", 1, "--data", "store").returncode == 0
     assert commonweal("data", "import", "mine", "second.npz", "--data", "store").returncode == 0
     error = refused("run", "small.toml", "--rounds", 1, "--data", "store", "--resume")
+    assert "was written for different data: the scenario is the same" in error
+    error = refused("run", "small.toml", "--rounds", 1, "--seed", 4, "--data", "store", "--resume")
     assert "was written for a different scenario or different data" in error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -46,6 +47,10 @@ class Pot(Mechanism):
 
     def advance(self, view, state, decision):
         return {"rounds": state.get("rounds", 0) + 1}
+
+    def explain(self, view, state, decision, client, path):
+        declared = view.sample_counts[client]
+        return f"After {state.get('rounds', 0)} rounds, {client} is judged by {declared} samples."
 '''
 SCENARIO = """
 name = "trial"
@@ -81,8 +86,13 @@ def copy(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def history(copy):
-    copy.python(*COMMAND, "run", "mine.toml", "--out", "out", "--keys", "keys")
+def said(copy):
+    """What the terminal shows of a run."""
+    return copy.python(*COMMAND, "run", "mine.toml", "--out", "out", "--keys", "keys")
+
+
+@pytest.fixture(scope="module")
+def history(copy, said):
     return json.loads((copy.folder / "out/history.json").read_text())
 
 
@@ -104,6 +114,13 @@ def test_a_federation_is_decided_by_it(history):
         may_leave = number > 1 and len(at_a_loss) < len(one["clients"])  # the state counts rounds
         assert set(one["eliminated"]) == (at_a_loss if may_leave else set())
     assert any(one["eliminated"] for one in history["rounds"])
+
+
+def test_explanations_know_the_round_and_what_went_before(history):
+    for number, one in enumerate(history["rounds"]):
+        for row in one["clients"]:
+            said = f"After {number} rounds, {row['client']} is judged by {row['sample_count']} samples."
+            assert row["sentence"] == said
 
 
 def test_its_rounds_are_settled_and_verified(copy, history):
@@ -128,8 +145,14 @@ def test_a_run_that_is_resumed_knows_its_state(copy, history):
     assert json.loads((copy.folder / "cut/history.json").read_text()) == history
 
 
-def test_the_run_report_names_it(copy, history):
-    assert "a pot shared by new samples" in (copy.folder / "out/report.html").read_text()
+def test_what_people_see_names_it_with_its_parameters_and_no_mu(copy, said, history):
+    described = "a pot shared by new samples, fee 0.02, limit 1"
+    page = re.sub(r"<(style|script|svg).*?</\1>", "", (copy.folder / "out/report.html").read_text(), flags=re.DOTALL)
+    shown = copy.python(*COMMAND, "ledger", "show", "out/ledger.db")
+    for text in (said, page, " ".join(shown.split())):
+        assert described in text
+        assert not re.search(r"\bmu\b|∞|\binf\b|not known", text, re.IGNORECASE)
+    assert not list((copy.folder / "out/figures").glob("decision-maps*"))
 
 
 def test_its_parameters_are_checked_where_the_scenario_is_read(copy):

@@ -75,4 +75,4 @@ def test_a_path_has_a_readable_repr():
     odd = {"<b>ann": 0.2, "bob": -0.1}
     assert "&lt;b&gt;ann" in cw.mu_path(profits=odd, contributions=dict.fromkeys(odd, 1.0))._repr_html_()
     cut = cw.mu_path(profits=PROFITS, contributions=CONTRIBUTIONS, limit=1)
-    assert repr(cut) == "<MuPath of 3 clients, cut off after 1 breakpoints>"
+    assert repr(cut) == "<MuPath of 3 clients, cut off after 1 breakpoint>"

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commonweal.decision.mechanism import RoundDecider, decide_round
+from commonweal.decision.decide import decide_figures
+from commonweal.decision.mechanism import RoundDecider, decide_round, view_of
 from commonweal.decision.mechanisms import MECHANISMS, VERSIONS, make_mechanism, mechanism_of_version
 from commonweal.decision.mechanisms.fli import FLI
 from commonweal.errors import InputError
@@ -82,6 +83,30 @@ def test_a_client_that_was_paid_too_little_is_compensated_later():
     assert later.payoffs["b"] > later.payoffs["a"]
 
 
+def test_explanations_name_what_a_client_is_still_owed():
+    mechanism, same = fli(1.0), {"a": 0.1, "b": 0.1}
+    first = Figures(profits={"a": 0.1, "b": 0.0}, contributions=same, costs={"a": 0.0, "b": 0.5})
+    _, state = decide_round(mechanism, first, {})
+    later = Figures(profits={"a": 0.1, "b": 0.1}, contributions=same, costs={"a": 0.0, "b": 0.0})
+    decision, _ = decide_round(mechanism, later, state)
+    # b's weights in the first round: contribution 0.1 + cost 0.5, against 0.1; so it got 6/7 of 0.1, and 0.5 was due.
+    owed = mechanism.explain(view_of(mechanism, later), state, decision, "b", None)
+    assert owed.startswith("b stays: FLI eliminates nobody. It gets ")
+    assert owed.endswith(f"and for {0.5 - 0.6 / 7:.6g} of earlier cost that is not paid back yet.")
+    content = mechanism.explain(view_of(mechanism, later), state, decision, "a", None)
+    assert content.endswith("of the budget for its contribution and cost.")
+    loss = Figures(profits={"a": -0.1}, contributions={"a": 0.1}, costs={"a": 0.0})
+    decision, _ = decide_round(mechanism, loss, {})
+    assert "bears its own profit or loss" in mechanism.explain(view_of(mechanism, loss), {}, decision, "a", None)
+
+
+def test_decisions_are_shown_with_the_mechanism_instead_of_mu():
+    figures = Figures(profits={"a": 1.0}, contributions={"a": 1.0}, costs={"a": 0.0})
+    decision, _ = decide_round(fli(2.0), figures, {})
+    assert repr(decision).startswith("<Decision by fli, omega = 2: retained a;")
+    assert "<caption>fli, omega = 2, budget 1</caption>" in decision._repr_html_()
+
+
 def test_costs_are_needed():
     with pytest.raises(InputError, match="'fli' needs the cost of each client"):
         decide_round(fli(1.0), Figures(profits={"a": 1.0}, contributions={"a": 1.0}), {})
@@ -98,10 +123,22 @@ def test_bad_parameters_are_refused(parameters, sentence):
         decide_round(make_mechanism(rules), figures, {})
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [{"contribution_rule": "raw"}, {"loss_rule": "equal"}, {"liability_cap": 0.1}],
+    ids=lambda rule: next(iter(rule)),
+)
+def test_rules_without_effect_are_refused(rule):
+    rules = Rules(mu=math.inf, mechanism="fli", **rule)
+    figures = Figures(profits={"a": 1.0}, contributions={"a": 1.0}, costs={"a": 0.0})
+    with pytest.raises(InputError, match=rf"^Mechanism 'fli' has no {next(iter(rule))}\. Remove it\.$"):
+        decide_figures(figures, rules)
+
+
 def test_unknown_mechanisms_and_versions_are_refused():
-    with pytest.raises(InputError, match="one of paper, fli, got 'auction'"):
-        make_mechanism(Rules(mu=0.0, mechanism="auction"))
-    with pytest.raises(InputError, match=r"Unknown rules version '99'.* knows 1, fli/1"):
+    with pytest.raises(InputError, match=rf"one of {', '.join(MECHANISMS)}, got 'none-such'"):
+        make_mechanism(Rules(mu=0.0, mechanism="none-such"))
+    with pytest.raises(InputError, match=rf"Unknown rules version '99'.* knows {', '.join(VERSIONS)}\."):
         mechanism_of_version("99", Rules(mu=0.0))
 
 

@@ -12,6 +12,7 @@ import pytest
 from commonweal.atomic_write import locked_directory
 from commonweal.errors import CommonwealError, FederationError, InputError, StorageError
 from commonweal.federation.checkpoint import CheckpointFile
+from commonweal.federation.open_ledger import open_ledger
 from commonweal.federation.recompute import recompute
 from commonweal.federation.session import Session
 from commonweal.federation.settlement import FederationLedger
@@ -228,19 +229,21 @@ def test_a_ledger_with_rounds_unknown_to_the_checkpoint_is_refused_before_anybod
     assert len(toy.transport.sent) == asked
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"mechanism": 'mu = 0.01\ncontribution_rule = "raw"'}, "opened with a largest share"),
-        ({"client_lines": {"north": "profit_bounds = [-1e30, 1e30]"}}, "Narrow profit_bounds"),
-    ],
-)
-def test_terms_that_no_ledger_could_settle_are_refused_before_anybody_trains(tmp_path, options, message):
-
-    toy = make_toy(tmp_path / "f", rounds=1, **options)
-    with pytest.raises(CommonwealError, match=message):
+def test_terms_that_no_ledger_could_settle_are_refused_before_anybody_trains(tmp_path):
+    toy = make_toy(tmp_path / "f", rounds=1, client_lines={"north": "profit_bounds = [-1e30, 1e30]"})
+    with pytest.raises(CommonwealError, match="Narrow profit_bounds"):
         toy.coordinate()
     assert not toy.transport.sent
+
+
+def test_a_round_that_the_ledger_refuses_is_refused_again_after_a_restart(tmp_path):
+    """Raw contributions give a share above 1 in round 2: the round before it stays settled, and nothing else is."""
+    toy = make_toy(tmp_path / "f", mechanism='mu = 0.01\ncontribution_rule = "raw"')
+    for _ in range(2):
+        with pytest.raises(CommonwealError, match=r"accepts shares from 0 to 1, got .* in round 2"):
+            toy.coordinate()
+        with open_ledger(str(toy.out / "ledger.db")) as ledger:
+            assert ledger.verify().round_count == 1
 
 
 @pytest.mark.parametrize(

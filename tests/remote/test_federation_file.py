@@ -76,6 +76,7 @@ def test_a_checkpoint_is_bound_to_terms_and_keys_but_not_to_waiting_times(folder
         ("rounds = 4", "rounds = 0", "rounds must be a whole number"),
         ('mu = "inf"', "mu = -1", "mu must be"),
         ('mu = "inf"', 'mu = 0\nloss_rule = "cost"', "never leave the clients"),
+        ('mu = "inf"', 'kind = "fli"\nliability_cap = 0.1', r'kind = "fli" has no liability_cap\. Remove it\.'),
         ('mu = "inf"', 'mu = 0\ncontribution = "adaptive"', "needs evaluation_limit"),
         ("profit_bounds = [-0.5, 2]", "profit_bounds = [2, -0.5]", "the smaller first"),
         ("profit_bounds = [-0.5, 2]", "profit_bounds = [nan, 2]", "profit_bounds must be two numbers"),

@@ -56,4 +56,5 @@ def test_an_error_is_shown_where_there_is_one():
 
 
 def test_counting():
+    assert [counted(n, "entry", "entries") for n in (0, 1, 2)] == ["0 entries", "1 entry", "2 entries"]
     assert [counted(n, "round") for n in (0, 1, 2)] == ["0 rounds", "1 round", "2 rounds"]

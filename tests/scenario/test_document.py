@@ -152,6 +152,23 @@ def test_the_document_is_complete_and_in_order():
     }
 
 
+def test_rules_without_effect_are_null():
+    scenario = parse_scenario(SMALL.replace("mu = 0.05", 'kind = "fli"\nomega = 2'), "a.toml")
+    document = to_document(scenario)
+    assert document["mechanism"] == {
+        "mu": None,
+        "contribution": "marginal",
+        "contribution_rule": None,
+        "loss_rule": None,
+        "liability_cap": None,
+        "kind": "fli",
+        "omega": 2.0,
+        "grace_rounds": 0,
+        "evaluation_limit": None,
+    }
+    assert from_document(document) == scenario
+
+
 def test_infinite_mu_is_written_as_inf():
     assert to_document(parse_scenario(SMALL.replace("0.05", "inf"), "a.toml"))["mechanism"]["mu"] == "inf"
 

@@ -29,6 +29,14 @@ def test_infinite_mu(mu):
     assert override(SCENARIO, mu=mu).mechanism.rules.mu == math.inf
 
 
+def test_a_mechanism_without_mu_takes_none():
+    scenario = parse_scenario(SMALL.replace("mu = 0.05", 'kind = "fli"'), "my.toml")
+    with pytest.raises(
+        ScenarioError, match=r"mu cannot be set: the scenario 'trial' has kind = \"fli\", which has no mu"
+    ):
+        override(scenario, mu="0.1")
+
+
 def test_mu_as_typed():
     assert override(SCENARIO, mu="5e-2") == SCENARIO
     assert override(SCENARIO, mu=0).mechanism.rules.mu == 0

@@ -250,6 +250,18 @@ REFUSALS = {
         "allows at most 20 clients, got 21",
         '"clip"',
     ),
+    **{
+        f"{key} without effect": (
+            SMALL.replace("mu = 0.05", f'kind = "fli"\n{key} = {value} #!'),
+            f'kind = "fli" has no {key}. Remove it.',
+        )
+        for key, value in {
+            "mu": "0.05",
+            "contribution_rule": '"clip"',
+            "loss_rule": '"equal"',
+            "liability_cap": "-0.1",
+        }.items()
+    },
     "limit missing": (in_table("mechanism", 'contribution = "gtg" #!'), "needs evaluation_limit", "= 64"),
     "limit for marginal": (
         in_table("mechanism", "evaluation_limit = 64 #!"),

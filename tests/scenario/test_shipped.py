@@ -18,7 +18,7 @@ BUILT_IN_ONES = ("quickstart", "cheats", "skewed")
 
 
 def test_the_list():
-    assert shipped_names() == ("quickstart", *sorted([*ON_ORIGINALS, "cheats", "skewed"]))
+    assert shipped_names() == ("quickstart", *sorted([*ON_ORIGINALS, "cheats", "health-insurance", "skewed"]))
 
 
 @pytest.mark.parametrize("name", shipped_names())

@@ -80,10 +80,7 @@ def test_the_task_in_words(tmp_path):
         "target": "'died', 2 classes: no, yes",
         "features": "age, ward (4 inputs of the model)",
         "model": "logistic regression",
-        "training": (
-            "gradient descent with learning rate 0.3 on batches of 16 rows, 1 pass over a client's rows per iteration, "
-            "l2 0.01"
-        ),
+        "training": ("gradient descent on batches of 32 rows, 1 pass over a client's rows per iteration, l2 0.01"),
         "arrival": "in random order, in equal parts; 30% of the rows are for validation",
     }
     rows = [{**row, "died": row["age"]} for row in patients({"a": 60, "b": 60})]

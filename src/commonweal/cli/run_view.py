@@ -15,9 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.federation.measuring import Progress as RoundProgress
 from commonweal.federation.round_result import RoundResult
 from commonweal.records import Estimate, RunReport
+from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.spec import Scenario
 
 _CLIENTS_SHOWN = 25
@@ -141,6 +143,8 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
     console.print(table)
     if len(run_report.clients) > _CLIENTS_SHOWN:
         console.print(f"[dim]... and {len(run_report.clients) - _CLIENTS_SHOWN} more clients in the run report[/]")
+    if run_report.rules.mechanism != DEFAULT_MECHANISM:
+        console.print(Text(f"decided by {make_mechanism(run_report.rules).describe()}"), soft_wrap=True)
     if run_report.rounds:
         console.print(f"TSW {_signed(run_report.tsw[-1])}, TSFI {_plain(run_report.tsfi[-1])} (± one standard error)")
     for warning in run_report.warnings[:_WARNINGS_SHOWN]:

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from commonweal.client.reporting import Alone
 from commonweal.errors import CommonwealError, FederationError
 from commonweal.learning.algorithms import Algorithm, LocalResult
 from commonweal.learning.learner import Correction
@@ -51,6 +52,15 @@ class LocalTrained:
     step_count: int
     loss: float
     task_memory: Memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoneModel:
+    """What a client would have without the federation, after a round."""
+
+    model: Tensor
+    task_memory: Memory
+    alone: Alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,19 +120,34 @@ class ClientWork:
         if not (np.isfinite(loss) and bool(torch.stack(torch.aminmax(result.model)).isfinite().all())):
             raise FederationError(
                 f"Training diverged: client {member.name!r} has a loss of {loss} in round {round_number}, iteration "
-                f"{iteration}. Nothing of this round was settled. Lower learning_rate (now {self.learning_rate:g})."
+                f"{iteration}. Nothing in this round was settled. Lower learning_rate (now {self.learning_rate:g})."
             )
         step_count = trained[-1].step_count if trained else 0
         return LocalTrained(result=result, step_count=step_count, loss=loss, task_memory=context.memory)
 
     def train_alone(
-        self, member: TaskMember, round_number: int, iteration: int, rows: Rows, *, model: Tensor, task_memory: Memory
-    ) -> LocalTrained:
-        """One iteration of the model that the client would have without the federation: no algorithm, no averaging."""
-        context = self._context(member, round_number, iteration, task_memory, is_alone=True)
-        trained = self._descend(model, rows, context, None)
-        result = LocalResult(model=self.layout.pack(trained.model), memory=model.new_empty(0))
-        return LocalTrained(result=result, step_count=trained.step_count, loss=trained.loss, task_memory=context.memory)
+        self,
+        member: TaskMember,
+        round_number: int,
+        data: LoadedData,
+        *,
+        model: Tensor,
+        task_memory: Memory,
+        iteration_count: int,
+    ) -> LoneModel:
+        """A round of the model that the client would have without the federation: no algorithm, no averaging."""
+        step_count = 0
+        for iteration in range(1, iteration_count + 1):
+            context = self._context(member, round_number, iteration, task_memory, is_alone=True)
+            trained = self._descend(model, data.training, context, None)
+            model, task_memory = self.layout.pack(trained.model), context.memory
+            step_count += trained.step_count
+        evaluation = self.evaluate(member, round_number, model, data.validation, task_memory=task_memory)
+        return LoneModel(
+            model=model,
+            task_memory=task_memory,
+            alone=Alone(measured=self.measured(member, evaluation), step_count=step_count),
+        )
 
     def evaluate(
         self,

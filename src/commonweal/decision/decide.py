@@ -63,7 +63,7 @@ def decision_with(figures: Figures, rules: Rules, retained: Container[str]) -> D
     The objective is that of the rules' mu.
     """
     mechanism = make_mechanism(rules)
-    view = view_of(figures, rules)
+    view = view_of(mechanism, figures)
     mechanism.check(has_costs=view.costs is not None)
     choice = Choice(retained=np.array([client in retained for client in figures.clients], np.bool_))
     return decision_of(mechanism, figures, view, {}, choice)

@@ -18,13 +18,19 @@ import numpy as np
 from commonweal.decision.exact import BoolArray, FloatArray
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import Choice, used_contributions
+from commonweal.decision.returned import checked_division, checked_retained, checked_state
 from commonweal.decision.transfers import Division
 from commonweal.decision.validation import check_figures
 from commonweal.errors import InputError
 from commonweal.records import Decision, Figures, Rules
 
+COMMON_RULES = ("contribution_rule", "loss_rule", "liability_cap")
+"""Rules that several mechanisms may honour, by their name in `Rules` and in scenarios."""
+
 State = Mapping[str, Any]
 """What a mechanism remembers between rounds, in the types of JSON; empty before the first round."""
+
+_DEFAULT_RULES = Rules(mu=math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +40,9 @@ class RoundView:
     clients: tuple[str, ...]
     profits: FloatArray
     contributions: FloatArray  # after the contribution rule
-    costs: FloatArray | None = None  # None: the clients keep them private
+    costs: FloatArray | None = None  # None unless the mechanism reads costs
     sample_counts: Mapping[str, int] = field(default_factory=dict)  # declared as new in this round; may be missing
-    grace: bool = False  # nobody may be eliminated
+    grace: bool = False  # nobody may be eliminated; `select` is not asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +62,7 @@ class Mechanism(ABC):
     version: ClassVar[str]  # in ledgers; a class that decides the same figures differently needs a new one
     label: ClassVar[str]  # for people, with the source and how much of it this implements
     takes_mu: ClassVar[bool] = False
+    honours: ClassVar[tuple[str, ...]] = ()  # of COMMON_RULES; scenarios refuse the others
     needs_costs: ClassVar[bool] = False
     parameters: ClassVar[Mapping[str, Parameter]] = {}
 
@@ -64,6 +71,9 @@ class Mechanism(ABC):
 
     def check(self, *, has_costs: bool) -> None:
         """Raise `InputError` if the rules do not suit the mechanism."""
+        for rule in self.ignored_rules():
+            if rule != "mu" and getattr(self.rules, rule) != getattr(_DEFAULT_RULES, rule):
+                raise InputError(f"Mechanism {self.name!r} has no {rule}. Remove it.")
         given = dict(self.rules.parameters)
         for name, value in given.items():
             known = self.parameters.get(name)
@@ -78,13 +88,28 @@ class Mechanism(ABC):
         if self.needs_costs and not has_costs:
             raise InputError(f"Mechanism {self.name!r} needs the cost of each client. Give costs.")
 
+    @classmethod
+    def ignored_rules(cls) -> tuple[str, ...]:
+        """The rules without effect on this mechanism."""
+        return ("mu",) * (not cls.takes_mu) + tuple(rule for rule in COMMON_RULES if rule not in cls.honours)
+
+    @property
+    def reads_costs(self) -> bool:
+        """Whether the view has costs. They are then part of what the clients sign, and of what a ledger records."""
+        return self.needs_costs or self.rules.loss_rule == "cost"
+
     def parameter(self, name: str) -> float:
         """The value in the rules, or the default."""
         return dict(self.rules.parameters).get(name, self.parameters[name].default)
 
+    def describe(self) -> str:
+        """The label with mu and the parameters, for people: "FLI, Yu et al. 2020 (full), omega 1"."""
+        mu = [f"mu {self.rules.mu:g}"] if self.takes_mu else []
+        return ", ".join([self.label, *mu, *(f"{name} {self.parameter(name):g}" for name in self.parameters)])
+
     def select(self, view: RoundView, state: State) -> Choice:
-        """Who is retained; everybody unless a mechanism eliminates."""
-        return Choice(retained=np.ones(len(view.clients), np.bool_))
+        """Who is retained; everybody unless a mechanism eliminates. Not called in grace rounds."""
+        return _everybody(view)
 
     @abstractmethod
     def divide(self, view: RoundView, state: State, retained: BoolArray) -> Division:
@@ -102,23 +127,27 @@ class Mechanism(ABC):
         """The decision for every mu; None for a mechanism without mu, or if there are more breakpoints than `limit`."""
         return None
 
-    def explain(self, decision: Decision, client: str, path: MuPath | None) -> str:
-        """Why the client stays or is eliminated, in one sentence."""
+    def explain(self, view: RoundView, state: State, decision: Decision, client: str, path: MuPath | None) -> str:
+        """Why the client stays or is eliminated, in a sentence or two. `state` is the state before the round."""
         if client in decision.eliminated:
             return f"{client} is eliminated by the mechanism {self.name}."
         return f"{client} stays: the mechanism {self.name} retains it."
 
 
 def view_of(
-    figures: Figures, rules: Rules, *, grace: bool = False, sample_counts: Mapping[str, int] | None = None
+    mechanism: Mechanism,
+    figures: Figures,
+    *,
+    grace: bool = False,
+    sample_counts: Mapping[str, int] | None = None,
 ) -> RoundView:
-    """The figures of a round, checked, as a mechanism reads them."""
+    """The figures of a round, checked, as the mechanism reads them: what it does not declare is not there to read."""
     profits, contributions, costs = check_figures(figures)
     return RoundView(
         clients=figures.clients,
         profits=profits,
-        contributions=used_contributions(contributions, rules.contribution_rule),
-        costs=costs,
+        contributions=used_contributions(contributions, mechanism.rules.contribution_rule),
+        costs=costs if mechanism.reads_costs else None,
         sample_counts=sample_counts or {},
         grace=grace,
     )
@@ -133,16 +162,21 @@ def decide_round(
     sample_counts: Mapping[str, int] | None = None,
 ) -> tuple[Decision, State]:
     """Decide one round: check, select, divide, advance."""
-    view = view_of(figures, mechanism.rules, grace=grace, sample_counts=sample_counts)
+    view = view_of(mechanism, figures, grace=grace, sample_counts=sample_counts)
     mechanism.check(has_costs=view.costs is not None)
-    decision = decision_of(mechanism, figures, view, state, mechanism.select(view, state))
-    return decision, mechanism.advance(view, state, decision)
+    choice = _everybody(view) if grace else mechanism.select(view, state)
+    decision = decision_of(mechanism, figures, view, state, choice)
+    return decision, checked_state(mechanism.name, mechanism.advance(view, state, decision))
+
+
+def _everybody(view: RoundView) -> Choice:
+    return Choice(retained=np.ones(len(view.clients), np.bool_))
 
 
 def decision_of(mechanism: Mechanism, figures: Figures, view: RoundView, state: State, choice: Choice) -> Decision:
-    """The round's decision if these clients are retained."""
-    retained = choice.retained
-    division = mechanism.divide(view, state, retained)
+    """The round's decision if these clients are retained; refused if the mechanism divides their budget wrongly."""
+    retained = checked_retained(mechanism.name, choice, len(view.clients))
+    division = checked_division(mechanism.name, mechanism.divide(view, state, retained), view.profits[retained])
     fates = list(zip(view.clients, retained.tolist(), strict=True))
     staying = tuple(client for client, stays in fates if stays)
 
@@ -185,6 +219,5 @@ class RoundDecider:
 
     def advance(self, decision: Decision, *, sample_counts: Mapping[str, int] | None = None) -> None:
         """Take over a round that was decided before."""
-        rules = self.mechanism.rules
-        view = view_of(decision.figures, rules, grace=decision.grace, sample_counts=sample_counts)
-        self.state = self.mechanism.advance(view, self.state, decision)
+        view = view_of(self.mechanism, decision.figures, grace=decision.grace, sample_counts=sample_counts)
+        self.state = checked_state(self.mechanism.name, self.mechanism.advance(view, self.state, decision))

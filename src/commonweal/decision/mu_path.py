@@ -34,10 +34,12 @@ class MuPath:
         self._decision_at = decision_at
 
     def __repr__(self) -> str:
+        clients = f"{len(self.clients)} client{'s' * (len(self.clients) != 1)}"
+        breakpoints = f"{len(self.breakpoints)} breakpoint{'s' * (len(self.breakpoints) != 1)}"
         if not self.complete:
-            return f"<MuPath of {len(self.clients)} clients, cut off after {len(self.breakpoints)} breakpoints>"
+            return f"<MuPath of {clients}, cut off after {breakpoints}>"
         lines = [f"  mu {range_}: retains {', '.join(kept) or 'nobody'}" for range_, kept in self._shown_pieces()]
-        return "\n".join([f"<MuPath of {len(self.clients)} clients, {len(self.breakpoints)} breakpoints", *lines]) + ">"
+        return "\n".join([f"<MuPath of {clients}, {breakpoints}", *lines]) + ">"
 
     def _repr_html_(self) -> str:
         """A table for notebooks."""

@@ -10,7 +10,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,12 @@ from commonweal.records import Estimate, Event, Figures, RoundRecord, Rules
 
 FORMAT = "commonweal.checkpoint/2"
 CHECKPOINT = "checkpoint.npz"  # among the results
+_MISMATCHES = {
+    "scenario": "was written for a different scenario. Give the scenario, mu, seed and rounds that the run was started "
+    "with, or start again in another folder.",
+    "data": "was written for different data: the scenario is the same, but not the samples of its sources. Give the "
+    "data that the run was started with, or start again in another folder.",
+}  # by the only part that differs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +44,12 @@ class CheckpointFile:
         "was written for a different scenario or different data. Give the scenario, mu, seed, rounds and data that the "
         "run was started with, or start again in another folder."
     )  # completes "Checkpoint X ..."
+    parts: Mapping[str, str] = field(default_factory=dict)  # the digests that `identity` is made of, by name
 
     def save(self, results: Sequence[RoundResult], state: State) -> None:
         """Replace the file."""
         rounds = [_to_document(result) for result in results]
-        document = {"format": FORMAT, "identity": self.identity, "rounds": rounds}
+        document = {"format": FORMAT, "identity": self.identity, "parts": dict(self.parts), "rounds": rounds}
         arrays: dict[str, Any] = {f"state/{name}": array for name, array in state.items()}
         for number, result in enumerate(results):
             arrays[f"profit_draws/{number}"] = result.profit_draws
@@ -66,7 +73,7 @@ class CheckpointFile:
                     f"{FORMAT}. Continue with the version that wrote it, or start again in another folder."
                 )
             if document["identity"] != self.identity:
-                raise StorageError(f"Checkpoint {str(self.path)!r} {self.mismatch}")
+                raise StorageError(f"Checkpoint {str(self.path)!r} {self._mismatch(document.get('parts', {}))}")
             decider = RoundDecider(make_mechanism(rules))
             results = [
                 _from_document(
@@ -79,6 +86,11 @@ class CheckpointFile:
                 f"Cannot read checkpoint {str(self.path)!r}: {error}. Start again in another folder."
             ) from None
         return results, {name.removeprefix("state/"): array for name, array in arrays.items()}
+
+    def _mismatch(self, written: Mapping[str, str]) -> str:
+        """What differs, if it is only one part; checkpoints of earlier versions have no parts."""
+        different = [name for name, part in self.parts.items() if name in written and written[name] != part]
+        return _MISMATCHES.get(different[0], self.mismatch) if len(different) == 1 else self.mismatch
 
 
 def _to_document(result: RoundResult) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.terms import Terms
 from commonweal.ledger.verification.verify import Verification, verify_ledger
+from commonweal.report.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class LedgerReader:
     def __repr__(self) -> str:
         state = self._ledger.state
         return (
-            f"<Ledger {self.terms.name!r}: {state.number} entries, {len(state.rounds)} settled rounds, "
-            f"{len(state.members)} members>"
+            f"<Ledger {self.terms.name!r}: {counted(state.number, 'entry', 'entries')}, "
+            f"{counted(len(state.rounds), 'settled round')}, {counted(len(state.members), 'member')}>"
         )
 
 

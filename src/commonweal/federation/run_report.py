@@ -28,6 +28,7 @@ from commonweal.records import (
     RoundReport,
     RunReport,
 )
+from commonweal.report.text import counted
 from commonweal.scenario.description import Description
 from commonweal.scenario.spec import FederationPlan
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
@@ -113,9 +114,9 @@ def outcome_sentence(history: History, round_count: int, eliminated_after: dict[
         amount for record in history.rounds for amount in record.decision.transfers.values() if amount > 0
     )
     ended = (
-        f"ended early after {_counted(round_total, 'round')}, with fewer than two clients left"
+        f"ended early after {counted(round_total, 'round')}, with fewer than two clients left"
         if round_total < round_count and len(stayed) < 2
-        else f"ran for {_counted(round_total, 'round')}"
+        else f"ran for {counted(round_total, 'round')}"
     )
     return (
         f"The federation {ended}. {len(stayed)} of {len(history.clients)} clients stayed to the end{who}. "
@@ -139,10 +140,11 @@ class _Divisions:
     """How a round's budget is divided, as measured and in each bootstrap draw, among the clients that were retained."""
 
     def __init__(self, result: RoundResult, mechanism: Mechanism, state: State) -> None:
+        """`state` is the mechanism's before the round."""
         decision = result.record.decision
-        view = view_of(decision.figures, decision.rules, grace=decision.grace, sample_counts=result.sample_counts)
+        view = view_of(mechanism, decision.figures, grace=decision.grace, sample_counts=result.sample_counts)
         retained = np.array([client in decision.payoffs for client in decision.figures.clients])
-        self.decision = decision
+        self.decision, self.view, self.state = decision, view, state
         self.used = used_contributions(result.contribution_draws, decision.rules.contribution_rule)
         divisions = [
             mechanism.divide(
@@ -190,11 +192,14 @@ def _totals(clients: Sequence[str], divisions: Sequence[_Divisions], kind: str) 
 def _round(result: RoundResult, divisions: _Divisions, mechanism: Mechanism) -> RoundReport:
     decision = result.record.decision
     path = None if decision.grace else mechanism.mu_path(decision.figures, limit=PATH_LIMIT)
+
+    def explained(client: str) -> str:
+        return mechanism.explain(divisions.view, divisions.state, decision, client, path)
+
     return RoundReport(
         record=result.record,
         clients={
-            client: _client(result, divisions, client, mechanism.explain(decision, client, path), path)
-            for client in decision.figures.clients
+            client: _client(result, divisions, client, explained(client), path) for client in decision.figures.clients
         },
         budget=Estimate(
             value=decision.budget,
@@ -255,10 +260,6 @@ def _keeps_profits_private(result: RoundResult) -> bool:
 
 def _known(error: float) -> float | None:
     return None if math.isnan(error) else float(error)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _listed(phrases: list[str]) -> str:

@@ -28,6 +28,7 @@ from commonweal.federation.round_result import MeasuredRound, RoundResult
 from commonweal.federation.run_report import make_run_report
 from commonweal.federation.settlement import FederationLedger
 from commonweal.records import RoundRecord, RunReport
+from commonweal.report.text import counted
 from commonweal.report.write import write_all
 from commonweal.scenario.description import Description
 from commonweal.scenario.spec import FederationPlan
@@ -82,14 +83,13 @@ class Session:
         """Before anybody trains, check that the ledger can accept this session's rounds."""
         if self.ledger is None:
             return
-        self.ledger.check_rules(self.plan.mechanism.rules)
         if self.owns_ledger:
             unknown = self.ledger.settled_rounds - {result.record.round_number for result in results}
             if unknown:
                 raise FederationError(
-                    f"Round {min(unknown)} is settled in the ledger, but the checkpoint has only {len(results)} "
-                    "rounds. Restore the checkpoint that belongs to this ledger, or start again with another results "
-                    "folder, another ledger and new member folders."
+                    f"Round {min(unknown)} is settled in the ledger, but the checkpoint has only "
+                    f"{counted(len(results), 'round')}. Restore the checkpoint that belongs to this ledger, or start "
+                    "again with another results folder, another ledger and new member folders."
                 )
 
     def _catch_up(self, results: Sequence[RoundResult]) -> None:

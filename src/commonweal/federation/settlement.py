@@ -19,7 +19,7 @@ from commonweal.ledger.sql.store import SqlStore, has_ledger, open_store
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.statements import signed_statement
 from commonweal.ledger.terms import Terms
-from commonweal.records import RoundRecord, Rules
+from commonweal.records import RoundRecord
 
 Sign = Callable[[ClientReport], str | None]
 """A client's signature of its report; None if the operator vouches for it."""
@@ -94,17 +94,6 @@ class FederationLedger:
     def check_round(self, record: RoundRecord, sample_counts: Mapping[str, int] | None = None) -> None:
         """Refuse a round whose content the ledger would refuse, before anything of it is stored."""
         draft_round(_to_settle(record, sample_counts), "", self.terms_in_force)
-
-    def check_rules(self, rules: Rules) -> None:
-        """Before the first round: refuse rules that can give shares which the ledger would refuse."""
-        if rules.contribution_rule != "raw":
-            return
-        if self.terms_in_force.largest_share is None:
-            raise LedgerError(
-                'contribution_rule = "raw" can give shares outside 0 to 1, which the ledger '
-                f'{shown(self.location)!r} does not accept. Use "clip", keep no ledger, or use a ledger that was '
-                "opened with a largest share."
-            )
 
     def withdraw(self, client: str, round_number: int, signature: str | None) -> Receipt:
         """Record a client's signed notice that it leaves after this round."""
@@ -202,7 +191,7 @@ def _to_settle(record: RoundRecord, sample_counts: Mapping[str, int] | None) -> 
         record=record,
         rules_version=mechanism.version,
         sample_counts=sample_counts or {},
-        with_costs=mechanism.needs_costs,
+        with_costs=mechanism.reads_costs,
     )
 
 

@@ -15,7 +15,7 @@ from commonweal.flower.transport import FlowerTransport
 from commonweal.ledger.key_directory import KeyDirectory, default_key_directory
 from commonweal.remote.coordinator.coordinate import coordinate
 from commonweal.remote.coordinator.federation_file import read_federation
-from commonweal.task.file import task_of
+from commonweal.task.file import task_in
 from commonweal.task.records import InitialModel, Task
 
 
@@ -28,7 +28,7 @@ def server_app(task: Task | ModuleType | None = None, *, initial_model: InitialM
     """
     app = ServerApp()
     if isinstance(task, ModuleType):
-        task = task_of(vars(task), "the task")
+        task = task_in(task)
     first = task if task is not None else initial_model
     if first is None:
         raise InputError("server_app needs a task with a function initial_model.")

@@ -13,7 +13,7 @@ from commonweal.errors import InputError
 from commonweal.flower.codec import from_content, to_content
 from commonweal.remote.member.agent import answer_question, errors_kept_private
 from commonweal.remote.messages.message import CLOSE, EVALUATE, OPEN, REPORT, SUMMARISE, TRAIN
-from commonweal.task.file import task_of
+from commonweal.task.file import task_in
 from commonweal.task.records import Evaluate, Load, Task, Train
 
 
@@ -30,7 +30,7 @@ def client_app(
     """
     app = ClientApp()
     if isinstance(task, ModuleType):
-        task = task_of(vars(task), Path(task.__file__ or "task.py").name)
+        task = task_in(task)
     if task is None:
         if load is None or train is None or evaluate is None:
             raise InputError("client_app needs a task, or its functions load, train and evaluate.")

@@ -38,6 +38,13 @@ class Rules:
     mechanism: str = DEFAULT_MECHANISM  # a name in the registry of mechanisms
     parameters: tuple[tuple[str, float], ...] = ()  # the mechanism's own parameters, by name
 
+    @property
+    def in_words(self) -> str:
+        """ "mu = 0.05", or another mechanism than the default with its own parameters: "fli, omega = 1"."""
+        if self.mechanism == DEFAULT_MECHANISM:
+            return f"mu = {self.mu:g}"
+        return ", ".join([self.mechanism, *(f"{name} = {value:g}" for name, value in self.parameters)])
+
     def parameter(self, name: str) -> float:
         return dict(self.parameters)[name]
 
@@ -84,9 +91,10 @@ class Decision:
     grace: bool = False  # nobody can be eliminated in this round
 
     def __repr__(self) -> str:
+        by = "at" if self.rules.mechanism == DEFAULT_MECHANISM else "by"
         transfers = ", ".join(f"{client} {amount:+.6g}" for client, amount in self.transfers.items() if amount)
         return (
-            f"<Decision at mu = {self.mu:g}: retained {', '.join(self.retained) or 'nobody'}; "
+            f"<Decision {by} {self.rules.in_words}: retained {', '.join(self.retained) or 'nobody'}; "
             f"eliminated {', '.join(self.eliminated) or 'nobody'}; budget {self.budget:.6g}; "
             f"transfers {transfers or 'none'}>"
         )
@@ -104,7 +112,7 @@ class Decision:
             for client, profit in self.figures.profits.items()
         )
         return (
-            f"<table><caption>mu = {self.mu:g}, budget {self.budget:.6g}</caption>"
+            f"<table><caption>{escape(self.rules.in_words)}, budget {self.budget:.6g}</caption>"
             f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commonweal.atomic_write import write_atomically
+from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.errors import InputError, StorageError
 from commonweal.records import DecisionMap, MuRange, RoundReport, RunReport
 from commonweal.report.drawing import NARROW, TEXT_SIZE, blank_figure, figure_class, new_figure, rendered
@@ -138,6 +139,12 @@ def _scale(decision_map: DecisionMap) -> tuple[Callable[[float], float], list[fl
     decades = range(bottom + 1, math.floor(top) + 1)
     stride = max(1, len(decades) // 7)
     return logarithmic, [0.0, *(10.0**k for k in decades[::stride])], top - bottom
+
+
+def has_mu(run_report: RunReport) -> bool:
+    """Whether decisions depended on μ. If not, there is no map to draw and no range of μ to name."""
+    mechanism = MECHANISMS.get(run_report.rules.mechanism)
+    return mechanism is None or mechanism.takes_mu
 
 
 def rounds_with_choice(run_report: RunReport) -> list[RoundReport]:

@@ -53,6 +53,9 @@ _METRICS = {
 }
 
 
+WORDS_ABOUT_MU = ("mu, leniency", "decision map")  # left out of the report on a mechanism without mu
+
+
 def metric_meaning(metric: MetricName) -> str:
     """What the metric says about a model, in one or two sentences."""
     direction = "Higher" if metric.higher_is_better else "Lower"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from commonweal.records import Estimate, RunReport
 from commonweal.report.client_lines import lines_by_client
-from commonweal.report.decision_map import maps_of_run
+from commonweal.report.decision_map import has_mu, maps_of_run
 from commonweal.report.drawing import (
     TEXT_SIZE,
     Plot,
@@ -42,7 +42,11 @@ def plots(run_report: RunReport) -> tuple[Plot, ...]:
         plot("tsfi", "TSFI: total selection fairness index after each round", tsfi),
         plot("payments", "Who paid whom, over all rounds", payments),
         plot("transfers", "What each client has received (+) or paid (−) up to each round", transfers),
-        plot("decision-maps", "Who is retained at which mu: dark = retained, light = eliminated", maps_of_run),
+        *(
+            [plot("decision-maps", "Who is retained at which mu: dark = retained, light = eliminated", maps_of_run)]
+            if has_mu(run_report)
+            else []
+        ),
     )
 
 

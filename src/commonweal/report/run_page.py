@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from commonweal.decision.mechanisms import MECHANISMS, make_mechanism
 from commonweal.records import ClientRound, MuRange, RoundReport, RunReport
-from commonweal.report.decision_map import MAPS_SHOWN, map_of_round, rounds_with_choice
-from commonweal.report.glossary import metric_meaning, run_glossary
+from commonweal.records.rounds import DEFAULT_MECHANISM
+from commonweal.report.decision_map import MAPS_SHOWN, has_mu, map_of_round, rounds_with_choice
+from commonweal.report.glossary import WORDS_ABOUT_MU, metric_meaning, run_glossary
 from commonweal.report.inline_svg import InlinePlot, at_phone_width, in_both_widths, inline_svg
 from commonweal.report.metric_text import MetricText
 from commonweal.report.palette import client_styles
@@ -28,6 +30,8 @@ def to_page(run_report: RunReport) -> str:
         tiles=_tiles(run_report),
         plots=_inline_plots(run_report),
         payments=_payments(run_report),
+        has_mu=has_mu(run_report),
+        decided_by=_decided_by(run_report),
         maps=_maps(run_report),
         rounds=_rounds(run_report),
         events=[(each.number, event.text) for each in run_report.rounds for event in each.events],
@@ -36,9 +40,17 @@ def to_page(run_report: RunReport) -> str:
         metric=MetricText.of(run_report),
         metric_meaning=metric_meaning(run_report.metric),
         unmeasurable=_unmeasurable(run_report),
-        glossary=run_glossary(run_report.metric, utility=run_report.utility),
+        glossary=_glossary(run_report),
         settings=_settings(run_report),
     )
+
+
+def _decided_by(run_report: RunReport) -> str:
+    """A mechanism other than the default, with mu and its parameters; "" for the default one."""
+    rules = run_report.rules
+    if rules.mechanism == DEFAULT_MECHANISM:
+        return ""
+    return make_mechanism(rules).describe() if rules.mechanism in MECHANISMS else rules.in_words
 
 
 def _tiles(run_report: RunReport) -> list[tuple[str, str, str]]:
@@ -227,11 +239,17 @@ def _rounds(run_report: RunReport) -> list[_Round]:
     return rows
 
 
+def _glossary(run_report: RunReport) -> dict[str, str]:
+    words = run_glossary(run_report.metric, utility=run_report.utility)
+    return {word: text for word, text in words.items() if has_mu(run_report) or word not in WORDS_ABOUT_MU}
+
+
 def _settings(run_report: RunReport) -> dict[str, str]:
-    cap = run_report.rules.liability_cap
+    cap, mechanism = run_report.rules.liability_cap, MECHANISMS.get(run_report.rules.mechanism)
+    can_be_capped = mechanism is None or "liability_cap" not in mechanism.ignored_rules()
     return {
         **run_report.settings,
-        "liability cap": "none" if cap is None else number(cap),
+        **({"liability cap": "none" if cap is None else number(cap)} if can_be_capped else {}),
         "declared by clients": ", ".join(name.replace("_", " ") for name in run_report.declared),
     }
 

@@ -53,9 +53,9 @@ def with_error(estimate: Estimate, *, decimals: int | None = None, signed: bool 
     return f"{text} ± {error}" if error else text
 
 
-def counted(count: int, noun: str) -> str:
-    """ "1 round", "2 rounds"."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """ "1 round", "2 rounds"; the plural is given if it is not the noun with an s."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def money(statement: Statement, amount: int, *, signed: bool = False) -> str:

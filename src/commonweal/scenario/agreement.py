@@ -81,7 +81,15 @@ _ONLY_IMAGES = {
     "data": ("validation_share", "label_skew"),
     "defaults": ("source", "samples_per_round"),
 }
+_OF_TABLE = ("batch_size", "local_epochs", "validation_share", "model")
 _OF_DATA = (LabelNoise, Duplicates)
+
+
+def ignored_keys(task: TaskSpec) -> Mapping[str, tuple[str, ...]]:
+    """The keys of each table that the task would ignore."""
+    if task.kind == "images":
+        return dict.fromkeys(_ONLY_IMAGES, ())
+    return _ONLY_IMAGES
 
 
 def check_task(
@@ -95,9 +103,16 @@ def check_task(
     for name, keys in _ONLY_IMAGES.items():
         for key in keys:
             if key in values[name]:
-                faults.add((name, key), f"{key} is only for images, and this task is {what}", "Remove it")
-    if task.kind == "table" and "learning_rate" in values["learning"]:
-        faults.add(("learning", "learning_rate"), "a table has its own learning_rate", "Move it below [task]")
+                way_out = "Move it to [task]" if task.kind == "table" and key in _OF_TABLE else "Remove it"
+                faults.add((name, key), f"{key} is only for images, and this task is {what}", way_out)
+    rate = task.settings.get("learning_rate")
+    common = values["learning"].get("learning_rate", LearningSpec().learning_rate)
+    if task.kind == "table" and values["learning"].get("algorithm") == "scaffold" and rate not in (None, common):
+        faults.add(
+            ("task", "learning_rate"),
+            f"SCAFFOLD needs the learning rate of [learning], which is {common:g}, got {shown(rate)} in [task]",
+            "Write it in [learning] only",
+        )
     for position, client in enumerate(clients):
         for key in _ONLY_IMAGES["defaults"]:
             if key in client and key not in values["defaults"]:

@@ -115,14 +115,18 @@ def make_learning(values: Mapping[str, Any]) -> LearningSpec:
 
 
 def read_mechanism(table: TomlTable, *, is_table: bool = True) -> dict[str, Any]:
-    """The valid values of a [mechanism] table; mu is required by the mechanisms that have one."""
+    """The valid values of a [mechanism] table, without the rules that its mechanism does not honour.
+
+    mu is required by the mechanisms that have one.
+    """
     kind = table.given.get("kind", DEFAULT_MECHANISM)
     entry = MECHANISMS.get(kind) if isinstance(kind, str) else None
-    takes_mu = entry is not None and entry.takes_mu
-    values = table.read(mechanism_keys(table.given), needed=("mu",) if takes_mu and is_table else ())
-    if entry is not None and not takes_mu and "mu" in values:
-        table.faults.add((*table.path, "mu"), f'kind = "{kind}" has no mu', "Remove it")
-        del values["mu"]
+    ignored = () if entry is None else entry.ignored_rules()
+    keys = {key: value for key, value in mechanism_keys(table.given).items() if key not in ignored}
+    values = table.read(keys, needed=("mu",) if entry is not None and is_table else (), tables=ignored)
+    for rule in ignored:
+        if rule in table.given:
+            table.faults.add((*table.path, rule), f'kind = "{kind}" has no {rule}', "Remove it")
     return values
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from commonweal.decision.mechanism import Mechanism
 from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.document import to_document
@@ -59,15 +60,16 @@ def settings(scenario: Scenario) -> dict[str, str]:
 def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[str, str]:
     """The settings that every federation has, and those of its learning."""
     mechanism = plan.mechanism
-    entry = MECHANISMS[mechanism.rules.mechanism]
-    named = {"mechanism": entry.label} if mechanism.rules.mechanism != DEFAULT_MECHANISM else {}
+    rules = mechanism.rules
+    entry = MECHANISMS[rules.mechanism]
+    named = {"mechanism": entry.label} if rules.mechanism != DEFAULT_MECHANISM else {}
     described = {
         **named,
-        **({"leniency mu": f"{mechanism.rules.mu:g}"} if entry.takes_mu else {}),
-        **{name: f"{value:g}" for name, value in mechanism.rules.parameters},
+        **_honoured(entry, "mu", {"leniency mu": f"{rules.mu:g}"}),
+        **{name: f"{value:g}" for name, value in rules.parameters},
         "contribution": MEASURES[mechanism.measure].description,
-        "contribution rule": mechanism.rules.contribution_rule,
-        "loss rule": mechanism.rules.loss_rule,
+        **_honoured(entry, "contribution_rule", {"contribution rule": rules.contribution_rule}),
+        **_honoured(entry, "loss_rule", {"loss rule": rules.loss_rule}),
         **of_learning,
         "iterations per round": f"at most {plan.learning.iteration_limit}",
         "rounds": str(plan.round_count),
@@ -75,11 +77,15 @@ def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[
     }
     if mechanism.evaluation_limit is not None:
         described["coalition models per round"] = f"at most {mechanism.evaluation_limit}"
-    if mechanism.rules.liability_cap is not None:
-        described["liability cap"] = f"{mechanism.rules.liability_cap:g}"
+    if rules.liability_cap is not None:
+        described["liability cap"] = f"{rules.liability_cap:g}"
     if mechanism.grace_rounds:
         described["grace rounds"] = str(mechanism.grace_rounds)
     return described
+
+
+def _honoured(entry: type[Mechanism], rule: str, described: dict[str, str]) -> dict[str, str]:
+    return {} if rule in entry.ignored_rules() else described
 
 
 def _facts(client: ClientSpec) -> dict[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from commonweal.decision.mechanisms import MECHANISMS
+from commonweal.scenario.agreement import ignored_keys
 from commonweal.scenario.assembly import assemble
 from commonweal.scenario.faults import Faults
 from commonweal.scenario.keys import DEFECTS
@@ -19,15 +20,18 @@ _ALWAYS_LISTED = {"proximal_weight": None}
 
 def to_document(scenario: Scenario) -> dict[str, object]:
     """All values, including defaults, in a stable order; what does not apply is None, and an infinite μ is "inf"."""
+    is_images = scenario.task.kind == "images"
+    defaults = {} if scenario.site_defaults is None else {"defaults": dict(scenario.site_defaults)}
     return {
         "name": scenario.name,
         "description": scenario.description,
         "rounds": scenario.round_count,
         "seed": scenario.seed,
         "mechanism": _mechanism(scenario.mechanism),
-        "learning": _learning(scenario.learning),
-        "data": asdict(scenario.data),
+        "learning": _learning(scenario.learning, scenario.task),
+        **({"data": asdict(scenario.data)} if is_images else {}),
         **_task(scenario.task),
+        **defaults,
         "clients": [_client(client) for client in scenario.clients],
     }
 
@@ -48,8 +52,7 @@ def digest(scenario: Scenario) -> str:
 def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
     rules = mechanism.rules.to_document()
     kind = {"kind": rules.pop("mechanism"), **rules.pop("parameters")} if "mechanism" in rules else {}
-    if kind and not MECHANISMS[kind["kind"]].takes_mu:
-        rules["mu"] = None
+    rules |= dict.fromkeys(MECHANISMS[mechanism.rules.mechanism].ignored_rules())
     utility = {} if mechanism.utility == "gain" else {"utility": mechanism.utility}
     return {
         "mu": rules.pop("mu"),
@@ -70,11 +73,12 @@ def _task(task: TaskSpec) -> dict[str, object]:
     return {"task": document} if document else {}
 
 
-def _learning(learning: LearningSpec) -> dict[str, object]:
+def _learning(learning: LearningSpec, task: TaskSpec) -> dict[str, object]:
     document: dict[str, object] = {}
+    ignored = ignored_keys(task)["learning"]
     for key, value in asdict(learning).items():
         document |= {**_ALWAYS_LISTED, **value} if key == "parameters" else {key: value}
-    return document
+    return {key: value for key, value in document.items() if key not in ignored}
 
 
 def _client(client: ClientSpec) -> dict[str, object]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.errors import ScenarioError
 from commonweal.scenario.keys import CLIENT_KEYS, MECHANISM_KEYS, SCENARIO_KEYS, TABLE_KEYS
 from commonweal.scenario.kinds import Kind
@@ -67,6 +68,11 @@ def override(
 ) -> Scenario:
     """The scenario with the given values; μ may be text, such as "0.05" or "inf"."""
     if mu is not None:
+        kind = scenario.mechanism.rules.mechanism
+        if not MECHANISMS[kind].takes_mu:
+            raise ScenarioError(
+                f'mu cannot be set: the scenario {scenario.name!r} has kind = "{kind}", which has no mu.'
+            )
         rules = replace(scenario.mechanism.rules, mu=checked_mu(mu))
         scenario = replace(scenario, mechanism=replace(scenario.mechanism, rules=rules))
     if seed is not None:

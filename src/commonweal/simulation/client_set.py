@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from commonweal.client.reporting import Alone, account
-from commonweal.client.work import ClientWork, Evaluation, LocalTrained
+from commonweal.client.work import ClientWork, Evaluation, LocalTrained, LoneModel
 from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, Training
 from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.local_training import FreeRide
@@ -48,12 +48,12 @@ class InProcessClients:
             algorithm=make_algorithm(
                 learning.algorithm,
                 simulated.layout,
-                learning_rate=simulated.learning_rate,
+                learning_rate=learning.learning_rate,
                 parameters=learning.parameters,
             ),
             metric=simulated.metric,
             seed=scenario.seed,
-            learning_rate=simulated.learning_rate,
+            learning_rate=learning.learning_rate,
         )
         self._algorithm = self._work.algorithm
         initial = simulated.initial
@@ -71,6 +71,7 @@ class InProcessClients:
         self._local: dict[str, LocalTrained] = {}  # of the last iteration
         self._evaluations: dict[tuple[Coalition, str], Evaluation] = {}  # of the last iteration's coalition models
         self._measured: dict[tuple[Coalition, str], Measured] = {}
+        self._lone: dict[str, LoneModel] = {}  # the models that clients have alone, after this round
         self._adopted: Coalition = frozenset()
         torch.set_num_threads(1)
         self._worker_count = worker_count or os.cpu_count() or 1
@@ -98,8 +99,6 @@ class InProcessClients:
             member = self._simulated[client]
             member.memory, member.task_memory = trained.result.memory, trained.task_memory
             member.step_count += trained.step_count
-        if self._trains_alone:
-            self._for_each(clients, lambda client: self._train_alone(client, round_number, iteration))
         return {
             client: Training(step_count=trained.step_count, loss=trained.loss)
             for client, trained in self._local.items()
@@ -122,7 +121,8 @@ class InProcessClients:
 
     def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
         measured = self.evaluate(round_number, [self._adopted], clients)
-        alone = self._for_each(clients, lambda client: self._alone(client, round_number))
+        self._lone = {}
+        alone = self._for_each(clients, lambda client: self._train_alone(client, round_number))
         return {client: self._report(client, measured[client][self._adopted], alone[client]) for client in clients}
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
@@ -130,6 +130,8 @@ class InProcessClients:
             member.known_scores = np.empty(0)  # absent: it has not seen the round's model
             if client in record.decision.figures.profits:
                 member.previous = self._measured[self._adopted, client]
+                if client in self._lone:
+                    member.alone, member.alone_memory = self._lone[client].model, self._lone[client].task_memory
                 evaluation = self._evaluations[self._adopted, client]
                 if not isinstance(evaluation, Predictions):
                     member.known_scores = evaluation
@@ -233,28 +235,21 @@ class InProcessClients:
             free_ride=member.spec.defect if isinstance(member.spec.defect, FreeRide) else None,
         )
 
-    def _train_alone(self, client: str, round_number: int, iteration: int) -> None:
-        member = self._simulated[client]
-        assert member.alone is not None, "every client of such a federation has a model of its own"
-        trained = self._work.train_alone(
-            member.member,
-            round_number,
-            iteration,
-            member.training,
-            model=member.alone,
-            task_memory=member.alone_memory,
-        )
-        member.alone, member.alone_memory = trained.result.model, trained.task_memory
-        member.alone_step_count += trained.step_count
-
-    def _alone(self, client: str, round_number: int) -> Alone | None:
+    def _train_alone(self, client: str, round_number: int) -> Alone | None:
+        """The model that the client would have without the federation, after this round; asked again, the same."""
         member = self._simulated[client]
         if member.alone is None:
             return None
-        evaluation = self._work.evaluate(
-            member.member, round_number, member.alone, member.validation, task_memory=member.alone_memory
+        lone = self._work.train_alone(
+            member.member,
+            round_number,
+            member.data,
+            model=member.alone,
+            task_memory=member.alone_memory,
+            iteration_count=self._scenario.learning.iteration_limit,
         )
-        return Alone(measured=self._work.measured(member.member, evaluation), step_count=member.alone_step_count)
+        self._lone[client] = lone
+        return lone.alone
 
     def _report(self, client: str, now: Measured, alone: Alone | None) -> ProfitReport:
         member = self._simulated[client]

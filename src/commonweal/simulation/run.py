@@ -46,8 +46,9 @@ def run_scenario(
     task = task_of(scenario, data_directory)
     checkpoint = None
     if directory is not None:
-        identity = hashlib.sha256(f"{digest(scenario)} {task.fingerprint}".encode()).hexdigest()
-        checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=identity)
+        parts = {"scenario": digest(scenario), "data": task.fingerprint}
+        identity = hashlib.sha256(" ".join(parts.values()).encode()).hexdigest()
+        checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=identity, parts=parts)
 
     def replace_earlier_results() -> None:
         if directory is not None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from commonweal.client.work import Memory, joined
 from commonweal.scenario.spec import ClientSpec
 from commonweal.task.measured import Measured
-from commonweal.task.records import NewData, Rows, TaskMember
+from commonweal.task.records import LoadedData, NewData, Rows, TaskMember
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class SimulatedClient:
     known_scores: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # of the next round's first model
     alone: Tensor | None = None  # the model that it trains alone
     alone_memory: Memory = field(default_factory=dict)
-    alone_step_count: int = 0  # of the current round
+    newest: NewData | None = None  # the samples of the current round
 
     @property
     def training_count(self) -> int:
@@ -41,10 +41,16 @@ class SimulatedClient:
     def validation_count(self) -> int:
         return len(self.validation[0]) if self.validation else 0
 
+    @property
+    def data(self) -> LoadedData:
+        assert self.newest is not None, "a round is opened before anybody trains"
+        return LoadedData(training=self.training, validation=self.validation, newest=self.newest)
+
     def receive(self, new: NewData) -> None:
         """Add the samples that are new in a round."""
         self.training = joined([self.training, new.training]) if self.training else new.training
         self.validation = joined([self.validation, new.validation]) if self.validation else new.validation
         self.declared_count = new.declared_count
         self.cost_count = new.cost_count
-        self.step_count = self.alone_step_count = 0
+        self.step_count = 0
+        self.newest = new

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ class SimulatedTask:
     layout: Packing
     metric: Metric
     initial: Tensor
-    learning_rate: float
     members: Mapping[str, TaskMember]
     fingerprint: str  # of data and code that the scenario only names: with others it is a different run
 
@@ -59,19 +58,13 @@ def image_task(scenario: Scenario, dataset: FederatedDataset, *, dtype: torch.dt
         layout=images.layout,
         metric=scenario.task.metric,
         initial=images.layout.pack(images.initial_model(TaskPlan(seed=scenario.seed))),
-        learning_rate=scenario.learning.learning_rate,
         members=_members(scenario, {}),
         fingerprint=dataset.fingerprint(),
     )
 
 
-def named_arrays_task(
-    scenario: Scenario, task: Task, fingerprint: str, rate_of: Callable[[Mapping[str, Any]], float] | None = None
-) -> SimulatedTask:
-    """A task whose models are named arrays. What its clients have in common is agreed on first.
-
-    `rate_of` tells the learning rate from that, if the task has a learning rate of its own.
-    """
+def named_arrays_task(scenario: Scenario, task: Task, fingerprint: str) -> SimulatedTask:
+    """A task whose models are named arrays. What its clients have in common is agreed on first."""
     spec = scenario.task
     metric = chosen_metric(spec.metric_name, task.metrics, lower_is_better=spec.lower_is_better)
     members = _members(scenario, {})
@@ -98,7 +91,6 @@ def named_arrays_task(
         layout=layout,
         metric=metric,
         initial=layout.pack(initial),
-        learning_rate=scenario.learning.learning_rate if rate_of is None else rate_of(agreed),
         members=members,
         fingerprint=fingerprint,
     )
@@ -126,15 +118,9 @@ def with_sites(scenario: Scenario) -> Scenario:
 
 def _table_task(scenario: Scenario) -> SimulatedTask:
     from commonweal.tables.federated import fingerprint_of, table_task
-    from commonweal.tables.task import TableTask
 
-    settings = TableTask(scenario.task.settings).settings
-    return named_arrays_task(
-        scenario,
-        table_task(scenario.task.settings),
-        fingerprint_of(_members(scenario, {}).values()),
-        rate_of=lambda agreed: settings.rate(agreed["kind"]),
-    )
+    task = table_task(scenario.task.settings)
+    return named_arrays_task(scenario, task, fingerprint_of(_members(scenario, {}).values()))
 
 
 def _members(scenario: Scenario, agreed: Mapping[str, Any]) -> dict[str, TaskMember]:

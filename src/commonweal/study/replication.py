@@ -83,7 +83,7 @@ def task_for(scenario: Scenario, data_directory: Path | None) -> SimulatedTask:
     """The scenario's task; images are loaded once per process, whatever the number of scenarios."""
     if scenario.task.kind != "images":
         return task_of(scenario, data_directory)
-    sources = sorted({client.source for client in scenario.clients})
+    sources = dict.fromkeys(client.source for client in scenario.clients)
     dataset = FederatedDataset.from_sources(scenario, {source: _source(source, data_directory) for source in sources})
     return image_task(scenario, dataset)
 

@@ -55,14 +55,11 @@ def compare_splits(
 
 
 def differences(splits: Sequence[Split], *, higher_is_better: bool) -> dict[str, list[float]]:
-    """By client, how much better the federation's model was in each split where both could be measured."""
+    """By client, how much better the federation's model was in each split; NaN where the metric cannot be measured."""
     sign = 1.0 if higher_is_better else -1.0
     by_client: dict[str, list[float]] = {}
     for split in splits:
-        known = by_client.setdefault(split.client, [])
-        difference = sign * (split.together - split.alone)
-        if not math.isnan(difference):
-            known.append(difference)
+        by_client.setdefault(split.client, []).append(sign * (split.together - split.alone))
     return by_client
 
 

@@ -15,7 +15,7 @@ class Column:
 
     def __init__(self, cells: list[str], *, decimal_comma: bool = False) -> None:
         self.cells = cells
-        self._decimal_comma = decimal_comma
+        self.decimal_comma = decimal_comma
 
     @cached_property
     def is_missing(self) -> NDArray[np.bool_]:
@@ -24,7 +24,7 @@ class Column:
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
         """nan for missing values and for texts."""
-        values = {cell: number_of(cell, decimal_comma=self._decimal_comma) for cell in set(self.cells)}
+        values = {cell: number_of(cell, decimal_comma=self.decimal_comma) for cell in set(self.cells)}
         known = {cell: np.nan if value is None else value for cell, value in values.items()}
         return np.array([known[cell] for cell in self.cells], dtype=np.float64)
 
@@ -35,7 +35,7 @@ class Column:
 
     @cached_property
     def _labels_and_codes(self) -> tuple[list[str], NDArray[np.int64]]:
-        texts = {cell: label_of(cell, decimal_comma=self._decimal_comma) for cell in set(self.cells) if cell}
+        texts = {cell: label_of(cell, decimal_comma=self.decimal_comma) for cell in set(self.cells) if cell}
         labels = sorted(set(texts.values()))
         numbers = {label: number for number, label in enumerate(labels)}
         code_of = {"": -1, **{cell: numbers[label] for cell, label in texts.items()}}

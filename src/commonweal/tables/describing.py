@@ -14,6 +14,7 @@ _SHOWN = 12
 def describe(settings: TableSettings, agreed: Mapping[str, Any]) -> dict[str, str]:
     """What -> how, e.g. "model" -> "logistic regression"."""
     columns = list(dict.fromkeys(block["column"] for block in agreed["features"]))
+    rate = "" if settings.learning_rate is None else f" with learning rate {settings.learning_rate:g}"
     ended = settings.site and f", one client for each value of {settings.site!r}"
     return {
         "table": f"{settings.table}{ended or ''}" if settings.table else "one file for each client",
@@ -21,9 +22,9 @@ def describe(settings: TableSettings, agreed: Mapping[str, Any]) -> dict[str, st
         "features": f"{_listed(columns)} ({feature_count(agreed)} inputs of the model)",
         "model": _model(settings, agreed),
         "training": (
-            f"gradient descent with learning rate {settings.rate(agreed['kind']):g} on batches of "
-            f"{settings.batch_size} rows, {settings.local_epochs} {'pass' if settings.local_epochs == 1 else 'passes'} "
-            f"over a client's rows per iteration{f', l2 {settings.l2:g}' if settings.l2 else ''}"
+            f"gradient descent{rate} on batches of {settings.batch_size} rows, "
+            f"{settings.local_epochs} {'pass' if settings.local_epochs == 1 else 'passes'} over a client's rows per "
+            f"iteration{f', l2 {settings.l2:g}' if settings.l2 else ''}"
         ),
         "arrival": (
             f"by {settings.date!r}, in periods of equal length" if settings.date else "in random order, in equal parts"

@@ -20,6 +20,14 @@ WHOLE_NUMBER_CLASSES = 20  # a target of whole numbers with more values is a qua
 _FEW_TEXTS = 10  # a column with fewer different texts never looks like an identifier
 
 
+class IdentifierError(InputError):
+    """A column looks like names, which would leave the site as labels of categories."""
+
+    def __init__(self, message: str, *, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
 def summarise(site: SiteRows, round_count: int) -> dict[str, Any]:
     """The summary of the training rows of the first round.
 
@@ -62,10 +70,11 @@ def _column(site: SiteRows, name: str, rows: Positions) -> dict[str, Any]:
         return {"kind": "number", **moments(column.numbers[present]), **missing}
     labels = column.label_counts(present)
     if not is_categorical and len(labels) > max(_FEW_TEXTS, len(present) / 2):
-        raise InputError(
+        raise IdentifierError(
             f"{site.table.name}: column {name!r} has {len(labels)} different texts in {len(present)} rows, like a name "
             "or an identifier, and they would be sent as labels. List the column in ignore, or in categorical if "
-            "these are categories that others may see."
+            "these are categories that others may see.",
+            column=name,
         )
     frequent = sorted(labels, key=lambda label: (-labels[label], label))[:CATEGORY_LIMIT]
     return {

@@ -114,7 +114,7 @@ class TableTask:
     def train(self, model: Model, training: Rows, context: TaskContext) -> Trained:
         """Mini-batch gradient descent. `context.correct_gradients`, if there is one, is called before every step."""
         settings = self._settings
-        learning_rate = settings.rate(context.member.agreed["kind"])
+        learning_rate = context.learning_rate if settings.learning_rate is None else settings.learning_rate
         parameters = models.parameters_of(model)
         features, targets = _tensors(training, context)
         batches = models.make_batches(len(features), settings.batch_size, settings.local_epochs, context.rng)
@@ -132,7 +132,7 @@ class TableTask:
         if not (np.isfinite(loss) and all(np.isfinite(array).all() for array in trained.values())):
             raise FederationError(
                 f"Training diverged: client {context.member.name!r} has a loss of {loss} in round "
-                f"{context.round_number}, iteration {context.iteration}. Nothing of this round was settled. Lower "
+                f"{context.round_number}, iteration {context.iteration}. Nothing in this round was settled. Lower "
                 f"learning_rate (now {learning_rate:g})."
             )
         return Trained(model=trained, step_count=len(batches), loss=loss)

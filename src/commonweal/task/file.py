@@ -21,6 +21,8 @@ OPTIONAL = ("gradient", "summarise", "agree", "layout")
 def read_task(path: Path) -> Task:
     """The functions of the file, which is run once."""
     functions = vars(_imported(path))
+    if isinstance(functions.get("task"), Task):
+        return task_of(functions, path.name)
     missing = [name for name in NEEDED if not callable(functions.get(name))]
     if missing:
         raise InputError(
@@ -30,8 +32,16 @@ def read_task(path: Path) -> Task:
     return task_of(functions, path.name)
 
 
+def task_in(module: ModuleType) -> Task:
+    """The task of an imported module."""
+    return task_of(vars(module), Path(module.__file__ or "task.py").name)
+
+
 def task_of(functions: Mapping[str, Any], name: str) -> Task:
-    """The task with these functions; all others may be metrics."""
+    """The task that is called `task` there, or else the one with these functions; all others may be metrics."""
+    ready = functions.get("task")
+    if isinstance(ready, Task):
+        return ready
     others = {
         key: value
         for key, value in functions.items()

@@ -9,20 +9,43 @@ from typing import Annotated
 import typer
 
 from commonweal.data.optional_packages import needed_for
+from commonweal.errors import InputError
+from commonweal.scenario.toml_file import read_scenario
 
 
 def new_command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to create.")],
-    members: Annotated[int, typer.Option(metavar="N", help="Number of members to start with.")] = 3,
+    members: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of members to start with (default: 3).", show_default=False)
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SCENARIO.toml",
+            help="Make it from a scenario with a task of your own or a table, instead of from a template.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Create a federation that runs as it is: a Flower app, the operator's terms, and members for a rehearsal.
 
-    Example: commonweal flower new my-federation --members 3
+    With --scenario, the app has the scenario's task, and each member its own data, figures and settings. The rehearsal
+    then gives the same figures as the simulation.
+
+    Examples: commonweal flower new my-federation --members 3;
+    commonweal flower new my-federation --scenario scenario.toml
     """
+    if members is not None and scenario is not None:
+        raise InputError("--members and --scenario cannot be combined: the scenario lists its clients. Drop one.")
+    described = None if scenario is None else read_scenario(scenario)
     with needed_for("a federation on Flower", "flower"):
+        from commonweal.flower.starting.from_scenario import make_federation_from
         from commonweal.flower.starting.new_federation import make_federation
 
-    names = make_federation(directory, members)
+    if described is not None:
+        names = make_federation_from(directory, described)
+    else:
+        names = make_federation(directory, 3 if members is None else members)
     typer.echo(
         f"Created {directory} with an app, federation.toml, and the members {', '.join(names)}.\n"
         f"Next, read {directory / 'README.md'}, or run\n"

@@ -19,6 +19,7 @@ from commonweal.cli.ledger.options import Keys, opened_store
 from commonweal.cli.run import INTERRUPTED
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
+from commonweal.report.text import counted
 
 if TYPE_CHECKING:
     from commonweal.flower.rehearsal.rehearsal import RunOutcome
@@ -156,7 +157,8 @@ def _show_verification(results: Path) -> bool:
         print(f"finding: {finding}")
     if not outcome.findings:
         print(
-            f"ledger verified: {outcome.state.number} entries chained and signed, {outcome.round_count} decisions "
-            f"recomputed, {outcome.signed_reports} client reports signed by members"
+            f"ledger verified: {counted(outcome.state.number, 'entry', 'entries')} chained and signed, "
+            f"{counted(outcome.round_count, 'decision')} recomputed, "
+            f"{counted(outcome.signed_reports, 'client report')} signed by members"
         )
     return not outcome.findings

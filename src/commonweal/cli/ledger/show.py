@@ -12,6 +12,9 @@ from rich.text import Text
 
 from commonweal.cli.ledger.options import Location, opened_store
 from commonweal.cli.text_view import make_console
+from commonweal.decision.mechanisms import VERSIONS
+from commonweal.records import Rules
+from commonweal.report.text import counted
 
 
 def show_command(
@@ -107,13 +110,22 @@ def balances_command(
         make_console().print(table)
 
 
+def _mechanism(version: str, rules: dict[str, Any]) -> str:
+    """ "mu 0.05" for the default mechanism, and for others their label with mu and parameters."""
+    if "mechanism" not in rules:
+        return f"mu {rules['mu']}"
+    known = VERSIONS.get(version)  # a newer commonweal may have more
+    return str(rules["mechanism"]) if known is None else known(Rules.from_document(rules)).describe()
+
+
 def _what(document: dict[str, Any]) -> str:
     kind, body = document["kind"], document["body"]
     if kind == "round":
         clients = body["decision"]["eliminated"]
         eliminated = f"; eliminated: {', '.join(clients)}" if clients else ""
         absent = f"; absent: {', '.join(body['absent'])}" if body["absent"] else ""
-        return f"round {body['round']}: {len(body['inputs'])} clients, mu {body['rules']['mu']}{eliminated}{absent}"
+        by = _mechanism(body["rules_version"], body["rules"])
+        return f"round {body['round']}: {counted(len(body['inputs']), 'client')}, {by}{eliminated}{absent}"
     if kind == "admission":
         return "admitted: " + ", ".join(member["client"] for member in body["members"])
     if kind == "realisation":

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from commonweal.cli.ledger.options import Location, opened_store
 from commonweal.errors import InputError
 from commonweal.federation.recompute import recompute
+from commonweal.report.text import counted
 
 _SHOWN = 100
 
@@ -97,12 +98,12 @@ def verify_command(
             print(f"... and {len(findings) - _SHOWN} more; --json shows all")
         if not findings:
             print(
-                f"sound: {state.number} entries chained and signed, "
-                f"{_counted(outcome.round_count, 'decision')} recomputed, "
-                f"{_counted(outcome.signed_reports, 'report')} signed by clients, the ledger sums to zero"
+                f"sound: {counted(state.number, 'entry', 'entries')} chained and signed, "
+                f"{counted(outcome.round_count, 'decision')} recomputed, "
+                f"{counted(outcome.signed_reports, 'report')} signed by clients, the ledger sums to zero"
             )
         if outcome.unsigned_reports:
-            unsigned = _counted(outcome.unsigned_reports, "report")
+            unsigned = counted(outcome.unsigned_reports, "report")
             print(f"note: {unsigned} not signed: these clients have no key, and the operator vouches for them")
         if operator is None:
             print(
@@ -119,7 +120,3 @@ def _named_key(text: str) -> tuple[str, str]:
     if not name or not has_key:
         raise InputError(f"--member needs a client and the file of its key (NAME=PUB), got {text!r}.")
     return name, file
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"

@@ -22,6 +22,7 @@ import numpy as np
 
 from commonweal.decision.exact import BoolArray, FloatArray
 from commonweal.decision.mechanism import Mechanism, Parameter, RoundView, State
+from commonweal.decision.mu_path import MuPath
 from commonweal.decision.transfers import Division, proportions
 from commonweal.records import Decision
 
@@ -57,6 +58,14 @@ class FLI(Mechanism):
                 total + float(costs[position]),
             )
         return after
+
+    def explain(self, view: RoundView, state: State, decision: Decision, client: str, path: MuPath | None) -> str:
+        stays = f"{client} stays: FLI eliminates nobody."
+        if decision.budget < 0:
+            return f"{stays} The budget is negative, so each client bears its own profit or loss."
+        unpaid = float(self._queues(view, state)[0][view.clients.index(client)])
+        owed = f", and for {unpaid:.6g} of earlier cost that is not paid back yet" if unpaid > 0 else ""
+        return f"{stays} It gets {decision.shares[client]:.1%} of the budget for its contribution and cost{owed}."
 
     def _weights(self, view: RoundView, state: State) -> FloatArray:
         unpaid, waiting, waited = self._queues(view, state)

@@ -16,7 +16,7 @@ import numpy as np
 from commonweal.decision.envelope import PATH_LIMIT, trace
 from commonweal.decision.exact import BoolArray
 from commonweal.decision.explain import explain
-from commonweal.decision.mechanism import Mechanism, RoundView, State, decision_of, view_of
+from commonweal.decision.mechanism import COMMON_RULES, Mechanism, RoundView, State, decision_of, view_of
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.objective import objective
 from commonweal.decision.problem import Choice, choose
@@ -33,13 +33,14 @@ class Paper(Mechanism):
     version: ClassVar[str] = "1"
     label: ClassVar[str] = "Travadi et al. 2023 (full)"
     takes_mu: ClassVar[bool] = True
+    honours: ClassVar[tuple[str, ...]] = COMMON_RULES
 
     def check(self, *, has_costs: bool) -> None:
         super().check(has_costs=has_costs)
         check_rules(self.rules, has_costs=has_costs)
 
     def select(self, view: RoundView, state: State) -> Choice:
-        if view.grace or not (view.profits < 0).any():
+        if not (view.profits < 0).any():
             return super().select(view, state)
         problem = make_problem(view.profits, view.contributions, self.rules.contribution_rule)
         return choose(problem, len(view.profits), float(self.rules.mu))
@@ -56,7 +57,7 @@ class Paper(Mechanism):
     def objective(self, view: RoundView, retained: BoolArray) -> float:
         return objective(view.profits, view.contributions, retained, 0.0 if view.grace else float(self.rules.mu))
 
-    def explain(self, decision: Decision, client: str, path: MuPath | None) -> str:
+    def explain(self, view: RoundView, state: State, decision: Decision, client: str, path: MuPath | None) -> str:
         return explain(decision, client, path).sentence
 
     def mu_path(self, figures: Figures, *, limit: int) -> MuPath | None:
@@ -67,7 +68,7 @@ class Paper(Mechanism):
         self, figures: Figures, *, limit: int = PATH_LIMIT, progress: Callable[[int], None] | None = None
     ) -> MuPath:
         """The decision for every μ, up to `limit` breakpoints; the μ of the rules is not used."""
-        view = view_of(figures, self.rules)
+        view = view_of(self, figures)
         self.check(has_costs=view.costs is not None)
         client_count = len(view.clients)
         problem = make_problem(view.profits, view.contributions, self.rules.contribution_rule)

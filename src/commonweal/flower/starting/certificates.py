@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from commonweal.atomic_write import new_folder
 from commonweal.errors import InputError
-from commonweal.flower.starting.new_folder import new_folder
 
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
 MOST_DAYS = 3650

@@ -59,7 +59,7 @@ def _check_rows(number: int, stated: Sequence[Posting], rows: Sequence[StoredPos
             findings.add(number, rule, _row(place, posting), _row(row.position, row.posting))
             return
     if len(stated) != len(rows):
-        findings.add(number, rule, f"{len(stated)} rows", f"{len(rows)} rows")
+        findings.add(number, f"{rule}: number of rows", str(len(stated)), str(len(rows)))
 
 
 def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerReplay) -> Expected:

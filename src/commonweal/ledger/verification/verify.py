@@ -90,15 +90,15 @@ class _Verifier:
                 if isinstance(row.posting.account, str) and isinstance(row.posting.amount, int):
                     self._rows_by_account[row.posting.account] += row.posting.amount
             if entry is None:
-                found = f"{len(rows)} postings without an entry"
+                found = f"{len(rows)} posting{'s' * (len(rows) != 1)} without an entry"
                 self._findings.add(number, "postings belong to an entry", f"entry {number}", found)
                 continue
             self._check(entry, rows)
             if progress is not None:
                 progress(number)
         if reading.row_count() != self._row_count:
-            expected, found = f"{self._row_count} rows", f"{reading.row_count()} rows"
-            self._findings.add(0, "every row belongs to an entry", expected, found)
+            expected, found = str(self._row_count), str(reading.row_count())
+            self._findings.add(0, "every row belongs to an entry: number of rows", expected, found)
 
     def conclude(self, operator: str | None) -> None:
         """Check what is known only after the last entry."""

@@ -418,7 +418,8 @@ class RemoteClients:
             "metric": self._metric.name,
             "lower_is_better": self._federation.task.lower_is_better,
             "utility": self._federation.mechanism.utility,
-            "learning": json.dumps(self._federation.learning.of_algorithm),
+            "learning": json.dumps(self._federation.learning.for_members),
+            "settings": json.dumps(dict(self._federation.task.settings)),
         }
 
     def _settlement_of(self, client: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,6 +38,7 @@ _LEARNING_KEYS: Keys = MappingProxyType(
         **parameter_kinds(),
     }
 )
+_NEW_LEARNING_KEYS = ("algorithm", "learning_rate", "parameters")  # that version 0.1.0 did not have
 _SECONDS = number("a number of seconds from 1 to 1e6", "600", lambda seconds: 1 <= seconds <= 1e6)
 _WAITING_KEYS: Keys = MappingProxyType({"answer_seconds": _SECONDS, "join_seconds": _SECONDS})
 
@@ -89,12 +90,13 @@ class FederationLearning:
         object.__setattr__(self, "parameters", complete_parameters(self.algorithm, self.parameters))
 
     @property
-    def of_algorithm(self) -> dict[str, Any]:
+    def for_members(self) -> dict[str, Any]:
         """What members must know of it."""
         return {
             "algorithm": self.algorithm,
-            "learning_rate": self.learning_rate,
             "parameters": dict(self.parameters),
+            "learning_rate": self.learning_rate,
+            "iteration_limit": self.iteration_limit,
         }
 
 
@@ -132,12 +134,15 @@ class Federation:
         # Digests of older federations depend on the absence of what they could not choose.
         if self.mechanism.utility == "gain":
             del document["mechanism"]["utility"]
-        if self.learning.of_algorithm == FederationLearning().of_algorithm:
-            for key in self.learning.of_algorithm:
+        usual = asdict(FederationLearning())
+        if all(document["learning"][key] == usual[key] for key in _NEW_LEARNING_KEYS):
+            for key in _NEW_LEARNING_KEYS:
                 del document["learning"][key]
         del document["task"]
         task = {"metric": self.task.metric_name, "lower_is_better": self.task.lower_is_better}
-        if task != {"metric": TaskSpec().metric_name, "lower_is_better": False}:
+        if self.task.settings:
+            document["task"] = {**task, "settings": dict(self.task.settings)}
+        elif task != {"metric": TaskSpec().metric_name, "lower_is_better": False}:
             document["task"] = task
         return document
 
@@ -213,12 +218,24 @@ def _learning(values: Mapping[str, Any]) -> FederationLearning:
 
 
 def _task(table: TomlTable) -> TaskSpec:
-    """The metric; a name that is not built in is that of a function in the task's file, which members have."""
-    values = table.read(TASK_KEYS)
+    """The metric, and the settings that all members have in common, which are sent as JSON.
+
+    A metric that is not built in is a function in the task's file, which members have.
+    """
+    values = replace(table, given={key: table.given[key] for key in TASK_KEYS if key in table.given}).read(TASK_KEYS)
+    settings = {key: value for key, value in table.given.items() if key not in TASK_KEYS}
+    for key, value in settings.items():
+        try:
+            json.dumps(value)
+        except TypeError:
+            table.faults.add(
+                (*table.path, key), f"{key} must be a text, a number, true or false, or an array or table of them"
+            )
     return TaskSpec(
         kind="file",
         metric_name=values.get("metric", TaskSpec().metric_name),
         lower_is_better=values.get("lower_is_better", False),
+        settings=settings,
     )
 
 

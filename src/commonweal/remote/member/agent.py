@@ -12,6 +12,7 @@ import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ from commonweal.remote.messages.message import (
 )
 from commonweal.task.choice import chosen_metric
 from commonweal.task.measured import Measured
+from commonweal.task.metrics import Metric
 from commonweal.task.records import LoadedData, Model, Predictions, Task, TaskMember
 
 if TYPE_CHECKING:  # it imports torch, which reports and statements need not wait for
@@ -185,8 +187,6 @@ class MemberAgent:
         open_round.steps[str(iteration)] = trained.step_count
         model = work.layout.unpack(trained.result.model)
         self._store.put(model)
-        if open_round.alone is not None and fields["utility"] == "advantage":
-            self._train_alone(work, member, data, open_round, iteration)
         self._store.save(state)
         self._store.log(
             f"round {number}, iteration {iteration}: trained in {trained.step_count} steps, loss {trained.loss:.4g}"
@@ -195,22 +195,6 @@ class MemberAgent:
         if work.algorithm.server_reads_memories:
             groups["memory"] = {"memory": trained.result.memory.numpy()}
         return Message(groups=groups)
-
-    def _train_alone(
-        self, work: ClientWork, member: TaskMember, data: LoadedData, open_round: OpenRound, iteration: int
-    ) -> None:
-        """One iteration of the model that the member would have without the federation; it stays here."""
-        trained = work.train_alone(
-            member,
-            open_round.round_number,
-            iteration,
-            data.training,
-            model=work.layout.pack(self._store.get(open_round.alone)),
-            task_memory=self._store.get(open_round.alone_memory),
-        )
-        open_round.alone = self._store.put(work.layout.unpack(trained.result.model))
-        open_round.alone_memory = self._store.put(dict(trained.task_memory)) if trained.task_memory else None
-        open_round.alone_steps[str(iteration)] = trained.step_count
 
     def _evaluate(self, question: Message, state: MemberState) -> Message:
         """Measure the `whole` models as sent, and those that `rows` describe as weighted averages of local models."""
@@ -247,7 +231,7 @@ class MemberAgent:
             before=_without_draws(baseline),
             sample_count=open_round.cost_count,
             step_count=sum(open_round.steps.values()),
-            alone=None if alone is None else Alone(measured=_without_draws(alone[0].value), step_count=alone[1]),
+            alone=None if alone is None else replace(alone, measured=_without_draws(alone.measured.value)),
         )
         report = ClientReport(
             ledger=fields["book"],
@@ -259,7 +243,7 @@ class MemberAgent:
         reference = (
             f"{_shown(baseline, metric.is_share)} before"
             if alone is None
-            else f"{_shown(alone[0].value, metric.is_share)} alone"
+            else f"{_shown(alone.measured.value, metric.is_share)} alone"
         )
         spared = "" if own.alone_cost is None else f" + cost alone {own.alone_cost:.6g}"
         self._store.log(
@@ -270,23 +254,26 @@ class MemberAgent:
         )
         groups = {}
         if alone is not None:
-            groups["alone"] = {"values": np.array([alone[0].value]), "draws": alone[0].draws[None]}
+            groups["alone"] = {"values": np.array([alone.measured.value]), "draws": alone.measured.draws[None]}
         return Message(fields={"profit": report.profit, "signature": report.signed(self._key)}, groups=groups)
 
-    def _alone(self, fields: Mapping[str, Any], state: MemberState, open_round: OpenRound) -> tuple[Measured, int]:
-        """The metric of the model that the member trains alone, and the steps that it took in this round."""
-        assert open_round.alone is not None, "opening a round sets the model that is trained alone"
-        work = self._work(fields, open_round.alone)
+    def _alone(self, fields: Mapping[str, Any], state: MemberState, open_round: OpenRound) -> Alone:
+        """What the member would have without the federation after this round. The model stays here."""
+        assert state.alone is not None, "opening a round sets the model that is trained alone"
+        work = self._work(fields, state.alone)
         member = self._task_member(fields, state)
-        data = work.load_all(member, fields["round"])
-        evaluation = work.evaluate(
+        lone = work.train_alone(
             member,
             fields["round"],
-            work.layout.pack(self._store.get(open_round.alone)),
-            data.validation,
-            task_memory=self._store.get(open_round.alone_memory),
+            work.load_all(member, fields["round"]),
+            model=work.layout.pack(self._store.get(state.alone)),
+            task_memory=self._store.get(state.alone_memory),
+            iteration_count=json.loads(fields["learning"])["iteration_limit"],
         )
-        return work.measured(member, evaluation), sum(open_round.alone_steps.values())
+        open_round.alone = self._store.put(work.layout.unpack(lone.model))
+        open_round.alone_memory = self._store.put(dict(lone.task_memory)) if lone.task_memory else None
+        self._store.save(state)
+        return lone.alone
 
     def _close(self, question: Message, state: MemberState) -> Message:
         fields = question.fields
@@ -343,7 +330,7 @@ class MemberAgent:
             learning_rate=learning["learning_rate"],
         )
 
-    def _metric(self, fields: Mapping[str, Any]) -> Any:
+    def _metric(self, fields: Mapping[str, Any]) -> Metric:
         return chosen_metric(fields["metric"], self._task.metrics, lower_is_better=fields["lower_is_better"])
 
     def _memories(self, work: ClientWork, digest: str | None, model: str) -> tuple[Any, Model]:
@@ -371,7 +358,7 @@ class MemberAgent:
     def _task_member(self, fields: Mapping[str, Any], state: MemberState) -> TaskMember:
         return TaskMember(
             name=self._member.name,
-            settings=self._member.settings,
+            settings={**json.loads(fields["settings"]), **self._member.settings},
             folder=self._member.folder,
             seed=fields["seed"],
             round_count=fields["rounds"],

@@ -51,9 +51,8 @@ class OpenRound:
     cost_count: int
     memory: str | None  # hash, after the last iteration
     has_notice: bool = False  # the member sent its notice of withdrawal in this round
-    alone: str | None = None  # hash of the model that it trains alone, after the last iteration
+    alone: str | None = None  # hash of the model that it trains alone, after this round
     alone_memory: str | None = None
-    alone_steps: dict[str, int] = field(default_factory=dict)  # by iteration
     steps: dict[str, int] = field(default_factory=dict)  # by iteration
     accuracies: dict[str, float] = field(default_factory=dict)  # by the hash of the model
 

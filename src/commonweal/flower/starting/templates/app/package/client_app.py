@@ -2,6 +2,6 @@
 
 from commonweal.flower import client_app
 
-from .task import evaluate, load, train
+from . import task
 
-app = client_app(load=load, train=train, evaluate=evaluate)
+app = client_app(task)

@@ -2,6 +2,6 @@
 
 from commonweal.flower import server_app
 
-from .task import initial_model
+from . import task
 
-app = server_app(initial_model=initial_model)
+app = server_app(task)
