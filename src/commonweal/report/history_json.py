@@ -82,7 +82,7 @@ def to_document(run_report: RunReport) -> dict[str, Any]:
             "transfers": {client: _estimate(total) for client, total in run_report.total_transfers.items()},
         },
         "warnings": list(run_report.warnings),
-        "advice": None if run_report.advice is None else _advice(run_report.advice),
+        "advice": None if run_report.advice is None else advice_document(run_report.advice),
     }
 
 
@@ -160,7 +160,8 @@ def _alone(figures: ClientRound) -> dict[str, Any]:
     }
 
 
-def _advice(advice: Advice) -> dict[str, Any]:
+def advice_document(advice: Advice) -> dict[str, Any]:
+    """Advice in the types of JSON."""
     return {
         "verdict": advice.verdict,
         "sentence": advice.sentence,
