@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from commonweal.records import MetricName
+from commonweal.report.alone_or_together import differences, over_rounds
 from commonweal.report.drawing import NARROW, WIDE, rendered
-from commonweal.report.palette import client_styles
+from commonweal.report.palette import MUTED, client_styles
 from commonweal.report.plots import durations, metric, payment_totals, plots, tsw
 from commonweal.report.write import rendered_plots
 from tests.report import run_reports
@@ -81,6 +83,44 @@ def test_a_line_has_gaps_where_the_metric_cannot_be_measured():
     colour = client_styles(clinics.clients)["gains"].colour
     (line,) = (line for line in metric(gapped, WIDE).axes[0].lines if to_hex(line.get_color()) == colour)
     assert np.isnan(line.get_ydata()).tolist() == [False, True, False]
+
+
+def test_differences_are_drawn_with_the_intervals_of_the_advice():
+    clinics = run_reports.clinics()
+    drawn = differences(clinics, WIDE).axes[0]
+    intervals = {line.get_ydata()[0]: tuple(line.get_xdata()) for line in drawn.lines[1:] if len(line.get_xdata()) == 2}
+    for row, told in enumerate(clinics.advice.clients.values()):
+        if told.improvement is not None:
+            assert intervals.pop(row) == (told.improvement.low, told.improvement.high)
+    assert not intervals
+    assert [text.get_text() for text in drawn.texts] == ["not measurable"]
+
+
+def test_a_very_wide_interval_ends_in_an_arrow():
+    clients = ("a", "b", "c", "d", "e")
+    report = run_reports.make_run_report(
+        clients=clients, round_count=1, mu=0.1, alone={**dict.fromkeys(clients, 0.01), "e": 0.9}
+    )
+    drawn = differences(report, WIDE).axes[0]
+    assert [line.get_ydata()[0] for line in drawn.lines if line.get_marker() == ">"] == [4]
+    assert drawn.get_xlim()[1] < 0.5
+
+
+def test_a_smaller_error_is_drawn_on_the_left():
+    errors = MetricName(name="mean-absolute-error", label="error", higher_is_better=False, is_share=False)
+    report = run_reports.make_run_report(clients=("a", "b"), round_count=2, mu=0.1, metric=errors,
+                                         alone={"a": -0.2, "b": 0.2})  # fmt: skip
+    points = [line for line in differences(report, WIDE).axes[0].lines if line.get_marker() in ("o", "X")]
+    assert [(point.get_marker(), point.get_xdata()[0] < 0) for point in points] == [("o", True), ("X", False)]
+
+
+def test_both_models_are_drawn_over_rounds():
+    clinics = run_reports.clinics()
+    for width in (WIDE, NARROW):
+        axes = over_rounds(clinics, width).axes[0]
+        assert set(clinics.clients) <= set(texts(axes.figure))
+        dashed = [line for line in axes.lines if to_hex(line.get_color()) == MUTED]
+        assert len(dashed) == len(clinics.clients)
 
 
 def test_many_clients_have_a_panel_even_if_unmeasurable():

@@ -66,7 +66,7 @@ def overflow(browser):
     return browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
 
 
-@pytest.mark.parametrize("name", ["hospitals", "rude", "dissolved", "lenient", "crowd"])
+@pytest.mark.parametrize("name", ["hospitals", "rude", "dissolved", "lenient", "clinics", "crowd"])
 def test_the_page_fits_and_all_plots_are_visible(visit, name):
     browser = visit(name)
     assert overflow(browser) <= 0

@@ -102,9 +102,45 @@ def test_the_page_names_the_metric_in_use(unusual_pages):
     assert f"{run_reports.clinics().rounds[0].clients['gains'].accuracy.value:.3f} ± 0.030" in text
     assert text.count("not measurable") >= 3
     assert "All rounds: ROC AUC cannot be measured at 'single-class': all of its 4" in text
-    for word, meaning in run_glossary(run_reports.ROC_AUC, utility="advantage").items():
+    for word, meaning in run_glossary(run_reports.ROC_AUC, utility="advantage", has_alone=True).items():
         assert word in text
         assert meaning in text
+
+
+def test_alone_or_together(unusual_pages, page):
+    clinics, text = run_reports.clinics(), unusual_pages["clinics"].read_text(encoding="utf-8")
+    section = text[text.index('<section id="alone">') : text.index('<section id="welfare">')]
+    rows = [
+        [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
+        for row in re.findall(r"<tr>.*?</tr>", section, re.DOTALL)
+    ]
+    assert rows[0] == ["client", "alone", "federation", "difference", "", "round", "cost alone", "cost"]
+    last = clinics.rounds[-1].clients["gains"]
+    assert rows[1] == [
+        "gains", f"{last.alone.value:.3f} ± 0.023", f"{last.accuracy.value:.3f} ± 0.017", "+0.080 ± 0.012", "gains",
+        "3", "0.03000", "0.06000",
+    ]  # fmt: skip
+    assert [row[4] for row in rows[1:]] == ["gains", "better alone", "not clear", "not measurable"]
+    shown = Outline(text).text
+    assert clinics.advice.sentence in shown
+    for told in clinics.advice.clients.values():
+        assert shown.count(told.sentence) >= 2  # in the section, and in the client's own
+    assert "spent 0.2400 in the federation; alone, the same rounds would have cost them 0.1200." in shown
+    assert "Alone or together" not in Outline(page).text
+
+
+def test_private_costs_and_shares_alone():
+    clients = tuple(f"clinic {place:02d}" for place in range(12))
+    report = run_reports.make_run_report(
+        clients=clients, round_count=2, mu=0.1, private=True, alone=dict.fromkeys(clients, 0.05)
+    )
+    page = to_page(report)
+    section = page[page.index('<section id="alone">') : page.index('<section id="welfare">')]
+    assert section.count('<span class="quiet">private</span>') == 24
+    assert "would have cost them" not in section
+    assert "difference (percentage points)" in section
+    assert "+5.0" in section
+    assert "<summary>What each client is told</summary>" in section  # many, so they are collapsed
 
 
 def test_every_built_in_metric_is_explained():
@@ -115,10 +151,10 @@ def test_every_built_in_metric_is_explained():
 
 def test_an_error_is_not_said_to_be_gained():
     error = MetricName(name="mean-absolute-error", label="mean absolute error", higher_is_better=False, is_share=False)
-    words = run_glossary(error, utility="gain")
+    words = run_glossary(error)
     assert "fall, in mean absolute error" in words["utility"]
     assert "Lower is better" in words["mean absolute error"]
-    assert "Below zero the federation's model is better" in run_glossary(error, utility="advantage")["difference"]
+    assert "Below zero the federation's model is better" in run_glossary(error, has_alone=True)["difference"]
 
 
 def test_an_absence_is_a_row(page):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from commonweal.records import Advice, ClientRound, ClientVerdict, Estimate, RunReport
+from commonweal.records import Advice, ClientRound, ClientVerdict, Estimate, Improvement, RunReport
 from commonweal.report.client_lines import lines_beside
 from commonweal.report.drawing import TEXT_SIZE, Plot, blank_figure, new_figure, quiet
 from commonweal.report.inline_svg import InlinePlot, in_both_widths
@@ -70,6 +70,11 @@ def alone_or_together(run_report: RunReport) -> AloneOrTogether | None:
             "Beside the federation every client trains a model alone, on its own samples and for as many iterations. "
             "Both models are measured on the same validation samples of the client. A point beyond twice its error "
             f"counts as a real difference: to the {better} of zero the federation's model is better."
+            + (
+                " A client that left early is judged by its last round, when models had seen fewer samples."
+                if any(client in advice.clients for client in run_report.left_after)
+                else ""
+            )
         ),
         unit=MetricText.of(run_report).difference_unit,
         costs=_cost_sentence(run_report),
@@ -109,16 +114,22 @@ def differences(run_report: RunReport, width: float) -> Figure:
     figure = new_figure(width, 19.0 * len(told) + 40)
     axes = figure.subplots()
     axes.axvline(0, color=ZERO, linewidth=1)
+    limit = _limit([one.improvement for one in told.values() if one.improvement is not None])
     for row, one in enumerate(told.values()):
         if one.improvement is None:
             axes.annotate("not measurable", (0, row), (6, 0), textcoords="offset points", va="center",
                           fontsize=TEXT_SIZE - 1, color=MUTED)  # fmt: skip
             continue
         colour = _COLOURS[one.verdict]
-        axes.plot(
-            [sign * one.improvement.low, sign * one.improvement.high], [row, row], color=colour, linewidth=2, alpha=0.55
-        )
-        axes.plot([sign * one.improvement.mean], [row], marker=_MARKERS[one.verdict], markersize=6, color=colour)
+        low, high = sorted((sign * one.improvement.low, sign * one.improvement.high))
+        ends = [min(max(end, -limit), limit) for end in (low, high)]
+        axes.plot(ends, [row, row], color=colour, linewidth=2, alpha=0.55)
+        if low < -limit:
+            axes.plot([-limit], [row], marker="<", markersize=5, color=colour)
+        if high > limit:
+            axes.plot([limit], [row], marker=">", markersize=5, color=colour)
+        if abs(one.improvement.mean) <= limit:
+            axes.plot([sign * one.improvement.mean], [row], marker=_MARKERS[one.verdict], markersize=6, color=colour)
     quiet(axes)
     axes.spines["bottom"].set_visible(False)
     axes.set_yticks(range(len(told)), [shortened(client, 18) for client in told])
@@ -130,6 +141,12 @@ def differences(run_report: RunReport, width: float) -> Figure:
     axes.set_xlabel(f"difference in {run_report.metric.label}{unit}", fontsize=TEXT_SIZE, color=MUTED)
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     return figure
+
+
+def _limit(improvements: Sequence[Improvement]) -> float:
+    """How far the axis reaches: a few very wide intervals end in arrows, so that the others can be told apart."""
+    reach = sorted(max(abs(one.low), abs(one.high)) for one in improvements)
+    return 2 * reach[3 * len(reach) // 4] or math.inf
 
 
 def over_rounds(run_report: RunReport, width: float) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from commonweal.records import Estimate, RunReport
@@ -63,11 +63,14 @@ def lines_beside(
     width: float,
     value_text: Callable[[float], str],
 ) -> Figure:
-    """A panel per client with two lines: its own, and a grey dashed one of the figures in `beside`."""
+    """A panel per client with two lines: its own, and a grey dashed one of the figures in `beside`.
+
+    Without bands: those of both lines overlap, and say little about the difference of two models on the same samples.
+    """
     styles = client_styles(run_report.clients)
     lines = {
         client: _Line(
-            points=points[client],
+            points={number: replace(point, standard_error=None) for number, point in points[client].items()},
             style=styles[client],
             left=client in run_report.left_after,
             beside=beside[client],

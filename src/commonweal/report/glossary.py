@@ -63,33 +63,33 @@ def metric_meaning(metric: MetricName) -> str:
     return _METRICS.get(metric.name, own)
 
 
-def run_glossary(metric: MetricName, *, utility: str) -> dict[str, str]:
-    """The glossary of a run's page, with its own metric and rule of utility."""
+def run_glossary(metric: MetricName, *, utility: str = "gain", has_alone: bool = False) -> dict[str, str]:
+    """The glossary of a run's page: its own metric and rule of utility, and models trained alone if there are any."""
     gain = f"gain in {metric.label}" if metric.higher_is_better else f"improvement, that is the fall, in {metric.label}"
-    own: dict[str, dict[str, str]] = {
-        "accuracy": {metric.label: metric_meaning(metric)},
-        "utility": {
-            "utility": f"What the round's {gain} was worth to the client. All amounts in this report are in units of "
-            "utility."
-        },
-    }
+    worth = f"What the round's {gain} was worth to the client."
+    own: dict[str, dict[str, str]] = {}
     if utility == "advantage":
-        own["utility"] = {
-            "alone": "The model that the client would have without the federation: trained on its own samples only, "
-            "as long as the shared model.",
-            "difference": f"{metric.label[:1].upper()}{metric.label[1:]} in the federation minus {metric.label} alone, "
-            f"on the same validation samples. {'Above' if metric.higher_is_better else 'Below'} zero the federation's "
-            "model is better.",
-            "utility": f"What it was worth to the client in the round to have the shared model instead of its own, "
-            f"measured by {metric.label}. All amounts in this report are in units of utility.",
-        }
-        own["cost"] = {
-            "cost": "What the round cost the client in the federation: data, training and communication.",
-            "cost alone": "What the round would have cost the client alone: data and training.",
-        }
+        worth = (
+            "What it was worth to the client in the round to have the shared model instead of its own, measured by "
+            f"{metric.label}."
+        )
         own["profit"] = {
             "profit": "Utility minus what the round cost more than training alone, before transfers. A client with a "
             "negative profit is a loss-maker; only loss-makers can be eliminated."
+        }
+    own["accuracy"] = {metric.label: metric_meaning(metric)}
+    own["utility"] = {"utility": f"{worth} All amounts in this report are in units of utility."}
+    if has_alone:
+        better = "Above" if metric.higher_is_better else "Below"
+        own["accuracy"] |= {
+            "alone": "The model that the client would have without the federation: trained on its own samples only, "
+            "for as many iterations as the shared model.",
+            "difference": f"{metric.label[:1].upper()}{metric.label[1:]} in the federation minus {metric.label} alone, "
+            f"on the same validation samples. {better} zero the federation's model is better.",
+        }
+        own["cost"] = {
+            "cost": GLOSSARY["cost"],
+            "cost alone": "What the round would have cost the client alone: data and training.",
         }
     words: dict[str, str] = {}
     for word, meaning in GLOSSARY.items():

@@ -245,7 +245,7 @@ def _rounds(run_report: RunReport) -> list[_Round]:
 
 
 def _glossary(run_report: RunReport) -> dict[str, str]:
-    words = run_glossary(run_report.metric, utility=run_report.utility)
+    words = run_glossary(run_report.metric, utility=run_report.utility, has_alone=run_report.advice is not None)
     return {word: text for word, text in words.items() if has_mu(run_report) or word not in WORDS_ABOUT_MU}
 
 
