@@ -40,7 +40,8 @@ def to_page(run_report: RunReport) -> str:
         metric=MetricText.of(run_report),
         metric_meaning=metric_meaning(run_report.metric),
         unmeasurable=_unmeasurable(run_report),
-        glossary=_glossary(run_report),
+        glossary=run_glossary(run_report.metric, utility=run_report.utility),
+        words=_words(run_report),
         settings=_settings(run_report),
     )
 
@@ -239,7 +240,8 @@ def _rounds(run_report: RunReport) -> list[_Round]:
     return rows
 
 
-def _glossary(run_report: RunReport) -> dict[str, str]:
+def _words(run_report: RunReport) -> dict[str, str]:
+    """The glossary at the end of the page."""
     words = run_glossary(run_report.metric, utility=run_report.utility)
     return {word: text for word, text in words.items() if has_mu(run_report) or word not in WORDS_ABOUT_MU}
 
