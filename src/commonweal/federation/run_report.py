@@ -30,6 +30,7 @@ from commonweal.records import (
 from commonweal.report.text import counted
 from commonweal.scenario.description import Description
 from commonweal.scenario.spec import FederationPlan
+from commonweal.task.metrics import Metric
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 
 PATH_LIMIT = 1000  # breakpoints of a round's μ path; if there are more, no ranges are shown
@@ -39,7 +40,6 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
     """Everything that a reader is shown of the completed rounds."""
     history = History(clients=plan.client_names, rounds=tuple(result.record for result in results))
     decider = RoundDecider(make_mechanism(plan.mechanism.rules))
-    metric = plan.task.metric
     divisions = []
     for result in results:
         divisions.append(_Divisions(result, decider.mechanism, decider.state))
@@ -81,18 +81,20 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         withdrawn_after=withdrawn_after(history),
         total_payoffs=_totals(history.clients, divisions, "payoffs"),
         total_transfers=_totals(history.clients, divisions, "transfers"),
-        metric=MetricName(
-            name=metric.name,
-            label=metric.label,
-            higher_is_better=metric.higher_is_better,
-            is_share=metric.is_share,
-        ),
+        metric=metric_name(plan.task.metric),
         utility=plan.mechanism.utility,
         warnings=tuple(
             sentence
             for record in history.rounds
             for sentence in warnings_of(record.decision, f"round {record.round_number}")
         ),
+    )
+
+
+def metric_name(metric: Metric) -> MetricName:
+    """What readers are told of a metric."""
+    return MetricName(
+        name=metric.name, label=metric.label, higher_is_better=metric.higher_is_better, is_share=metric.is_share
     )
 
 

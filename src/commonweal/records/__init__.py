@@ -1,5 +1,6 @@
 """The records that packages pass to one another."""
 
+from commonweal.records.advice import Advice, ClientAdvice, ClientVerdict, FederationVerdict, Improvement
 from commonweal.records.rounds import (
     ContributionRule,
     Decision,
@@ -21,14 +22,19 @@ from commonweal.records.run_report import (
 )
 
 __all__ = [
+    "Advice",
+    "ClientAdvice",
     "ClientRound",
+    "ClientVerdict",
     "ContributionRule",
     "Decision",
     "DecisionMap",
     "Estimate",
     "Event",
+    "FederationVerdict",
     "Figures",
     "History",
+    "Improvement",
     "LossRule",
     "MetricName",
     "MuRange",
