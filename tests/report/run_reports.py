@@ -10,6 +10,7 @@ import numpy as np
 import commonweal as cw
 from commonweal import metrics
 from commonweal.decision.explain import explain
+from commonweal.federation.advice import advise_on_run
 from commonweal.records import (
     ClientRound,
     DecisionMap,
@@ -134,7 +135,7 @@ def make_run_report(
         )
         active = [client for client in active if client not in decision.eliminated]
     summarised = _summarised(clients, results, round_count, rules, name, known_errors)
-    return replace(summarised, metric=metric, utility=utility)
+    return replace(summarised, metric=metric, utility=utility, advice=advise_on_run(summarised.rounds, metric=metric))
 
 
 def _summarised(clients, results, round_count, rules, name, known_errors):

@@ -164,14 +164,14 @@ def test_what_cannot_be_measured_is_null_and_comes_back(tmp_path):
     not_numbers = (figures.accuracy.value, figures.previous_accuracy, figures.alone.value, figures.advantage.value)
     assert all(math.isnan(value) for value in not_numbers)
     assert read.rounds[2].clients["gains"] == clinics.rounds[2].clients["gains"]
-    assert (read.metric, read.utility) == (clinics.metric, clinics.utility)
+    assert (read.metric, read.utility, read.advice) == (clinics.metric, clinics.utility, clinics.advice)
     write_history(read, tmp_path / "b.json")
     assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
 
 
 def test_files_from_before_metrics_hold_accuracy_and_gain(hospitals, tmp_path):
     document = to_document(hospitals)
-    del document["metric"], document["utility"]
+    del document["metric"], document["utility"], document["advice"]
     (tmp_path / "old.json").write_text(json.dumps(document), encoding="utf-8")
     assert read_history(tmp_path / "old.json") == without_exact_bounds(hospitals)
     assert not {"alone", "alone_cost", "advantage"} & set(document["rounds"][0]["clients"][0])

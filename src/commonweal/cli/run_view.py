@@ -141,6 +141,8 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
             _state(run_report, client),
         )
     console.print(table)
+    if run_report.advice is not None:
+        console.print(Text(run_report.advice.sentence), soft_wrap=True)
     if len(run_report.clients) > _CLIENTS_SHOWN:
         console.print(f"[dim]... and {len(run_report.clients) - _CLIENTS_SHOWN} more clients in the run report[/]")
     if run_report.rules.mechanism != DEFAULT_MECHANISM:

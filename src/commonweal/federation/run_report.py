@@ -15,6 +15,7 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import used_contributions
 from commonweal.decision.promises import warnings_of
+from commonweal.federation.advice import advise_on_run
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
 from commonweal.records import (
     ClientRound,
@@ -59,6 +60,10 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
     eliminated_after = dict.fromkeys(history.clients) | {
         client: record.round_number for record in history.rounds for client in record.decision.eliminated
     }
+    named = metric_name(plan.task.metric)
+    rounds = tuple(
+        _round(result, division, decider.mechanism) for result, division in zip(results, divisions, strict=True)
+    )
     return RunReport(
         name=plan.name,
         description=plan.description,
@@ -70,9 +75,7 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         client_facts=description.client_facts,
         declared=description.declared,
         round_count=plan.round_count,
-        rounds=tuple(
-            _round(result, division, decider.mechanism) for result, division in zip(results, divisions, strict=True)
-        ),
+        rounds=rounds,
         tsw=tsw,
         tsfi=tsfi,
         tsfi_final_set=tsfi_final_set,
@@ -81,8 +84,9 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         withdrawn_after=withdrawn_after(history),
         total_payoffs=_totals(history.clients, divisions, "payoffs"),
         total_transfers=_totals(history.clients, divisions, "transfers"),
-        metric=metric_name(plan.task.metric),
+        metric=named,
         utility=plan.mechanism.utility,
+        advice=advise_on_run(rounds, metric=named),
         warnings=tuple(
             sentence
             for record in history.rounds

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from commonweal.records.advice import Advice
 from commonweal.records.rounds import DecisionMap, MuRange, RoundRecord, Rules
 
 
@@ -103,6 +104,7 @@ class RunReport:
     warnings: tuple[str, ...]  # sentences: rationality failed, node limit reached, ...
     metric: MetricName = MetricName()
     utility: str = "gain"  # what utility is measured from: gain over the last round, or advantage over training alone
+    advice: Advice | None = None  # who gains by federating; None: nobody trains alone
 
     @property
     def left_after(self) -> dict[str, int]:

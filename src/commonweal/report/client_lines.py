@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from commonweal.records import Estimate, RunReport
@@ -28,10 +28,11 @@ class _Line:
     points: Mapping[int, Estimate]  # not a number where it cannot be measured: a gap in the line
     style: LineStyle
     left: bool  # after its last point, eliminated or withdrawn
+    beside: Mapping[int, Estimate] = field(default_factory=dict)  # another model of the same client, drawn in grey
 
     @property
     def measured(self) -> dict[int, Estimate]:
-        return {number: point for number, point in self.points.items() if not math.isnan(point.value)}
+        return _numbers(self.points)
 
 
 def lines_by_client(
@@ -52,6 +53,35 @@ def lines_by_client(
         return blank_figure(width, "It cannot be measured at any client.")
     draw = _together if len(lines) <= _TOGETHER_LIMIT else _apart
     return draw(lines, width, run_report.rounds[-1].number, value_text)
+
+
+def lines_beside(
+    run_report: RunReport,
+    points: Mapping[str, Mapping[int, Estimate]],
+    beside: Mapping[str, Mapping[int, Estimate]],
+    *,
+    width: float,
+    value_text: Callable[[float], str],
+) -> Figure:
+    """A panel per client with two lines: its own, and a grey dashed one of the figures in `beside`."""
+    styles = client_styles(run_report.clients)
+    lines = {
+        client: _Line(
+            points=points[client],
+            style=styles[client],
+            left=client in run_report.left_after,
+            beside=beside[client],
+        )
+        for client in run_report.clients
+        if points[client]
+    }
+    if not any(line.measured or _numbers(line.beside) for line in lines.values()):
+        return blank_figure(width, "It cannot be measured at any client.")
+    return _apart(lines, width, run_report.rounds[-1].number, value_text)
+
+
+def _numbers(points: Mapping[int, Estimate]) -> dict[int, Estimate]:
+    return {number: point for number, point in points.items() if not math.isnan(point.value)}
 
 
 def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_text: Callable[[float], str]) -> Figure:
@@ -93,7 +123,7 @@ def _apart(lines: Mapping[str, _Line], width: float, last_round: int, value_text
     """A small panel per client, drawn over the range of all. They share one axes: laying out thirty takes seconds."""
     from matplotlib.ticker import MaxNLocator
 
-    columns = 5 if width >= WIDE else 3
+    columns = min(5 if width >= WIDE else 3, len(lines))
     rows = math.ceil(len(lines) / columns)
     figure = new_figure(width, 78.0 * rows + 40)
     axes = figure.subplots()
@@ -102,6 +132,7 @@ def _apart(lines: Mapping[str, _Line], width: float, last_round: int, value_text
     axes.set_ylim(-rows, 0)
     reach = [p.value + sign * (p.standard_error or 0.0) for line in lines.values() for p in line.measured.values()
              for sign in (-1, 1)]  # fmt: skip
+    reach += [point.value for line in lines.values() for point in _numbers(line.beside).values()]
     low, high = min(reach), max(reach)
     margin = 0.06 * (high - low) or 0.5
     low, high = low - margin, high + margin
@@ -127,9 +158,14 @@ def _apart(lines: Mapping[str, _Line], width: float, last_round: int, value_text
         if place + columns >= len(lines):
             for tick in round_ticks:
                 axes.text(to_panel(tick, 0)[0], -row - 1.04, f"{tick:g}", ha="center", va="top", **small)
-        lowest = [to_panel(r, bottom) for r, (bottom, _) in extent.items()]
-        highest = [to_panel(r, top)[1] for r, (_, top) in extent.items()]
-        axes.fill_between([x for x, _ in lowest], [y for _, y in lowest], highest, color=GRID, linewidth=0)
+        if line.beside:
+            other = [to_panel(r, point.value) for r, point in line.beside.items()]
+            axes.plot([x for x, _ in other], [y for _, y in other], color=MUTED, linestyle=(0, (3, 1.5)), linewidth=1.4,
+                      marker="o" if len(other) == 1 else None, markersize=3)  # fmt: skip
+        else:
+            lowest = [to_panel(r, bottom) for r, (bottom, _) in extent.items()]
+            highest = [to_panel(r, top)[1] for r, (_, top) in extent.items()]
+            axes.fill_between([x for x, _ in lowest], [y for _, y in lowest], highest, color=GRID, linewidth=0)
         _draw(axes, line, to_panel)
         if not line.measured:
             axes.text(column + 0.47, -row - 0.6, NOT_MEASURABLE, ha="center", va="center", **small)

@@ -16,13 +16,18 @@ from typing import Any, NoReturn, TypeVar, get_args
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import InputError, StorageError, os_reason
 from commonweal.records import (
+    Advice,
+    ClientAdvice,
     ClientRound,
+    ClientVerdict,
     ContributionRule,
     Decision,
     DecisionMap,
     Estimate,
     Event,
+    FederationVerdict,
     Figures,
+    Improvement,
     LossRule,
     MetricName,
     MuRange,
@@ -77,6 +82,7 @@ def to_document(run_report: RunReport) -> dict[str, Any]:
             "transfers": {client: _estimate(total) for client, total in run_report.total_transfers.items()},
         },
         "warnings": list(run_report.warnings),
+        "advice": None if run_report.advice is None else advice_document(run_report.advice),
     }
 
 
@@ -151,6 +157,34 @@ def _alone(figures: ClientRound) -> dict[str, Any]:
         "alone": _metric_estimate(figures.alone),
         "alone_cost": None if figures.alone_cost is None else _number(figures.alone_cost),
         "advantage": _metric_estimate(figures.advantage),
+    }
+
+
+def advice_document(advice: Advice) -> dict[str, Any]:
+    """Advice in the types of JSON."""
+    return {
+        "verdict": advice.verdict,
+        "sentence": advice.sentence,
+        "improvement": _improvement(advice.improvement),
+        "clients": [
+            {
+                "client": client,
+                "verdict": told.verdict,
+                "sentence": told.sentence,
+                "improvement": _improvement(told.improvement),
+            }
+            for client, told in advice.clients.items()
+        ],
+    }
+
+
+def _improvement(improvement: Improvement | None) -> dict[str, Any] | None:
+    if improvement is None:
+        return None
+    return {
+        "mean": _number(improvement.mean),
+        "low": _number(improvement.low),
+        "high": _number(improvement.high),
     }
 
 
@@ -342,6 +376,7 @@ def _read_run_report(document: _Value) -> RunReport:
         warnings=document["warnings"].each(_Value.text),
         metric=document.optional("metric", _read_metric) or MetricName(),
         utility=document.optional("utility", lambda rule: str(rule.one_of(get_args(UtilityRule)))) or "gain",
+        advice=document.optional("advice", _read_advice),
     )
 
 
@@ -351,6 +386,29 @@ def _read_metric(metric: _Value) -> MetricName:
         label=metric["label"].text(),
         higher_is_better=metric["higher_is_better"].flag(),
         is_share=metric["is_share"].flag(),
+    )
+
+
+def _read_advice(advice: _Value) -> Advice:
+    return Advice(
+        verdict=advice["verdict"].one_of(get_args(FederationVerdict)),
+        sentence=advice["sentence"].text(),
+        improvement=advice["improvement"].unless_null(_read_improvement),
+        clients=dict(advice["clients"].each(_read_client_advice)),
+    )
+
+
+def _read_client_advice(told: _Value) -> tuple[str, ClientAdvice]:
+    return told["client"].text(), ClientAdvice(
+        verdict=told["verdict"].one_of(get_args(ClientVerdict)),
+        sentence=told["sentence"].text(),
+        improvement=told["improvement"].unless_null(_read_improvement),
+    )
+
+
+def _read_improvement(improvement: _Value) -> Improvement:
+    return Improvement(
+        mean=improvement["mean"].number(), low=improvement["low"].number(), high=improvement["high"].number()
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from commonweal.records import Estimate, RunReport
+from commonweal.report.alone_or_together import alone_plots
 from commonweal.report.client_lines import lines_by_client
 from commonweal.report.decision_map import has_mu, maps_of_run
 from commonweal.report.drawing import (
@@ -36,6 +37,7 @@ def plots(run_report: RunReport) -> tuple[Plot, ...]:
 
     heading = MetricText.of(run_report).heading
     return (
+        *alone_plots(run_report),
         plot("durations", "Rounds each client took part in", durations),
         plot(metric_plot_name(run_report), f"{heading} of each client after each round", metric),
         plot("tsw", "TSW: total social welfare after each round", tsw),

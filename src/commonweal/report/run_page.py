@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from commonweal.decision.mechanisms import MECHANISMS, make_mechanism
 from commonweal.records import ClientRound, MuRange, RoundReport, RunReport
 from commonweal.records.rounds import DEFAULT_MECHANISM
+from commonweal.report.alone_or_together import alone_or_together
 from commonweal.report.decision_map import MAPS_SHOWN, has_mu, map_of_round, rounds_with_choice
 from commonweal.report.glossary import WORDS_ABOUT_MU, metric_meaning, run_glossary
 from commonweal.report.inline_svg import InlinePlot, at_phone_width, in_both_widths, inline_svg
@@ -16,14 +17,16 @@ from commonweal.report.metric_text import MetricText
 from commonweal.report.palette import client_styles
 from commonweal.report.plots import metric_plot_name, payment_totals, plots
 from commonweal.report.templating import render
-from commonweal.report.text import counted, decimals_for, estimate_parts, number, with_error
+from commonweal.report.text import MISSING, counted, decimals_for, estimate_parts, number, with_error
 
 Parts = tuple[str, str]  # a value and its standard error, or ""
+_ALONE_COLUMNS = ("alone", "difference")
 _MONEY_COLUMNS = ("utility", "cost", "profit", "contribution", "share", "payoff", "transfer")
 
 
 def to_page(run_report: RunReport) -> str:
     """The whole page; the same run report gives the same text."""
+    has_alone = run_report.advice is not None
     return render(
         "run_report.html",
         report=run_report,
@@ -36,10 +39,12 @@ def to_page(run_report: RunReport) -> str:
         rounds=_rounds(run_report),
         events=[(each.number, event.text) for each in run_report.rounds for event in each.events],
         clients=[_client(run_report, client) for client in run_report.clients],
-        columns=["round", run_report.metric.label, *_MONEY_COLUMNS],
+        columns=["round", run_report.metric.label, *_ALONE_COLUMNS * has_alone, *_MONEY_COLUMNS],
         metric=MetricText.of(run_report),
         metric_meaning=metric_meaning(run_report.metric),
         unmeasurable=_unmeasurable(run_report),
+        alone=alone_or_together(run_report),
+        named={client: _named(run_report, client) for client in run_report.clients},
         glossary=run_glossary(run_report.metric, utility=run_report.utility),
         words=_words(run_report),
         settings=_settings(run_report),
@@ -304,6 +309,7 @@ class _Client:
     facts: Mapping[str, str]
     totals: Mapping[str, str]
     rounds: Sequence[_ClientRow]
+    advice: str  # whether it gains by federating; "" if it trains no model alone
     reasons: Sequence[tuple[int, str]]
     events: Sequence[tuple[int, str]]
 
@@ -327,11 +333,17 @@ def _client(run_report: RunReport, client: str) -> _Client:
         facts=run_report.client_facts.get(client, {}),
         totals=_totals(run_report, client),
         rounds=_client_rounds(run_report, client),
+        advice=_advice(run_report, client),
         reasons=[(each.number, figures.sentence) for each, figures in took_part],
         events=[
             (each.number, event.text) for each in run_report.rounds for event in each.events if event.client == client
         ],
     )
+
+
+def _advice(run_report: RunReport, client: str) -> str:
+    advice = run_report.advice
+    return advice.clients[client].sentence if advice is not None and client in advice.clients else ""
 
 
 def _state(run_report: RunReport, client: str) -> str:
@@ -372,6 +384,12 @@ def _totals(run_report: RunReport, client: str) -> dict[str, str]:
     }
 
 
+def _alone_parts(metric: MetricText, figures: ClientRound) -> tuple[Parts, Parts]:
+    if figures.alone is None or figures.advantage is None:
+        return (MISSING, ""), (MISSING, "")
+    return metric.parts(figures.alone), metric.difference_parts(figures.advantage)
+
+
 def _client_rounds(run_report: RunReport, client: str) -> list[_ClientRow]:
     took_part = [each.clients[client] for each in run_report.rounds if client in each.clients]
     money = decimals_for(
@@ -395,6 +413,7 @@ def _client_rounds(run_report: RunReport, client: str) -> list[_ClientRow]:
                 eliminated=client in each.record.decision.eliminated,
                 figures=[
                     metric.parts(figures.accuracy),
+                    *(_alone_parts(metric, figures) if run_report.advice is not None else ()),
                     None if figures.utility is None else estimate_parts(figures.utility, decimals=money, signed=True),
                     None if figures.cost is None else (number(figures.cost, decimals=money), ""),
                     estimate_parts(figures.profit, decimals=money, signed=True),
