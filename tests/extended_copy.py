@@ -40,9 +40,18 @@ class ExtendedCopy:
 
     def python(self, *arguments: str) -> str:
         """What Python writes when it runs with the copy."""
-        environment = os.environ | {"PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(
-            [sys.executable, *arguments], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120
-        )
+        done = self._run(*arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def refusal(self, *arguments: str) -> str:
+        """The error of a command that must be refused."""
+        done = self._run(*arguments)
+        assert done.returncode == 2, done.stderr
+        return done.stderr
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1"}
+        return subprocess.run(
+            [sys.executable, *arguments], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120
+        )

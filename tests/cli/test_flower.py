@@ -40,7 +40,8 @@ def test_a_new_federation(commonweal, tmp_path, options, names):
     for name in names:
         member = read_member(folder / "members" / name / "member.toml")
         assert member.name == name
-        assert member.settings == {"samples_per_round": 60}
+        assert member.settings == {"data": "data.csv"}
+        assert (member.folder / "data.csv").read_text().startswith("age,")
         assert NodeKey.read(member.key_file).public == federation.keys[name]
         assert stat.S_IMODE(member.key_file.stat().st_mode) == 0o600
 
@@ -161,3 +162,14 @@ def test_refusals(refused, tmp_path, arguments, parts):
     for part in parts:
         assert part in error
     assert (tmp_path / "earlier" / "ledger.db").read_text() == "money"
+
+
+def test_a_federation_from_a_scenario(commonweal, refused, tmp_path):
+    assert commonweal("init", "--task", "mine").returncode == 0
+    said = lines(commonweal("flower", "new", "twin", "--scenario", "mine/scenario.toml"))
+    assert said[0] == "Created twin with an app, federation.toml, and the members north, south, east, west."
+    assert (tmp_path / "twin" / "app" / "twin" / "task.py").read_text() == (tmp_path / "mine" / "task.py").read_text()
+    assert "cannot be combined" in refused("flower", "new", "x", "--members", "3", "--scenario", "mine/scenario.toml")
+    commonweal("init", "images.toml")
+    error = refused("flower", "new", "x", "--scenario", "images.toml")
+    assert "needs a task of your own or a table, but 'images' learns from built-in images" in error

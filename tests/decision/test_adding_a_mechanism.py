@@ -165,3 +165,13 @@ def test_its_parameters_are_checked_where_the_scenario_is_read(copy):
     )
     assert "fee must be a number from 0 to 1" in said
     assert "has no mu" in said
+
+
+def test_a_mechanism_that_loses_money_is_refused_and_nothing_is_settled(tmp_path):
+    copy = ExtendedCopy(tmp_path)
+    copy.add_file("decision/mechanisms/pot.py", POT.replace("len(shares) - 1)", "len(shares) - 1) + 0.01"))
+    copy.add_line("decision/mechanisms/__init__.py", '    "pot:Pot",', above='"fli:FLI"')
+    (copy.folder / "mine.toml").write_text(SCENARIO)
+    said = copy.refusal(*COMMAND, "run", "mine.toml", "--out", "out", "--keys", "keys")
+    assert said == "error: Mechanism 'pot' returned transfers that sum to 0.03; they must sum to zero.\n"
+    assert not (copy.folder / "out").exists()

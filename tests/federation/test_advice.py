@@ -187,7 +187,7 @@ def test_too_few_splits_are_said():
     assert advice.sentence == "Undecided: ROC AUC cannot be compared at any client."
     assert [told.sentence for told in advice.clients.values()] == [
         "ROC AUC cannot be measured at a on its validation samples.",
-        "ROC AUC could be measured at b in 1 of 3 splits; at least two are needed.",
+        "ROC AUC cannot be measured at b: this was possible in only 1 of 3 splits.",
         "c has one class only.",
     ]
 

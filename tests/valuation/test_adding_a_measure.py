@@ -14,17 +14,18 @@ from pathlib import Path
 import pytest
 
 import commonweal
+from commonweal.valuation.registry import MEASURES
 
 PACKAGE = Path(commonweal.__file__).parent
 
-BANZHAF = '''
-"""Banzhaf values: the mean gain from a client over all coalitions of the others, each counted alike."""
+MEAN_GAIN = '''
+"""Mean gain (Banzhaf values): the mean gain from a client over all coalitions of the others, each counted alike."""
 
 from commonweal.valuation.coalition import Game, all_coalitions
 from commonweal.valuation.measure import Contributions, Measure
 
 
-def banzhaf(clients, coalition_value):
+def mean_gain(clients, coalition_value):
     game = Game(clients, coalition_value)
     members = all_coalitions(len(game.clients))
     values = game.values(members)
@@ -33,22 +34,22 @@ def banzhaf(clients, coalition_value):
         for i, name in enumerate(game.clients)
     }
     return Contributions(
-        measure="banzhaf",
+        measure="mean-gain",
         values=means,
         standard_errors=dict.fromkeys(game.clients, 0.0),
         evaluation_count=game.evaluation_count,
     )
 
 
-BANZHAF = Measure(
-    name="banzhaf",
-    description="Banzhaf value",
-    compute=lambda inputs: banzhaf(inputs.clients, inputs.coalition_value),
+MEAN_GAIN = Measure(
+    name="mean-gain",
+    description="mean gain of the test",
+    compute=lambda inputs: mean_gain(inputs.clients, inputs.coalition_value),
     client_limit=4,
 )
 '''
-LINE = '    "banzhaf:BANZHAF",\n'
-LAST_ENTRY = '    "permutations:GTG",\n'
+LINE = '    "mean_gain:MEAN_GAIN",\n'
+END_OF_ENTRIES = ")\n\n\ndef _load"
 
 CLIENT = '\n[[clients]]\nname = "{name}"\n'
 SCENARIO = """
@@ -86,9 +87,9 @@ def copy(tmp_path_factory):
     """The package with the new measure."""
     source = tmp_path_factory.mktemp("src")
     shutil.copytree(PACKAGE, source / "commonweal", ignore=shutil.ignore_patterns("__pycache__"))
-    (source / "commonweal/valuation/banzhaf.py").write_text(BANZHAF)
+    (source / "commonweal/valuation/mean_gain.py").write_text(MEAN_GAIN)
     registry = source / "commonweal/valuation/registry.py"
-    registry.write_text(registry.read_text().replace(LAST_ENTRY, LAST_ENTRY + LINE))
+    registry.write_text(registry.read_text().replace(END_OF_ENTRIES, LINE + END_OF_ENTRIES))
     return source
 
 
@@ -96,7 +97,7 @@ def copy(tmp_path_factory):
 def outcome(copy, tmp_path_factory):
     """What `commonweal run` prints and writes for a scenario that names the measure."""
     folder = tmp_path_factory.mktemp("run")
-    write_scenario(folder, "banzhaf", ("ann", "bob", "cyd"))
+    write_scenario(folder, "mean-gain", ("ann", "bob", "cyd"))
     done = command(copy, folder, "run", "scenario.toml", "--out", "out")
     assert done.returncode == 0, done.stderr
     return folder / "out"
@@ -125,7 +126,7 @@ def test_one_file_and_one_line(copy):
         return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
 
     before, after = files(PACKAGE), files(copy / "commonweal")
-    assert after.keys() - before.keys() == {"valuation/banzhaf.py"}
+    assert after.keys() - before.keys() == {"valuation/mean_gain.py"}
     assert before.keys() <= after.keys()
     assert [path for path in before if before[path] != after[path]] == ["valuation/registry.py"]
     old, new = (tree["valuation/registry.py"].decode().splitlines(keepends=True) for tree in (before, after))
@@ -150,25 +151,27 @@ def test_a_federation_is_valued_by_it(outcome):
 
 
 def test_the_run_report_names_it(outcome):
-    assert "Banzhaf value" in (outcome / "report.html").read_text()
+    assert "mean gain of the test" in (outcome / "report.html").read_text()
 
 
 def test_its_limit_is_kept(copy, tmp_path):
-    write_scenario(tmp_path, "banzhaf", ("ann", "bob", "cyd", "dan", "eve"))
+    write_scenario(tmp_path, "mean-gain", ("ann", "bob", "cyd", "dan", "eve"))
     refused = command(copy, tmp_path, "run", "scenario.toml", "--out", "out")
     assert refused.returncode == 2
-    assert 'contribution = "banzhaf" allows at most 4 clients' in refused.stderr
+    assert 'contribution = "mean-gain" allows at most 4 clients' in refused.stderr
 
 
 def test_a_misspelt_measure_is_refused_with_all_names(copy, tmp_path):
-    write_scenario(tmp_path, "banzaf", ("ann", "bob"))
+    write_scenario(tmp_path, "mean-gian", ("ann", "bob"))
     refused = command(copy, tmp_path, "run", "scenario.toml", "--out", "out")
     assert refused.returncode == 2
-    assert "quantity, marginal, shapley, adaptive, leverage, tmc, gtg, banzhaf" in refused.stderr
-    assert "banzaf" in refused.stderr
+    assert ", ".join([*MEASURES, "mean-gain"]) in refused.stderr
+    assert "mean-gian" in refused.stderr
 
 
-@pytest.mark.parametrize(("measure", "answer"), [("banzhaf", "banzhaf\n"), ("banzaf", "tmc, gtg, banzhaf")])
+@pytest.mark.parametrize(
+    ("measure", "answer"), [("mean-gain", "mean-gain\n"), ("mean-gian", f"{[*MEASURES][-1]}, mean-gain")]
+)
 def test_federations_between_machines_take_it_too(copy, tmp_path, measure, answer):
     clients = "".join(f'[[clients]]\nname = "{name}"\nkey_file = "{name}.pub"\n' for name in ("ann", "bob"))
     (tmp_path / "federation.toml").write_text(FEDERATION.format(measure=measure) + clients)

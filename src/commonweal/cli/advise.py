@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
+from rich.console import Console
 from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
 
 from commonweal.cli import text_view
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
+from commonweal.records import Advice, MetricName
 from commonweal.scenario.settings import override
 from commonweal.scenario.shipped import load
 
 if TYPE_CHECKING:
-    pass
+    from commonweal.study.splits import Split
 
 FEWEST_SPLITS, MOST_SPLITS = 3, 10_000
+_WORDS = {"gains": "gains", "loses": "better alone", "unclear": "no clear difference", "unmeasurable": ""}
 
 
 def advise_command(
@@ -63,13 +72,16 @@ def advise_command(
         raise InputError(f"--workers must be at least 1, got {workers}. Leave it out for one per core.")
     with needed_for("advice"):
         from commonweal.data.sources import find_directory
-        from commonweal.federation.advice import advise_on_splits
+        from commonweal.federation.advice import advise
+        from commonweal.federation.run_report import metric_name
         from commonweal.simulation.simulated_task import with_sites
         from commonweal.study.machine import core_count
-        from commonweal.study.splits import compare_splits
+        from commonweal.study.splits import compare_splits, differences
 
     described = with_sites(described)
-    with Progress(console=text_view.make_error_console(), transient=True) as progress:
+    metric = metric_name(described.task.metric)
+    console = text_view.make_console()
+    with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("splits", total=splits)
         found = compare_splits(
             described,
@@ -78,8 +90,52 @@ def advise_command(
             worker_count=workers or core_count(),
             on_split=lambda: progress.advance(bar),
         )
-    advice = advise_on_splits(found, described.task.metric)
+    advice = advise(
+        differences(found, higher_is_better=metric.higher_is_better),
+        metric=metric,
+        reasons={one.client: one.reason for one in found if one.reason},
+    )
     if as_json:
-        print(json.dumps(advice.to_document(), indent=1, ensure_ascii=False, allow_nan=False))
-    else:
-        _show(advice, described.task.metric)
+        print(json.dumps(_document(advice, found, metric), indent=1, ensure_ascii=False, allow_nan=False))
+        return
+    console.print(_table(advice, found, metric))
+    for client, told in advice.clients.items():
+        if told.verdict == "unmeasurable":
+            console.print(Text(f"{client}: {told.sentence}"), soft_wrap=True)
+    console.print(Text(advice.sentence), soft_wrap=True)
+
+
+def _table(advice: Advice, splits: Sequence[Split], metric: MetricName) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("client", "samples", f"{metric.label} alone", "together", "difference", "95 % interval", ""):
+        table.add_column(heading, justify="left" if heading in ("client", "") else "right")
+    for client, told in advice.clients.items():
+        own = [one for one in splits if one.client == client]
+        row = [client, f"{_mean([one.sample_count for one in own]):.0f}"]
+        if told.improvement is None:
+            row += ["not measurable", "", "", ""]
+        else:
+            sign = 1.0 if metric.higher_is_better else -1.0
+            low, high = sorted((sign * told.improvement.low, sign * told.improvement.high))
+            row += [f"{_mean([one.alone for one in own]):.3f}", f"{_mean([one.together for one in own]):.3f}"]
+            row += [f"{sign * told.improvement.mean:+.3f}", f"{low:+.3f} to {high:+.3f}"]
+        table.add_row(*row, _WORDS[told.verdict])
+    return table
+
+
+def _document(advice: Advice, splits: Sequence[Split], metric: MetricName) -> dict[str, object]:
+    return {
+        "schema": "commonweal.advice/1",
+        "metric": asdict(metric),
+        **asdict(advice),
+        "splits": [{key: _known(value) for key, value in asdict(one).items()} for one in splits],
+    }
+
+
+def _known(value: object) -> object:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return math.fsum(known) / len(known) if known else math.nan

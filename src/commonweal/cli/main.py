@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
+from commonweal.cli.advise import advise_command
 from commonweal.cli.claims import claims_command
 from commonweal.cli.data import data_app
 from commonweal.cli.decide import decide_command
@@ -47,6 +48,7 @@ def _root(
 
 
 app.command("run")(run_command)
+app.command("advise")(advise_command)
 app.command("decide")(decide_command)
 app.command("reproduce")(reproduce_command)
 app.command("claims")(claims_command)

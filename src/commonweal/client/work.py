@@ -6,10 +6,12 @@ client and the round, and shows the line of the task that it comes from.
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,12 +20,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from commonweal.client.reporting import Alone
-from commonweal.errors import CommonwealError, FederationError
+from commonweal.errors import CommonwealError, FederationError, InputError
 from commonweal.learning.algorithms import Algorithm, LocalResult
 from commonweal.learning.learner import Correction
 from commonweal.learning.local_training import FreeRide, pretended_model
 from commonweal.learning.vectors import ArrayLayout, Packing
 from commonweal.seeds import stream
+from commonweal.task.evaluation import checked_predictions, checked_scores
 from commonweal.task.measured import Measured, measure, undefined_reason
 from commonweal.task.metrics import Metric
 from commonweal.task.records import (
@@ -41,7 +44,7 @@ from commonweal.valuation.bootstrap import resampling_weights
 Evaluation = NDArray[np.float64] | Predictions
 Memory = Mapping[str, NDArray[Any]]  # what the task itself keeps between iterations
 
-_PACKAGE = "commonweal"
+_INSTALLED = (Path(__file__).parents[1], Path(sysconfig.get_path("stdlib")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +79,8 @@ class ClientWork:
 
     def load(self, member: TaskMember, round_number: int) -> NewData:
         """What is new in a round."""
-        with told("load", self.task, member.name, round_number):
-            return _checked_data(self.task.load(round_number, member), round_number)
+        with told("load", self.task.name, member.name, round_number):
+            return _checked_data(self.task.load(round_number, member))
 
     def load_all(self, member: TaskMember, round_number: int) -> LoadedData:
         """The data of all rounds up to this one."""
@@ -118,8 +121,9 @@ class ClientWork:
         loss = trained[-1].loss if trained else 0.0
         # A model is finite if its extremes are.
         if not (np.isfinite(loss) and bool(torch.stack(torch.aminmax(result.model)).isfinite().all())):
+            what = f"a loss of {loss}" if not np.isfinite(loss) else "a model that is not finite"
             raise FederationError(
-                f"Training diverged: client {member.name!r} has a loss of {loss} in round {round_number}, iteration "
+                f"Training diverged: client {member.name!r} has {what} in round {round_number}, iteration "
                 f"{iteration}. Nothing in this round was settled. Lower learning_rate (now {self.learning_rate:g})."
             )
         step_count = trained[-1].step_count if trained else 0
@@ -167,9 +171,9 @@ class ClientWork:
             return np.empty(0)
         personal = model if memory is None else self.algorithm.personal(model, memory)
         context = self._context(member, round_number, 0, task_memory or {})
-        with told("evaluate", self.task, member.name, round_number):
+        with told("evaluate", self.task.name, member.name, round_number):
             given = self.task.evaluate(self.layout.unpack(personal), rows, context)
-            return _checked_evaluation(given, len(rows[0]))
+            return _checked_evaluation(given, self.metric, len(rows[0]))
 
     def measured(self, member: TaskMember, evaluation: Evaluation) -> Measured:
         """The metric of an evaluation, as measured and in each bootstrap draw."""
@@ -192,7 +196,7 @@ class ClientWork:
         corrections = None if correction is None else _Corrections(correction, self.layout)
         if corrections is not None:
             context.correction, context.vector_correction = corrections.of_parameters, corrections.of_vector
-        with told("train", self.task, member, number):
+        with told("train", self.task.name, member, number):
             sent = self.layout.unpack(start)
             shapes = {name: array.shape for name, array in sent.items()}
             trained = _checked_trained(self.task.train(sent, rows, context), shapes)
@@ -254,51 +258,53 @@ def joined(parts: list[Rows]) -> Rows:
 
 
 @contextmanager
-def told(function: str, task: Task, client: str, round_number: int) -> Iterator[None]:
+def told(function: str, task: str, client: str = "", round_number: int = 0) -> Iterator[None]:
     """Errors of the task's own function, in a sentence with its name, the client, the round and the task's line."""
     try:
         yield
     except FederationError:
         raise
     except Exception as error:
+        whose = f" for client {client!r} in round {round_number}" if client else ""
         line = "" if isinstance(error, CommonwealError) else _own_line(error)
         reason = str(error) if isinstance(error, CommonwealError) else f"{type(error).__name__}: {error}"
-        raise FederationError(
-            f"{function} in {task.name} failed for client {client!r} in round {round_number}{line}: {reason}"
-        ) from error
+        raise FederationError(f"{function} in {task} failed{whose}{line}: {reason}") from error
 
 
 def _own_line(error: Exception) -> str:
-    """The innermost line outside of commonweal and of installed packages, where the user's mistake probably is."""
+    """The innermost line outside of Python, commonweal and installed packages, where the user's mistake probably is."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "site-packages" not in frame.filename and _PACKAGE not in frame.filename]
+    own = [frame for frame in frames if not _is_installed(frame.filename)]
     if not own:
         return ""
     shown = f": {own[-1].line}" if own[-1].line else ""
     return f" (line {own[-1].lineno}{shown})"
 
 
-def _checked_data(new: object, round_number: int) -> NewData:
+def _is_installed(file: str) -> bool:
+    path = Path(file)
+    return file.startswith("<") or "site-packages" in path.parts or any(map(path.is_relative_to, _INSTALLED))
+
+
+def _checked_data(new: object) -> NewData:
     if not isinstance(new, NewData):
-        raise FederationError(
-            f"load must return NewData(training=..., validation=...), got {type(new).__name__} in round {round_number}."
-        )
+        raise InputError(f"load must return NewData(training=..., validation=...), got {type(new).__name__}.")
     for name, rows in (("training", new.training), ("validation", new.validation)):
         if not isinstance(rows, tuple) or not rows or not all(hasattr(array, "__len__") for array in rows):
-            raise FederationError(
+            raise InputError(
                 f"{name} data must be a tuple of arrays with one row per sample, such as (features, labels), got "
                 f"{type(rows).__name__}."
             )
         lengths = {len(array) for array in rows}
         if len(lengths) != 1:
-            raise FederationError(
-                f"{name} data must be arrays with one row per sample, got lengths {sorted(lengths)} in round "
-                f"{round_number}. load may return, for example, (images, labels)."
+            raise InputError(
+                f"{name} data must be arrays with one row per sample, got lengths {sorted(lengths)}. "
+                "load may return, for example, (images, labels)."
             )
     if _is_leaking(new):
-        raise FederationError(
-            f"every validation row of round {round_number} is a training row too, so the metric would say nothing "
-            "about unseen samples. Let load split its rows."
+        raise InputError(
+            "every validation row is a training row too, so the metric would say nothing about unseen samples. Let "
+            "load split its rows."
         )
     return new
 
@@ -319,36 +325,27 @@ def _is_leaking(new: NewData) -> bool:
 
 def _checked_trained(trained: object, shapes: Mapping[str, tuple[int, ...]]) -> Trained:
     if not isinstance(trained, Trained):
-        raise FederationError(f"train must return Trained(model=..., step_count=...), got {type(trained).__name__}.")
+        raise InputError(f"train must return Trained(model=..., step_count=...), got {type(trained).__name__}.")
     model = {name: np.asarray(array) for name, array in trained.model.items()}  # NumPy makes scalars of sums
     if set(model) != set(shapes):
-        raise FederationError(
-            f"train must return the arrays that it received, {_listed(shapes)}, got {_listed(model)}."
-        )
+        raise InputError(f"train must return the arrays that it received, {_listed(shapes)}, got {_listed(model)}.")
     for name, array in model.items():
         if array.shape != shapes[name]:
-            raise FederationError(f"train must return {name!r} with the shape {shapes[name]}, got {array.shape}.")
+            raise InputError(f"train must return {name!r} with the shape {shapes[name]}, got {array.shape}.")
         if array.dtype.kind != "f":
-            raise FederationError(f"train must return arrays of floats, got {array.dtype} for {name!r}.")
+            raise InputError(f"train must return arrays of floats, got {array.dtype} for {name!r}.")
     return Trained(model=model, step_count=trained.step_count, loss=trained.loss)
 
 
-def _checked_evaluation(given: object, sample_count: int) -> Evaluation:
+def _checked_evaluation(given: object, metric: Metric, sample_count: int) -> Evaluation:
     if isinstance(given, Predictions):
-        return given
-    scores = np.asarray(given, dtype=np.float64)
-    if scores.shape != (sample_count,) or not ((scores >= 0) & (scores <= 1)).all():
-        raise FederationError(
-            f"evaluate must return one score from 0 to 1 for each of {sample_count} validation samples, or "
-            f"Predictions, got {_described(scores)}. Return, for example, 1.0 where the model is right and 0.0 where "
-            "it is not."
+        return checked_predictions(given, metric.kind, sample_count)
+    if metric.name != "accuracy":
+        raise InputError(
+            f"the metric {metric.label} needs predictions, but evaluate returned {type(given).__name__}. Return "
+            "Predictions(targets=..., values=...)."
         )
-    return scores
-
-
-def _described(scores: NDArray[np.float64]) -> str:
-    wrong = scores[~((scores >= 0) & (scores <= 1))]
-    return f"{float(wrong.flat[0])!r}" if wrong.size else f"shape {scores.shape}"
+    return checked_scores(given, sample_count)
 
 
 def _listed(model: Iterable[str]) -> str:

@@ -8,7 +8,8 @@ sources of differences, with an interval of about 95 % each:
   √(Σ e²) / N, because clients validate on samples of their own. The interval is about other validation samples, with
   the models as they were trained.
 - many splits: the mean over splits ± Student's t times its error. The interval is about other splits of the same rows,
-  not about other rows: these can differ more, as every split shares most of its rows with every other.
+  not about other rows: these can differ more, as every split shares most of its rows with every other. Clients where
+  the metric can be measured in fewer than half of the splits are left out.
 
 A client gains if its interval lies above 0, and loses if it lies below. The federation's verdict is the same question
 about the mean over clients, in which each client weighs the same, however many samples it has. Money is left out.
@@ -47,7 +48,7 @@ def advise(
             f"{counts[one]} and {other!r} has {counts[other]}."
         )
     rows = {client: np.asarray(row, dtype=np.float64) for client, row in differences.items()}
-    measured = {client: row for client, row in rows.items() if np.isfinite(row).sum() > 1}
+    measured = {client: row for client, row in rows.items() if np.isfinite(row).sum() >= max(2, len(row) / 2)}
     untold = {
         client: _few_splits(client, int(np.isfinite(row).sum()), len(row), metric)
         for client, row in rows.items()
@@ -57,7 +58,8 @@ def advise(
         list(differences),
         {client: _mean_over_splits([row]) for client, row in measured.items()},
         _mean_over_splits(list(measured.values())) if measured else None,
-        untold | {client: reason for client, reason in (reasons or {}).items() if client in untold},
+        untold
+        | {client: reason for client, reason in (reasons or {}).items() if client in untold and not _any(rows[client])},
         metric,
     )
 
@@ -88,6 +90,10 @@ def advise_on_run(rounds: Sequence[RoundReport], *, metric: MetricName) -> Advic
         untold,
         metric,
     )
+
+
+def _any(row: NDArray[np.float64]) -> bool:
+    return bool(np.isfinite(row).any())
 
 
 def _within(value: float, half: float) -> Improvement:
@@ -208,8 +214,8 @@ def _few_splits(client: str, count: int, split_count: int, metric: MetricName) -
     if count == 0:
         return _unmeasurable(client, metric)
     return (
-        f"{_capital(metric.label)} could be measured at {client} in {count} of {_counted(split_count, 'split')}; at "
-        "least two are needed."
+        f"{_capital(metric.label)} cannot be measured at {client}: this was possible in only {count} of "
+        f"{_counted(split_count, 'split')}."
     )
 
 

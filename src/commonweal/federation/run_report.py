@@ -31,6 +31,7 @@ from commonweal.records import (
 from commonweal.report.text import counted
 from commonweal.scenario.description import Description
 from commonweal.scenario.spec import FederationPlan
+from commonweal.task.metrics import Metric
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 
 PATH_LIMIT = 1000  # breakpoints of a round's μ path; if there are more, no ranges are shown
@@ -40,7 +41,6 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
     """Everything that a reader is shown of the completed rounds."""
     history = History(clients=plan.client_names, rounds=tuple(result.record for result in results))
     decider = RoundDecider(make_mechanism(plan.mechanism.rules))
-    metric = plan.task.metric
     divisions = []
     for result in results:
         divisions.append(_Divisions(result, decider.mechanism, decider.state))
@@ -60,12 +60,7 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
     eliminated_after = dict.fromkeys(history.clients) | {
         client: record.round_number for record in history.rounds for client in record.decision.eliminated
     }
-    named = MetricName(
-        name=metric.name,
-        label=metric.label,
-        higher_is_better=metric.higher_is_better,
-        is_share=metric.is_share,
-    )
+    named = metric_name(plan.task.metric)
     rounds = tuple(
         _round(result, division, decider.mechanism) for result, division in zip(results, divisions, strict=True)
     )
@@ -97,6 +92,13 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
             for record in history.rounds
             for sentence in warnings_of(record.decision, f"round {record.round_number}")
         ),
+    )
+
+
+def metric_name(metric: Metric) -> MetricName:
+    """What readers are told of a metric."""
+    return MetricName(
+        name=metric.name, label=metric.label, higher_is_better=metric.higher_is_better, is_share=metric.is_share
     )
 
 

@@ -67,7 +67,8 @@ def alone_or_together(run_report: RunReport) -> AloneOrTogether | None:
     return AloneOrTogether(
         sentence=advice.sentence,
         lead=(
-            "Beside the federation every client trains a model alone, on its own samples and for as many iterations. "
+            "Beside the federation every client trains a model alone, on its own samples, with all iterations of each "
+            "round even where the federation stops earlier. "
             "Both models are measured on the same validation samples of the client. A point beyond twice its error "
             f"counts as a real difference: to the {better} of zero the federation's model is better."
             + (

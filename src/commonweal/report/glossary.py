@@ -83,7 +83,7 @@ def run_glossary(metric: MetricName, *, utility: str = "gain", has_alone: bool =
         better = "Above" if metric.higher_is_better else "Below"
         own["accuracy"] |= {
             "alone": "The model that the client would have without the federation: trained on its own samples only, "
-            "for as many iterations as the shared model.",
+            "with all iterations of each round.",
             "difference": f"{metric.label[:1].upper()}{metric.label[1:]} in the federation minus {metric.label} alone, "
             f"on the same validation samples. {better} zero the federation's model is better.",
         }

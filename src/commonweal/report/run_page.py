@@ -46,6 +46,7 @@ def to_page(run_report: RunReport) -> str:
         alone=alone_or_together(run_report),
         named={client: _named(run_report, client) for client in run_report.clients},
         glossary=_glossary(run_report),
+        words=_words(run_report),
         settings=_settings(run_report),
     )
 
@@ -245,7 +246,13 @@ def _rounds(run_report: RunReport) -> list[_Round]:
 
 
 def _glossary(run_report: RunReport) -> dict[str, str]:
-    words = run_glossary(run_report.metric, utility=run_report.utility, has_alone=run_report.advice is not None)
+    """What the page's tooltips explain."""
+    return run_glossary(run_report.metric, utility=run_report.utility, has_alone=run_report.advice is not None)
+
+
+def _words(run_report: RunReport) -> dict[str, str]:
+    """The glossary at the end of the page."""
+    words = _glossary(run_report)
     return {word: text for word, text in words.items() if has_mu(run_report) or word not in WORDS_ABOUT_MU}
 
 

@@ -72,13 +72,14 @@ def named_arrays_task(scenario: Scenario, task: Task, fingerprint: str) -> Simul
     if task.summarise is not None and task.agree is not None:
         summaries = {}
         for name, member in members.items():
-            with told("summarise", task, name, 1):
+            with told("summarise", task.name, name, 1):
                 summaries[name] = _as_sent(task.summarise(member))
-        agreed = _as_sent(task.agree(summaries))
+        with told("agree", task.name):
+            agreed = _as_sent(task.agree(summaries))
         members = _members(scenario, agreed)
     assert task.initial_model is not None, "a task that runs here has its first model"
     plan = TaskPlan(seed=scenario.seed, settings=spec.settings, agreed=agreed)
-    with told("initial_model", task, "all clients", 1):
+    with told("initial_model", task.name):
         initial = checked_model(task.initial_model(plan), "initial_model")
     layout = ArrayLayout(initial)
     if scenario.learning.algorithm == "fedbn" and layout.norms.start == layout.norms.stop:

@@ -41,6 +41,8 @@ def describe_table(table: Path, *, site: str, target: str, scenario: Path) -> De
         sites = task.sites(scenario.parent)
         members = [TaskMember(name=name, folder=scenario.parent, round_count=ROUNDS) for name in sites]
         try:
+            for member in members:  # names show in all rows, but perhaps not in the few of the first round
+                task.summarise(replace(member, round_count=1))
             agreed = task.agree({member.name: task.summarise(member) for member in members})
             break
         except IdentifierError as error:

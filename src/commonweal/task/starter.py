@@ -12,7 +12,7 @@ import numpy as np
 from commonweal.seeds import stream
 
 NAMES = ("north", "south", "east", "west")
-_ROWS = (160, 120, 60, 100)  # of the first clients; the others have as many as the last one
+_ROWS = (320, 240, 80, 160)  # of the first clients; the others have as many as the last one
 _COLUMNS = ("age", "blood_pressure", "previous_stays", "lives_alone", "readmitted")
 _FILES = files("commonweal.task") / "starter_files"
 

@@ -11,20 +11,21 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from commonweal.cli.ledger.options import Keys, opened_store
 from commonweal.cli.run import INTERRUPTED
 from commonweal.data.optional_packages import needed_for
-from commonweal.errors import InputError
+from commonweal.errors import FederationError, InputError
 from commonweal.report.text import counted
 
 if TYPE_CHECKING:
     from commonweal.flower.rehearsal.rehearsal import RunOutcome
 
 TERMINATED = 143  # the shell's exit code for SIGTERM
+_ERROR = "commonweal: error: "  # how the coordinator's output tells of one
 _RESULTS = ("checkpoint.npz", "history.json", "report.html", "ledger.db", "ledger.db-wal", "ledger.db-shm")
 
 
@@ -68,15 +69,15 @@ def rehearse_command(
             _say(f"Logs: {results / 'logs'}")
             _remove_earlier_results(results)
             _say("Sending the app to all members. Output of the coordinator:")
-            outcome = rehearsal.run_app(timeout=timeout, show=_show)
+            output = _Output()
+            outcome = rehearsal.run_app(timeout=timeout, show=output.show, stop_at_errors=True)
             rehearsal.keep_member_files()
             _say("Stopping all SuperNodes and the SuperLink.")
     except KeyboardInterrupt:
         print("\nInterrupted. Nothing is left running.", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
     if not outcome.is_completed:
-        _show_failure(outcome, results)
-        raise typer.Exit(1)
+        _fail(outcome, output.error, results)
     _show_history(results)
     is_sound = _show_verification(results)
     for what, file in (("report", "report.html"), ("ledger", "ledger.db"), ("members", "members")):
@@ -93,10 +94,18 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _show(line: str) -> None:
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", line).strip()
-    if plain and plain != "INFO :":
-        _say(f"  | {plain}")
+class _Output:
+    """Shows the output of the coordinator up to an error, which Flower follows with a traceback; that is in the log."""
+
+    def __init__(self) -> None:
+        self.error = ""
+
+    def show(self, line: str) -> None:
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", line).strip()
+        if plain.startswith(_ERROR):
+            self.error = plain.removeprefix(_ERROR)
+        elif plain and plain != "INFO :" and not self.error:
+            _say(f"  | {plain}")
 
 
 def _check_results_folder(results: Path, federation: Path, *, overwrite: bool) -> None:
@@ -127,9 +136,13 @@ def _remove_earlier_results(results: Path) -> None:
             member.rmdir()
 
 
-def _show_failure(outcome: RunOutcome, results: Path) -> None:
+def _fail(outcome: RunOutcome, error: str, results: Path) -> NoReturn:
+    """End with the cause if it is known: an error of a member's function or of the coordinator."""
+    if outcome.status == "member failed" or error:
+        raise FederationError(outcome.details if outcome.status == "member failed" else error)
     details = f" ({outcome.details})" if outcome.details else ""
     _say(f"error: The run did not complete: {outcome.status}{details}. Its logs are in {results / 'logs'}.")
+    raise typer.Exit(1)
 
 
 def _show_history(results: Path) -> None:

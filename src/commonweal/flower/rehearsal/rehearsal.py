@@ -33,7 +33,7 @@ from commonweal.flower.rehearsal.flower_programs import (
 from commonweal.flower.rehearsal.processes import Processes
 from commonweal.flower.rehearsal.rehearsed_folder import APP, FEDERATION_FILE, copy_federation
 from commonweal.flower.rehearsal.superlink_api import SuperLinkApi, wait_until
-from commonweal.remote.member.store import LOG, STATEMENTS
+from commonweal.remote.member.store import ERROR, LOG, STATEMENTS
 
 _START_LIMIT = 90.0  # seconds; an idle machine takes 3, a busy one 20
 _END_LIMIT = 20.0  # between the end of a run's log and the end of the run
@@ -41,7 +41,10 @@ _END_LIMIT = 20.0  # between the end of a run's log and the end of the run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """How a run of the app ended. `status`: completed, failed, stopped, timed out or not started."""
+    """How a run of the app ended.
+
+    `status`: completed, failed, stopped, timed out, not started, or member failed with the member's error as `details`.
+    """
 
     status: str
     output: str  # of the coordinator and of Flower
@@ -127,25 +130,38 @@ class Rehearsal:
         self._processes.stop(name)
 
     def run_app(
-        self, *, timeout: float | None = None, show: Callable[[str], None] = lambda line: None, **run_config: object
+        self,
+        *,
+        timeout: float | None = None,
+        show: Callable[[str], None] = lambda line: None,
+        stop_at_errors: bool = False,
+        **run_config: object,
     ) -> RunOutcome:
         """Send the app to all members and wait until it ends; `show` gets the lines of its log as they arrive.
 
         `federation`, `out` and `keys` in the app's configuration are set to those of the rehearsal unless given. A run
-        that takes longer than `timeout` seconds is stopped.
+        that takes longer than `timeout` seconds is stopped; with `stop_at_errors`, so is one in which a member fails.
+        Between machines its error would be in its own log only, but here all logs are at hand.
         """
         api = self._started_api()
         log = self.logs[RUN]
         start = log.stat().st_size
+        known = self._member_errors()
         self._programs.start_run(self.work / APP, self._run_config(run_config), log)
         try:
-            output, is_late = self._follow(log, start, timeout, show)
+            output, is_late = self._follow(
+                log, start, timeout, show, lambda: stop_at_errors and self._member_errors() != known
+            )
         finally:
             self._processes.kill(RUN)
         found = re.search(r"Successfully started run (\d+)", output)
         if found is None:
             return RunOutcome(status="timed out" if is_late else "not started", output=output)
         run_id = int(found[1])
+        errors = [error for error in self._member_errors() if error not in known] if stop_at_errors else []
+        if errors:
+            api.stop_run(run_id)
+            return RunOutcome(status="member failed", output=output, details=errors[0])
         if is_late:
             api.stop_run(run_id)
             return RunOutcome(status="timed out", output=output, details=f"after {timeout:g} s")
@@ -239,12 +255,26 @@ class Rehearsal:
         }
         return {key: value for key, value in own.items() if key in known} | dict(given)
 
-    def _follow(self, log: Path, start: int, timeout: float | None, show: Callable[[str], None]) -> tuple[str, bool]:
-        """The output until the run's command ends, and whether time ran out before."""
+    def _member_errors(self) -> list[str]:
+        """What members have logged as errors."""
+        logs = [member.home / LOG for member in self._members.values()]
+        lines = [line for log in logs if log.is_file() for line in log.read_text(encoding="utf-8").splitlines()]
+        parts = [line.split(" ", 2) for line in lines]  # its time, its kind if it tells of an error, and the sentence
+        return [part[2] for part in parts if len(part) == 3 and part[1] == ERROR]
+
+    def _follow(
+        self,
+        log: Path,
+        start: int,
+        timeout: float | None,
+        show: Callable[[str], None],
+        is_failed: Callable[[], bool],
+    ) -> tuple[str, bool]:
+        """The output until the run's command ends or a member fails, and whether time ran out before."""
         deadline = None if timeout is None else time.monotonic() + timeout
         shown = 0
         while True:
-            is_over = not self._processes.is_running(RUN)
+            is_over = is_failed() or not self._processes.is_running(RUN)
             output = log.read_bytes()[start:].decode(errors="replace")
             lines = output.split("\n")
             for line in lines[shown:-1]:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from commonweal.client.work import told
 from commonweal.errors import FederationError
 from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, Training
 from commonweal.learning.algorithms import make_algorithm
@@ -100,7 +101,7 @@ class RemoteClients:
         self._sent: dict[str, set[str]] = {}  # models that each client has: it was sent them, or made them
         self._missing: dict[str, NoAnswer] = {}  # the first reason of each client that misses this round
 
-    def start(self, initial: InitialModel, agree: Agree | None) -> None:
+    def start(self, initial: InitialModel, agree: Agree | None, task: str = "the task") -> None:
         """Before the first round: agree on what the members' data have in common, and make the first model."""
         if agree is not None:
             names = self._federation.client_names
@@ -112,10 +113,14 @@ class RemoteClients:
             summaries = self._ask(SUMMARISE, questions, lambda client, answer: document_in(answer, "summary"))
             if not summaries:
                 raise FederationError("No member sent a summary of its data. Start the members, then try again.")
-            self._agreed = json.loads(json.dumps(agree({name: summaries[name] for name in names if name in summaries})))
+            with told("agree", task):
+                agreed = agree({name: summaries[name] for name in names if name in summaries})
+                self._agreed = json.loads(json.dumps(agreed))
             self._missing = {}
         plan = TaskPlan(seed=self._federation.seed, settings=self._federation.task.settings, agreed=dict(self._agreed))
-        self._use(checked_model(initial(plan), "initial_model"))
+        with told("initial_model", task):
+            first = checked_model(initial(plan), "initial_model")
+        self._use(first)
 
     def _use(self, shared: Model) -> None:
         """Make this the federation's model."""

@@ -66,7 +66,7 @@ def coordinate(
         _check_amounts(settled_in, federation)
         clients = RemoteClients(transport, federation, identity, say, task.layout or ArrayLayout)
         if not checkpoint.path.exists():
-            clients.start(task.initial_model, task.agree)
+            clients.start(task.initial_model, task.agree, task.name)
         session = Session(
             clients=clients,
             plan=federation,

@@ -24,7 +24,7 @@ from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.remote.member.member_file import Member, read_member
-from commonweal.remote.member.store import MemberState, MemberStore, OpenRound, keep_statement
+from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound, keep_statement
 from commonweal.remote.messages.message import (
     CLOSE,
     EVALUATE,
@@ -105,7 +105,7 @@ class MemberAgent:
 
         if self._task.summarise is None:
             raise FederationError("This federation's task has no function `summarise`. Ask the operator for its app.")
-        with told("summarise", self._task, self._member.name, 1):
+        with told("summarise", self._task.name, self._member.name, 1):
             summary = json.dumps(self._task.summarise(self._task_member(question.fields, state)))
         self._store.log(f"sent a summary of its data, {len(summary)} characters: {summary}")
         return Message(fields={"summary": summary})
@@ -428,7 +428,7 @@ def errors_kept_private(member_file: Path) -> Iterator[None]:
         raise  # about the question, so nothing private
     except Exception as error:
         with suppress(Exception):
-            MemberStore(read_member(member_file).home).log(f"ERROR {error}")
+            MemberStore(read_member(member_file).home).log(f"{ERROR} {error}")
         traceback.print_exc()
         kind = type(error.__cause__ or error).__name__  # of the task's own error where it is one
         raise RuntimeError(f"{kind}; the member's own log has the details") from None
