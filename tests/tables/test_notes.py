@@ -74,14 +74,14 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn(rows):
 
 
 def test_the_task_in_words(tmp_path):
-    task, clients = made(tmp_path, patients({"a": 60, "b": 60}), {"ignore": ["key"], "l2": 0.01})
+    task, clients = made(tmp_path, patients({"a": 60, "b": 60}), {"ignore": ["key"], "l2": 0.01, "learning_rate": 0.2})
     assert task.describe(clients[0].agreed) == {
         "table": "patients.csv, one client for each value of 'hospital'",
         "target": "'died', 2 classes: no, yes",
         "features": "age, ward (4 inputs of the model)",
         "model": "logistic regression",
         "training": (
-            "gradient descent with learning rate 0.1 on batches of 32 rows, 1 pass over a client's rows per iteration, "
+            "gradient descent with learning rate 0.2 on batches of 32 rows, 1 pass over a client's rows per iteration, "
             "l2 0.01"
         ),
         "arrival": "in random order, in equal parts; 30% of the rows are for validation",
