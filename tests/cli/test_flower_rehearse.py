@@ -64,20 +64,62 @@ def test_a_run_that_does_not_complete_is_an_error(commonweal, tmp_path, monkeypa
     assert last == "error: The run did not complete: failed (no disk). Its logs are in out/logs."
 
 
-@pytest.mark.soak
-def test_a_run_that_fails(commonweal, tmp_path):
+def test_an_error_of_a_member_is_told_at_once(commonweal, tmp_path):
+    """Over real processes: the sentence with function, client, round and the user's own line."""
     make_federation(tmp_path / "mine", 2)
-    task = tmp_path / "mine" / "app" / "mine" / "task.py"
-    task.write_text(
-        task.read_text().replace("    torch.manual_seed(federation.seed)\n", '    raise OSError("no disk")\n')
+    spoil(tmp_path, "    optimiser = torch", '    if context.member.name == "south":\n        raise KeyError("age")\n')
+    done = commonweal("flower", "rehearse", "mine", "--out", "out", "--warm", "--keys", "keys")
+    assert done.returncode == 2, done.stderr
+    assert not done.stdout
+    assert done.stderr.splitlines()[-1] == (
+        "error: train in task.py failed for client 'south' in round 1 (line "
+        f"{line_of(tmp_path, 'raise KeyError')}: raise KeyError(\"age\")): KeyError: 'age'"
     )
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "inserted", "parts"),
+    [
+        ("import torch\n", "import torsch\n", ["Cannot run mine/app/mine/task.py", "(import torsch)", "'torsch'"]),
+        ("def train(", "def train(\n", ["Cannot run mine/app/mine/task.py, line", "SyntaxError"]),
+        ("def evaluate(", "def renamed(*given): ...\n\n\nif False:\n  ", ["evaluate is missing"]),
+    ],
+)
+def test_a_file_that_cannot_be_run_is_told_before_anything_starts(refused, tmp_path, before, inserted, parts):
+    make_federation(tmp_path / "mine", 2)
+    spoil(tmp_path, before, inserted)
+    error = refused("flower", "rehearse", "mine")
+    assert error.count("\n") == 1
+    for part in parts:
+        assert part in error
+
+
+def spoil(tmp_path, before, inserted):
+    task = tmp_path / "mine" / "app" / "mine" / "task.py"
+    text = task.read_text()
+    assert before in text
+    task.write_text(text.replace(before, inserted + before, 1))
+
+
+def line_of(tmp_path, part):
+    lines = (tmp_path / "mine" / "app" / "mine" / "task.py").read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if part in line)
+
+
+@pytest.mark.soak
+def test_an_error_at_the_coordinator(commonweal, tmp_path):
+    make_federation(tmp_path / "mine", 2)
+    spoil(tmp_path, "    torch.manual_seed(plan.seed)\n", '    raise OSError("no disk")\n')
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "report.html").write_text("of an earlier one")
     done = commonweal("flower", "rehearse", "mine", "--out", "out", "--overwrite", "--keys", "keys")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert not done.stdout
-    assert "no disk" in done.stderr
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("error: The run did not complete: failed")
-    assert last.endswith("Its logs are in out/logs.")
+    assert done.stderr.splitlines()[-1] == (
+        f'error: initial_model in task.py failed (line {line_of(tmp_path, "no disk")}: raise OSError("no disk")): '
+        "OSError: no disk"
+    )
+    assert "Traceback" not in done.stderr
     assert not (tmp_path / "out" / "report.html").exists()

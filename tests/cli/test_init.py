@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -89,3 +90,74 @@ def test_a_folder_in_the_way(refused, tmp_path):
     (tmp_path / "x.toml").mkdir()
     assert "Choose another name" in refused("init", "x.toml")
     assert "is a directory" in refused("init", "x.toml", "--force")
+
+
+def test_a_task_of_ones_own_runs_at_once(commonweal, tmp_path):
+    done = commonweal("init", "--task", "my task")
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "my task"
+    assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*.*")) == [
+        "data/east.csv", "data/north.csv", "data/south.csv", "data/west.csv", "scenario.toml", "task.py",
+    ]  # fmt: skip
+    lines = done.stdout.splitlines()
+    assert "  commonweal run 'my task/scenario.toml'" in lines
+    assert lines[-2:] == [
+        "  commonweal flower new rehearsal --scenario 'my task/scenario.toml'",
+        "  commonweal flower rehearse rehearsal",
+    ]
+    scenario = read_scenario(folder / "scenario.toml")
+    assert (scenario.name, scenario.mechanism.utility, scenario.task.metric_name) == ("my task", "advantage", "roc-auc")
+    done = commonweal("run", "my task/scenario.toml", "--keys", "keys", "--rounds", "2")
+    assert done.returncode == 0, done.stderr
+    assert "report: out/my-task/report.html" in done.stdout
+
+
+@pytest.mark.parametrize("algorithm", ["fedprox", "scaffold", "fedamp"])
+def test_the_task_works_with_every_algorithm(commonweal, tmp_path, algorithm):
+    """FedBN needs batch normalisation, which the starter's network does not have."""
+    commonweal("init", "--task", "mine")
+    file = tmp_path / "mine" / "scenario.toml"
+    file.write_text(file.read_text().replace('algorithm = "fedavg" ', f'algorithm = "{algorithm}" '))
+    done = commonweal("run", "mine/scenario.toml", "--keys", "keys", "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    history = json.loads((tmp_path / "out" / "mine" / "history.json").read_text())
+    assert history["scenario"]["learning"]["algorithm"] == algorithm
+
+
+PATIENTS = "id,hospital,age,ward,died\n" + "".join(
+    f"p{number},{'ABC'[number % 3]},{20 + number * 7 % 60},{'xyz'[number // 3 % 3]},{number * 5 % 7 % 2}\n"
+    for number in range(90)
+)
+
+
+def test_from_a_csv_to_a_report_in_two_commands(commonweal, tmp_path):
+    (tmp_path / "hospitals").mkdir()
+    (tmp_path / "hospitals" / "patients.csv").write_text(PATIENTS)
+    done = commonweal(
+        "init", "mine.toml", "--table", "hospitals/patients.csv", "--site", "hospital", "--target", "died"
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(
+        "hospitals/patients.csv has 3 sites with 90 rows in all, the fewest (30) at 'A'. Target: 'died', 2 classes: 0"
+    )
+    assert "note: Column 'id' looks like a name or an identifier, so it is in ignore." in done.stdout
+    assert "  commonweal run mine.toml" in lines
+    scenario = read_scenario(tmp_path / "mine.toml")
+    assert dict(scenario.task.settings) == {
+        "table": "hospitals/patients.csv", "site": "hospital", "target": "died", "ignore": ["id"],
+    }  # fmt: skip
+    assert (scenario.task.metric_name, scenario.mechanism.measure) == ("roc-auc", "shapley")
+    done = commonweal("run", "mine.toml", "--keys", "keys", "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "mine" / "report.html").exists()
+
+
+def test_a_scenario_for_numbers_and_many_sites(commonweal, tmp_path):
+    rows = "".join(f"{n % 10},{n * 7 % 13},{n * 11 % 101 / 3}\n" for n in range(200))
+    (tmp_path / "stays.csv").write_text(f"centre,age,days\n{rows}")
+    done = commonweal("init", "stays.toml", "--table", "stays.csv", "--site", "centre", "--target", "days")
+    assert done.returncode == 0, done.stderr
+    scenario = read_scenario(tmp_path / "stays.toml")
+    assert (scenario.task.metric_name, scenario.mechanism.measure) == ("r2", "adaptive")
+    assert commonweal("run", "stays.toml", "--keys", "keys", "--rounds", "1").returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
@@ -427,6 +428,71 @@ def test_scaffold_forgets_a_client_that_left() -> None:
         memories[:there] = [result.memory for result in results]
         shared = average([result.model for result in results], [1.0] * there)
     close(shared, torch.tensor([0.5], dtype=torch.float64))
+
+
+# FedAMP
+
+
+def attentive_model(own, others, alpha, sigma, *, is_member):
+    """u_i of Huang et al. (2021), Algorithm 1, in plain Python floats."""
+    weights = []
+    for other in others:
+        distance = sum((a - b) ** 2 for a, b in zip(own, other, strict=True))
+        weights.append(alpha * math.exp(-distance / sigma) / sigma)
+    if not is_member or sum(weights) > 1:
+        weights = [weight / sum(weights) for weight in weights]
+    self_weight = 1 - sum(weights) if is_member else 0.0
+    return [
+        self_weight * own[entry] + sum(w * other[entry] for w, other in zip(weights, others, strict=True))
+        for entry in range(len(own))
+    ]
+
+
+@pytest.mark.parametrize(("alpha", "sigma"), [(1.0, 1.0), (0.5, 3.0), (2.0, 0.7), (30.0, 2.0)])
+@pytest.mark.parametrize("coalition", ["abc", "ab", "bc", "ac", "a", "b"])
+def test_fedamp_merges_by_likeness(alpha, sigma, coalition) -> None:
+    """For client a, in coalitions with and without it. The last parameters make the weights sum to more than 1."""
+    models = {
+        "a": torch.tensor([0.1, -0.4, 1.0], dtype=torch.float64),
+        "b": torch.tensor([0.3, -0.1, 0.7], dtype=torch.float64),
+        "c": torch.tensor([-0.9, 0.6, 0.2], dtype=torch.float64),
+    }
+    algorithm = algorithm_named("fedamp", make_task().layout, alpha=alpha, sigma=sigma, proximal_weight=0.3)
+    merged = {client: models[client] for client in coalition}
+    others = [models[client].tolist() for client in coalition if client != "a"]
+    expected = attentive_model(models["a"].tolist(), others, alpha, sigma, is_member="a" in coalition)
+    sizes = {"a": 5.0, "b": 90.0, "c": 2.0}  # which do not matter
+    close(algorithm.aggregate(merged, sizes, models["a"]), torch.tensor(expected, dtype=torch.float64))
+    assert algorithm.is_personal
+
+
+def test_fedamp_far_from_everybody() -> None:
+    """A client that nobody is like keeps its own model; outside the coalition it gets the plain average."""
+    algorithm = algorithm_named("fedamp", make_task().layout)
+    models = {"a": torch.zeros(2), "b": torch.full((2,), 1e3), "c": torch.full((2,), 2e3)}
+    sizes = {"a": 1.0, "b": 1.0, "c": 3.0}
+    assert torch.equal(algorithm.aggregate(models, sizes, models["a"]), models["a"])
+    del models["a"]
+    close(algorithm.aggregate(models, sizes, torch.zeros(2)), torch.full((2,), 1750.0))
+
+
+def test_fedamp_trains_with_the_pull_towards_its_own_merged_model() -> None:
+    """Autograd on ℓ(w) + λ/(2α) ‖w − u‖², from u."""
+    client = make_clients()[1]
+    layout, start = client.task.layout, client.task.vector
+    algorithm = algorithm_named("fedamp", layout, alpha=0.5, sigma=2.0, proximal_weight=0.8)
+    empty = start.new_empty(0)
+    module = Module(layout, start)
+    anchors = [parameter.detach().clone() for parameter in module.parameters()]
+    optimiser = torch.optim.SGD(module.parameters(), lr=LEARNING_RATE)
+    for batches in client.orders[0]:
+        module.start_epoch()
+        for batch in batches:
+            optimiser.zero_grad()
+            squares = sum(((w - a) ** 2).sum() for w, a in zip(module.parameters(), anchors, strict=True))
+            (module.loss(client.task, batch) + 0.8 / (2 * 0.5) * squares).backward()
+            optimiser.step()
+    close(algorithm.local(start, empty, empty, client.descend(0)).model, module.vector())
 
 
 # All

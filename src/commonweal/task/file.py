@@ -20,28 +20,26 @@ OPTIONAL = ("gradient", "summarise", "agree", "layout")
 
 def read_task(path: Path) -> Task:
     """The functions of the file, which is run once."""
-    functions = vars(_imported(path))
-    if isinstance(functions.get("task"), Task):
-        return task_of(functions, path.name)
-    missing = [name for name in NEEDED if not callable(functions.get(name))]
-    if missing:
-        raise InputError(
-            f"{path} must define the functions {', '.join(NEEDED)}; {' and '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} missing. `commonweal init --task` writes a file that has them all."
-        )
-    return task_of(functions, path.name)
+    return task_of(vars(_imported(path)), path.name, str(path))
 
 
 def task_in(module: ModuleType) -> Task:
     """The task of an imported module."""
-    return task_of(vars(module), Path(module.__file__ or "task.py").name)
+    file = module.__file__ or "task.py"
+    return task_of(vars(module), Path(file).name, file)
 
 
-def task_of(functions: Mapping[str, Any], name: str) -> Task:
+def task_of(functions: Mapping[str, Any], name: str, place: str = "") -> Task:
     """The task that is called `task` there, or else the one with these functions; all others may be metrics."""
     ready = functions.get("task")
     if isinstance(ready, Task):
         return ready
+    missing = [key for key in NEEDED if not callable(functions.get(key))]
+    if missing:
+        raise InputError(
+            f"{place or name} must define the functions {', '.join(NEEDED)}; {' and '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing. `commonweal init --task` writes a file that has them all."
+        )
     others = {
         key: value
         for key, value in functions.items()

@@ -56,13 +56,14 @@ def rehearse_command(
     """
     with needed_for("a federation on Flower", "flower"):
         from commonweal.flower.rehearsal.rehearsal import Rehearsal
-        from commonweal.flower.rehearsal.rehearsed_folder import federation_name
+        from commonweal.flower.rehearsal.rehearsed_folder import check_task, federation_name
 
     if timeout is not None and not 0 < timeout < math.inf:
         raise InputError(f"--timeout must be a positive number of seconds, got {timeout:g}. Omit it for no limit.")
     name = federation_name(directory)
     results = Path("out") / (re.sub(r"[^\w.-]+", "-", name).strip(".-") or "rehearsal") if out is None else out
     _check_results_folder(results, directory, overwrite=overwrite)
+    check_task(directory)
     signal.signal(signal.SIGTERM, _leave)
     try:
         with Rehearsal(directory, results, keys=keys, warm=warm, say=_say) as rehearsal:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from commonweal.ledger.node_keys import NodeKey, node_public_pem, read_node_publ
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.remote.member.member_file import read_member
 from commonweal.scenario.toml_file import read_tables
+from commonweal.task.file import read_task
 
 FEDERATION_FILE, MEMBER_FILE, MEMBERS, APP = "federation.toml", "member.toml", "members", "app"
 
@@ -30,6 +33,23 @@ class RehearsedMember:
 def federation_name(folder: Path) -> str:
     """The name of the federation in a folder."""
     return str(_read_terms(folder).get("name", "")) or folder.resolve().name
+
+
+def check_task(folder: Path) -> None:
+    """Run the app's task.py once, so that a mistake in it is told before any process is started.
+
+    One that imports its neighbours as a package cannot be run by itself; Flower tells its mistakes.
+    """
+    for path in sorted((folder / APP).glob("*/task.py")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if re.search(r"^\s*from\s+\.", text, re.MULTILINE):
+            continue
+        place = str((folder / APP).resolve())
+        sys.path.insert(0, place)  # where Flower would import from
+        try:
+            read_task(path)
+        finally:
+            sys.path.remove(place)
 
 
 def copy_federation(folder: Path, copy: Path) -> tuple[RehearsedMember, ...]:
