@@ -115,6 +115,9 @@ def test_the_guide_leads_to_a_federation(machines):
             keys.mkdir()
             for member in ("north", "south"):
                 shutil.copyfile(machines.folder / member / member / "node-key.pub", keys / f"{member}.pub")
+        if body.startswith("echo 'data ="):  # members have their own data
+            source = machines.folder / "operator" / "consortium" / "members" / name / "data.csv"
+            shutil.copyfile(source, machines.folder / name / "patients.csv")
         if body.startswith("flower-supernode"):  # and the authority's certificate every member
             shutil.copyfile(machines.folder / "operator" / "certificates" / "ca.pem", machines.folder / name / "ca.pem")
         said.append(machines.type(name, body))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from commonweal.atomic_write import locked_directory
-from commonweal.errors import CommonwealError, FederationError, InputError, StorageError
+from commonweal.errors import CommonwealError, FederationError, StorageError
 from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.open_ledger import open_ledger
 from commonweal.federation.recompute import recompute
@@ -259,6 +259,6 @@ def test_a_round_that_the_ledger_refuses_is_refused_again_after_a_restart(tmp_pa
 def test_a_model_that_cannot_be_sent_is_refused_before_anybody_trains(tmp_path, initial, message):
 
     toy = make_toy(tmp_path / "f", rounds=1)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(FederationError, match=message):
         toy.coordinate(initial)
     assert not toy.transport.sent

@@ -328,9 +328,9 @@ def test_a_statement_by_another_operator_is_doubted(agent):
 @pytest.mark.parametrize(
     ("brought", "message"),
     [
-        ({"evaluate": lambda model, validation, context: np.full(3, 1.0)}, "one score from 0 to 1 for each of 12"),
-        ({"evaluate": lambda model, validation, context: np.full(12, 7.0)}, "one score from 0 to 1"),
-        ({"load": lambda number, member: UNEVEN}, "one row per sample, got lengths [3, 4] in round 1"),
+        ({"evaluate": lambda model, validation, context: np.full(3, 1.0)}, "scores of shape (3,) for 12 validation"),
+        ({"evaluate": lambda model, validation, context: np.full(12, 7.0)}, "A score must be from 0 to 1"),
+        ({"load": lambda number, member: UNEVEN}, "load in the task failed for client 'north' in round 1: "),
     ],
 )
 def test_functions_that_break_the_rules_are_refused_by_the_member(tmp_path, brought, message):

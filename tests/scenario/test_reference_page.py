@@ -16,8 +16,10 @@ from commonweal.scenario import keys
 from commonweal.scenario.algorithms import ALGORITHMS
 from commonweal.scenario.assembly import DEFAULT_SEED, NEEDED_OF_CLIENT, NEEDED_OF_SCENARIO
 from commonweal.scenario.shipped import shipped_names
-from commonweal.scenario.spec import ClientSpec, DataSpec, LearningSpec, MechanismSpec
+from commonweal.scenario.spec import ClientSpec, DataSpec, LearningSpec, MechanismSpec, TaskSpec
 from commonweal.scenario.toml_file import parse_scenario
+from commonweal.tables.settings import KEYS, TableSettings
+from commonweal.task.metrics import METRICS
 from tests.scenario.small import SMALL, client
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/scenario.md").read_text(encoding="utf-8")
@@ -40,11 +42,16 @@ SECTIONS = sections()
 def documented_default(cell):
     if cell == REQUIRED:
         return REQUIRED
-    return None if cell == "none" else tomllib.loads(f"value = {cell.strip('`')}")["value"]
+    value = None if cell == "none" else tomllib.loads(f"value = {cell.strip('`')}")["value"]
+    return tuple(value) if isinstance(value, list) else value
 
 
 def defaults_of(*records, needed):
-    found = {field.name: field.default for record in records for field in fields(record)}
+    found = {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for record in records
+        for field in fields(record)
+    }
     return {name: REQUIRED if name in needed else value for name, value in found.items()}
 
 
@@ -64,9 +71,14 @@ TABLES = {
     "`[learning]`": (keys.LEARNING_KEYS, defaults_of(LearningSpec, needed=())),
     "`[data]`": (keys.DATA_KEYS, defaults_of(DataSpec, needed=())),
     "`[[clients]]` and `[defaults]`": (
-        {**keys.CLIENT_KEYS, "defect": None},
-        defaults_of(ClientSpec, needed=NEEDED_OF_CLIENT),
+        {**keys.CLIENT_KEYS, "defect": None, "settings": None},
+        defaults_of(ClientSpec, needed=NEEDED_OF_CLIENT["images"]),
     ),
+    "`[task]`": (
+        {"file": KEYS["table"], **keys.TASK_KEYS},
+        {"file": None, "metric": TaskSpec().metric_name, "lower_is_better": TaskSpec().lower_is_better},
+    ),
+    "Tables": (KEYS, defaults_of(TableSettings, needed=("target",))),
 }
 
 
@@ -96,6 +108,11 @@ def test_values_are_those_of_the_rules(title):
             assert documented == known, key
         elif "whole number" in rule and key != "`seed`":
             assert re.findall(r"\d+", value) == re.findall(r"\d+", rule), key
+
+
+def test_every_metric_is_named():
+    (cell,) = [meaning for key, *_, meaning in SECTIONS["`[task]`"] if key == "`metric`"]
+    assert re.findall(r"`([a-z0-9-]+)`", cell) == [*METRICS, "file"]
 
 
 def test_needed_keys_of_the_scenario():

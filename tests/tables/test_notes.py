@@ -74,13 +74,20 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn(rows):
 
 
 def test_the_task_in_words(tmp_path):
-    task, clients = made(tmp_path, patients({"a": 60, "b": 60}), {"ignore": ["key"], "l2": 0.01})
+    task, clients = made(tmp_path, patients({"a": 60, "b": 60}), {"ignore": ["key"], "l2": 0.01, "learning_rate": 0.2})
     assert task.describe(clients[0].agreed) == {
         "table": "patients.csv, one client for each value of 'hospital'",
         "target": "'died', 2 classes: no, yes",
         "features": "age, ward (4 inputs of the model)",
         "model": "logistic regression",
+<<<<<<< HEAD
         "training": ("gradient descent on batches of 32 rows, 1 pass over a client's rows per iteration, l2 0.01"),
+=======
+        "training": (
+            "gradient descent with learning rate 0.2 on batches of 32 rows, 1 pass over a client's rows per iteration, "
+            "l2 0.01"
+        ),
+>>>>>>> 4551e7a963520069c1ed67b33563bfa622cafa4a
         "arrival": "in random order, in equal parts; 30% of the rows are for validation",
     }
     rows = [{**row, "died": row["age"]} for row in patients({"a": 60, "b": 60})]
