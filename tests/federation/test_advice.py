@@ -52,7 +52,7 @@ def drawn_splits(random, truths, missing):
     return rows
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_intervals_over_splits_cover_the_truth(missing):
     random = np.random.default_rng(2)
     truths = {"a": 0.05, "b": 0.0, "c": -0.02, "d": 0.01}

@@ -120,6 +120,7 @@ def test_alone_or_together(unusual_pages, page):
         "gains", f"{last.alone.value:.3f} ± 0.023", f"{last.accuracy.value:.3f} ± 0.017", "+0.080 ± 0.012", "gains",
         "3", "0.03000", "0.06000",
     ]  # fmt: skip
+    assert rows[4][1:5] == ["–", "–", "–", "not measurable"]
     assert [row[4] for row in rows[1:]] == ["gains", "better alone", "not clear", "not measurable"]
     shown = Outline(text).text
     assert clinics.advice.sentence in shown

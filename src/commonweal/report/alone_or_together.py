@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from commonweal.report.drawing import TEXT_SIZE, Plot, blank_figure, new_figure,
 from commonweal.report.inline_svg import InlinePlot, in_both_widths
 from commonweal.report.metric_text import MetricText
 from commonweal.report.palette import GRID, HELD, INK, MUTED, NOT_HELD, UNDECIDED, ZERO
-from commonweal.report.text import decimals_for, number, shortened
+from commonweal.report.text import MISSING, decimals_for, number, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -181,9 +181,9 @@ def _rows(run_report: RunReport, advice: Advice) -> list[ClientAlone]:
             ClientAlone(
                 client=client,
                 last_round=last_round,
-                alone=text.parts(last.alone),
-                together=text.parts(last.accuracy),
-                difference=text.difference_parts(last.advantage),
+                alone=_known(last.alone, text.parts),
+                together=_known(last.accuracy, text.parts),
+                difference=_known(last.advantage, text.difference_parts),
                 cost_alone=None if spent_alone is None else number(spent_alone, decimals=decimals),
                 cost=None if spent is None else number(spent, decimals=decimals),
                 verdict=verdict,
@@ -192,6 +192,11 @@ def _rows(run_report: RunReport, advice: Advice) -> list[ClientAlone]:
             )
         )
     return rows
+
+
+def _known(estimate: Estimate, parts: Callable[[Estimate], tuple[str, str]]) -> tuple[str, str]:
+    """A dash where it cannot be measured: the row's verdict says so."""
+    return (MISSING, "") if math.isnan(estimate.value) else parts(estimate)
 
 
 def _has_both(clients: Mapping[str, ClientRound], client: str) -> bool:

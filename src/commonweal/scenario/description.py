@@ -17,6 +17,7 @@ from commonweal.scenario.spec import (
     Noised,
     Scaled,
     Scenario,
+    TaskSpec,
     Untrained,
 )
 from commonweal.valuation.registry import MEASURES
@@ -46,8 +47,9 @@ def settings(scenario: Scenario) -> dict[str, str]:
     """The settings of a scenario, by a name for people."""
     learning = scenario.learning
     of_learning = {
+        **_task(scenario.task),
         "algorithm": learning.algorithm,
-        "model": learning.model,
+        **({"model": learning.model} if scenario.task.kind == "images" else {}),
         "learning rate": f"{learning.learning_rate:g}",
         "batch size": str(learning.batch_size),
     }
@@ -81,7 +83,17 @@ def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[
         described["liability cap"] = f"{rules.liability_cap:g}"
     if mechanism.grace_rounds:
         described["grace rounds"] = str(mechanism.grace_rounds)
+    if plan.task.metric_name != "accuracy":
+        described["metric"] = plan.task.metric.label
+    if mechanism.utility == "advantage":
+        described["utility"] = "the advantage over a model trained alone"
     return described
+
+
+def _task(task: TaskSpec) -> dict[str, str]:
+    """What a task other than images learns from: its settings, apart from nested ones."""
+    given = {} if task.kind == "images" else task.settings
+    return {name: str(value) for name, value in given.items() if isinstance(value, str | int | float)}
 
 
 def _honoured(entry: type[Mechanism], rule: str, described: dict[str, str]) -> dict[str, str]:
@@ -89,9 +101,9 @@ def _honoured(entry: type[Mechanism], rule: str, described: dict[str, str]) -> d
 
 
 def _facts(client: ClientSpec) -> dict[str, str]:
+    of_images = {"source": client.source, "samples per round": f"{client.samples_per_round:g} on average"}
     facts = {
-        "source": client.source,
-        "samples per round": f"{client.samples_per_round:g} on average",
+        **(of_images if client.source else {}),
         "unit value": f"{client.unit_value:g}",
         "cost per sample": f"{client.cost_per_sample:g}",
     }
