@@ -161,3 +161,12 @@ def test_a_scenario_for_numbers_and_many_sites(commonweal, tmp_path):
     scenario = read_scenario(tmp_path / "stays.toml")
     assert (scenario.task.metric_name, scenario.mechanism.measure) == ("r2", "adaptive")
     assert commonweal("run", "stays.toml", "--keys", "keys", "--rounds", "1").returncode == 0
+
+
+def test_names_in_a_table_may_hold_anything(commonweal, tmp_path):
+    """A line break in the name of a site must not end the comment that names it."""
+    rows = "".join(f'"{"no" if n % 3 else "a"}\n[x]",{n * 7 % 13},{n % 2}\n' for n in range(60))
+    (tmp_path / "odd.csv").write_text(f'"sit""e\n",age,died\n{rows}')
+    done = commonweal("init", "odd.toml", "--table", "odd.csv", "--site", 'sit"e', "--target", "died")
+    assert done.returncode == 0, done.stderr
+    assert read_scenario(tmp_path / "odd.toml").task.settings["site"] == 'sit"e'

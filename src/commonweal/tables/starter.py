@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -82,7 +83,7 @@ def _scenario(
     text = (files("commonweal.tables") / "starter_files" / "scenario.toml").read_text(encoding="utf-8")
     ignore = settings.get("ignore", [])
     return Template(text).substitute(
-        sentence=sentence,
+        sentence=_comment(sentence),
         name=toml_value(path.stem[:60]),
         rounds=str(ROUNDS),
         table=toml_value(settings["table"]),
@@ -91,10 +92,16 @@ def _scenario(
         metric=f"{_value('metric', _metric(agreed))}# {_other_metrics(agreed)}",
         ignore=f"ignore = {toml_value(ignore)}"
         if ignore
-        else '# ignore = ["patient_id"]      # columns not to learn from',
+        else '# ignore = ["patient_id"]       # columns not to learn from',
         contribution=_contribution(len(sites)),
         first=toml_value(next(iter(sites))),
     )
+
+
+def _comment(sentence: str) -> str:
+    """The sentence as a comment; names in it may hold anything, but no line of it may end early."""
+    plain = "".join(character if character.isprintable() else " " for character in sentence)
+    return textwrap.fill(plain, 119, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
 def _value(key: str, value: object) -> str:
