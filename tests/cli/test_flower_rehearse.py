@@ -22,17 +22,17 @@ def test_from_nothing_to_a_verified_ledger(commonweal, refused, tmp_path):
     assert said[2].split() == ["north", "stayed"]
     assert said[-4].startswith("ledger verified: ")
     assert said[-4].endswith("1 decisions recomputed, 2 client reports signed by members")
-    assert said[-3:] == ["report: out/mine/report.html", "ledger: out/mine/ledger.db", "members: out/mine/members"]
+    assert said[-3:] == ["report: out/mine-rehearsal/report.html", "ledger: out/mine-rehearsal/ledger.db", "members: out/mine-rehearsal/members"]
     out = tmp_path / "out" / "mine"
     assert (out / "report.html").exists()
     for name in names:
         assert (out / "members" / name / "log.txt").read_text()
         assert len(list((out / "members" / name / "statements").iterdir())) == 1
-    assert commonweal("ledger", "verify", "out/mine/ledger.db").returncode == 0
+    assert commonweal("ledger", "verify", "out/mine-rehearsal/ledger.db").returncode == 0
     assert sorted((tmp_path / "mine").rglob("*")) == before, "the federation's own folder is not touched"
 
     error = refused("flower", "rehearse", "mine")
-    assert "'out/mine' has results of an earlier rehearsal (checkpoint.npz). Add --overwrite" in error
+    assert "'out/mine-rehearsal' has results of an earlier run or rehearsal (checkpoint.npz). Choose another" in error
 
 
 def test_a_run_that_does_not_complete_is_an_error(commonweal, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from scipy import stats
 import commonweal as cw
 from commonweal.scenario.toml_file import parse_scenario, read_scenario
 from commonweal.simulation.simulated_task import with_sites
-from commonweal.study.splits import compare_splits, differences
+from commonweal.study.splits import compare_splits, differences, reasons
 from tests.simulation.test_own_task import NAMES, write
 
 DATA = os.environ.get("COMMONWEAL_DATA")
@@ -82,9 +82,10 @@ def test_the_small_hospital_gains_and_the_smallest_cannot_be_measured(split_coun
     others = [np.mean(values) for client, values in found.items() if client not in (SMALL, SMALLEST)]
     assert lowest > np.mean(others), "it gains more than the average hospital, beyond doubt"
     assert np.isfinite(found[SMALLEST]).sum() < split_count / 2
-    reasons = {one.reason for one in splits if one.client == SMALLEST and np.isnan(one.together)}
-    assert all("cannot be measured" in reason and "same target" in reason for reason in reasons)
-    assert reasons
+    unmeasured = [one.reason for one in splits if one.client == SMALLEST and np.isnan(one.together)]
+    assert unmeasured
+    assert all("cannot be measured" in reason and "same target" in reason for reason in unmeasured)
+    assert reasons(splits)[SMALLEST].endswith("on 5 validation samples: that would be chance. It needs at least 8.")
 
 
 @needs_tables
@@ -94,3 +95,11 @@ def test_the_sites_of_the_insurance_experiment_gain_nothing():
     means = np.mean(list(found.values()), axis=0)  # of each split, over the sites
     _, _, highest = interval(means)
     assert highest < 0.0
+
+
+@needs_tables
+def test_a_metric_that_does_not_fit_the_target_is_refused():
+    scenario = scenario_of("azpro", "hospital", "procedure")
+    scenario = replace(scenario, task=replace(scenario.task, metric_name="r2"))
+    with pytest.raises(cw.ScenarioError, match="R² does not fit: the target 'procedure' has classes"):
+        compare_splits(scenario, 1)

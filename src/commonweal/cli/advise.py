@@ -76,7 +76,7 @@ def advise_command(
         from commonweal.federation.run_report import metric_name
         from commonweal.simulation.simulated_task import with_sites
         from commonweal.study.machine import core_count
-        from commonweal.study.splits import compare_splits, differences
+        from commonweal.study.splits import compare_splits, differences, reasons
 
     described = with_sites(described)
     metric = metric_name(described.task.metric)
@@ -93,7 +93,7 @@ def advise_command(
     advice = advise(
         differences(found, higher_is_better=metric.higher_is_better),
         metric=metric,
-        reasons={one.client: one.reason for one in found if one.reason},
+        reasons=reasons(found),
     )
     if as_json:
         print(json.dumps(_document(advice, found, metric), indent=1, ensure_ascii=False, allow_nan=False))

@@ -135,6 +135,8 @@ def _run_command(path: Path) -> str:
 
 def _rehearsal(scenario: Path) -> str:
     return (
+        "Ask whether its clients should federate at all:\n"
+        f"  commonweal advise {shlex.quote(str(scenario))}\n"
         "Rehearse the same federation on Flower, with a process for each member:\n"
         f"  commonweal flower new rehearsal --scenario {shlex.quote(str(scenario))}\n"
         "  commonweal flower rehearse rehearsal"

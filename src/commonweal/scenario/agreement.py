@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from commonweal.scenario.algorithms import users_of
@@ -96,6 +97,7 @@ def check_task(
     tables: Mapping[str, TomlTable], values: Mapping[str, Values], clients: Sequence[Values], task: TaskSpec
 ) -> None:
     """Keys that only built-in images have are refused with other tasks, where they would be ignored."""
+    _check_curves(tables, values, clients, task)
     if task.kind == "images":
         return
     faults = tables["learning"].faults
@@ -125,6 +127,26 @@ def check_task(
                 f"defects of the data are only for images, and this task is {what}",
                 "Change the client's data instead",
             )
+
+
+def _check_curves(
+    tables: Mapping[str, TomlTable], values: Mapping[str, Values], clients: Sequence[Values], task: TaskSpec
+) -> None:
+    """A better metric must not be worth less."""
+    metric = task.metric
+    for position, client in enumerate(clients):
+        worths = [worth for _, worth in client.get("worth_curve") or ()]
+        ordered = worths if metric.higher_is_better else worths[::-1]
+        if any(later < earlier for earlier, later in pairwise(ordered)):
+            path = ("defaults",) if client["worth_curve"] is values["defaults"].get("worth_curve") else None
+            direction = "falls" if metric.higher_is_better else "rises"
+            tables["learning"].faults.add(
+                (*(path or ("clients", position)), "worth_curve"),
+                f"worth_curve {direction} with {metric.label}, so a better model would be worth less",
+                "Reverse it",
+            )
+            if path is not None:
+                return
 
 
 def check_client_count(count: int, faults: Faults) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,7 +89,12 @@ def read_task(table: TomlTable, folder: Path | None) -> TaskSpec:
             table.faults.add((*table.path, key), f"{key} must be a path in quotes, got {shown(settings[key])}")
     metric = values.get("metric", TaskSpec().metric_name)
     if metric not in METRICS and kind != "file" and "metric" in values:
-        table.faults.add((*table.path, "metric"), f"metric must be one of {', '.join(METRICS)}, got {shown(metric)}")
+        close = get_close_matches(metric, METRICS, n=1)
+        table.faults.add(
+            (*table.path, "metric"),
+            f"metric must be one of {', '.join(METRICS)}, got {shown(metric)}",
+            f"Did you mean {close[0]!r}?" if close else "",
+        )
     if metric in METRICS and "lower_is_better" in values:
         table.faults.add(
             (*table.path, "lower_is_better"), f"lower_is_better is only for a metric of your own, not for {metric}"

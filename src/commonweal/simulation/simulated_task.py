@@ -77,6 +77,13 @@ def named_arrays_task(scenario: Scenario, task: Task, fingerprint: str) -> Simul
         with told("agree", task.name):
             agreed = _as_sent(task.agree(summaries))
         members = _members(scenario, agreed)
+    if "kind" in agreed and metric.kind not in ("any", agreed["kind"]):  # of a table
+        suits = "roc-auc or accuracy" if agreed["kind"] == "classification" else "r2 or mean-absolute-error"
+        what = "classes" if agreed["kind"] == "classification" else "numbers"
+        raise ScenarioError(
+            f"The metric {metric.label} does not fit: the target {spec.settings.get('target')!r} has {what}. Write "
+            f"metric = {suits.split()[0]!r}, for example ({suits})."
+        )
     assert task.initial_model is not None, "a task that runs here has its first model"
     plan = TaskPlan(seed=scenario.seed, settings=spec.settings, agreed=agreed)
     with told("initial_model", task.name):

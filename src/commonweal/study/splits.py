@@ -18,6 +18,9 @@ from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.simulated_task import task_of
 from commonweal.study.local_workers import in_processes
 
+FEWEST_VALIDATION_SAMPLES = 8
+"""Of fewer, splits of the same rows say more about each other than about the client."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
@@ -26,6 +29,7 @@ class Split:
     seed: int
     client: str
     sample_count: int  # for training and validation together
+    validation_count: int
     alone: float
     together: float
     reason: str = ""  # why the metric cannot be measured
@@ -55,12 +59,29 @@ def compare_splits(
 
 
 def differences(splits: Sequence[Split], *, higher_is_better: bool) -> dict[str, list[float]]:
-    """By client, how much better the federation's model was in each split; NaN where the metric cannot be measured."""
+    """By client, how much better the federation's model was in each split.
+
+    NaN where the metric cannot be measured, or on so few validation samples that it would be chance.
+    """
     sign = 1.0 if higher_is_better else -1.0
     by_client: dict[str, list[float]] = {}
     for split in splits:
-        by_client.setdefault(split.client, []).append(sign * (split.together - split.alone))
+        difference = sign * (split.together - split.alone)
+        by_client.setdefault(split.client, []).append(
+            difference if split.validation_count >= FEWEST_VALIDATION_SAMPLES else math.nan
+        )
     return by_client
+
+
+def reasons(splits: Sequence[Split]) -> dict[str, str]:
+    """By client, why its models cannot be compared."""
+    found = {one.client: one.reason for one in splits if one.reason}
+    few = {one.client: one.validation_count for one in splits if one.validation_count < FEWEST_VALIDATION_SAMPLES}
+    return found | {
+        client: f"Models cannot be compared at {client} on {count} validation samples: that would be chance. It needs "
+        f"at least {FEWEST_VALIDATION_SAMPLES}."
+        for client, count in few.items()
+    }
 
 
 def _compare(task: tuple[Scenario, Path | None]) -> list[Split]:
@@ -76,6 +97,7 @@ def _compare(task: tuple[Scenario, Path | None]) -> list[Split]:
                 seed=scenario.seed,
                 client=client,
                 sample_count=measured.training_count + measured.validation_count,
+                validation_count=measured.validation_count,
                 alone=measured.alone.value,
                 together=measured.accuracy.value,
                 reason=reasons.get(client, ""),

@@ -35,7 +35,7 @@ def rehearse_command(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="OUT", help="Folder for the results (default: out/NAME).", show_default=False),
+        typer.Option(metavar="OUT", help="Folder for the results (default: out/NAME-rehearsal).", show_default=False),
     ] = None,
     keys: Keys = None,
     overwrite: Annotated[
@@ -61,7 +61,8 @@ def rehearse_command(
     if timeout is not None and not 0 < timeout < math.inf:
         raise InputError(f"--timeout must be a positive number of seconds, got {timeout:g}. Omit it for no limit.")
     name = federation_name(directory)
-    results = Path("out") / (re.sub(r"[^\w.-]+", "-", name).strip(".-") or "rehearsal") if out is None else out
+    folder_name = re.sub(r"[^\w.-]+", "-", f"{name}-rehearsal").strip(".-")  # not that of a run of the same name
+    results = Path("out") / folder_name if out is None else out
     _check_results_folder(results, directory, overwrite=overwrite)
     check_task(directory)
     signal.signal(signal.SIGTERM, _leave)
@@ -117,8 +118,8 @@ def _check_results_folder(results: Path, federation: Path, *, overwrite: bool) -
     earlier = [name for name in _RESULTS if (results / name).exists()]
     if earlier and not overwrite:
         raise InputError(
-            f"{str(results)!r} has results of an earlier rehearsal ({earlier[0]}). Add --overwrite to delete them, or "
-            "choose another --out."
+            f"{str(results)!r} has results of an earlier run or rehearsal ({earlier[0]}). Choose another --out, or add "
+            "--overwrite to delete them."
         )
 
 
