@@ -17,13 +17,17 @@ def test_from_nothing_to_a_verified_ledger(commonweal, refused, tmp_path):
     done = commonweal("flower", "rehearse", "mine", "--warm", "--keys", "keys")
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
-    history = json.loads((tmp_path / "out" / "mine" / "history.json").read_text())
+    history = json.loads((tmp_path / "out" / "mine-rehearsal" / "history.json").read_text())
     assert said[:2] == [history["sentence"], "rounds completed: 1 of 1"]
     assert said[2].split() == ["north", "stayed"]
     assert said[-4].startswith("ledger verified: ")
-    assert said[-4].endswith("1 decisions recomputed, 2 client reports signed by members")
-    assert said[-3:] == ["report: out/mine-rehearsal/report.html", "ledger: out/mine-rehearsal/ledger.db", "members: out/mine-rehearsal/members"]
-    out = tmp_path / "out" / "mine"
+    assert said[-4].endswith("1 decision recomputed, 2 client reports signed by members")
+    assert said[-3:] == [
+        "report: out/mine-rehearsal/report.html",
+        "ledger: out/mine-rehearsal/ledger.db",
+        "members: out/mine-rehearsal/members",
+    ]
+    out = tmp_path / "out" / "mine-rehearsal"
     assert (out / "report.html").exists()
     for name in names:
         assert (out / "members" / name / "log.txt").read_text()
