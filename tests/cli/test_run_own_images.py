@@ -69,7 +69,7 @@ def test_a_run_is_not_resumed_with_another_number_of_classes(commonweal, letters
     assert commonweal("data", "import", "letters", *files, "--classes", "30", "--data", "store").returncode == 0
     done = commonweal("run", "letters.toml", "--data", "store", "--out", "out", "--resume")
     assert done.returncode == 2
-    assert "was written for a different scenario or different data" in done.stderr
+    assert "was written for different data: the scenario is the same" in done.stderr
 
 
 def test_sources_of_different_sizes_are_refused_with_the_way_out(commonweal, letters, refused, tmp_path):

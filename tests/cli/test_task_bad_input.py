@@ -111,7 +111,7 @@ TASKS = {
     "predictions of nan": ((RETURN_EVALUATED, "return Predictions(targets=y, values=p * np.nan)"),
                            ["evaluate returned values[0] = nan", "'ann'", "round 1"]),
     "logits": ((RETURN_EVALUATED, "return Predictions(targets=y, values=p * 9)"),
-               ["which is not from 0 to 1. Return probabilities", "'ann'", "round 1"]),
+               ["values[0] = 4.5. A probability must be from 0 to 1", "'ann'", "round 1"]),
     "scores for another metric": ((RETURN_EVALUATED, "return (p > 0.5) == y"),
                                   ["ROC AUC needs predictions", "Predictions(targets=", "'ann'"]),
     "nothing": ((RETURN_EVALUATED, "return None"), ["evaluate", "'ann'", "round 1"]),
@@ -171,7 +171,11 @@ def test_rounds_before_a_mistake_are_kept(commonweal, tmp_path, case):
 @pytest.mark.parametrize(
     ("old", "new", "parts"),
     [
-        ('file = "task.py"', 'file = "tusk.py"', ["Cannot read the task's file tusk.py: no such file"]),
+        (
+            'file = "task.py"',
+            'file = "tusk.py"',
+            ["Cannot read the task's file", "tusk.py: no such file. Relative paths start at the scenario's folder."],
+        ),
         ('file = "task.py"', "file = 3", ["x.toml, line 13: file must be a path in quotes, got 3"]),
         ('metric = "roc-auc"', 'metric = "auc"', ["metric must be one of accuracy,", "got 'auc'"]),
         ('file = "task.py"', 'file = "task.py"\ntable = "a.csv"', ["a task has a file or a table, not both"]),

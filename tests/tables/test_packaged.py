@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from commonweal.errors import InputError
+from commonweal.tables import packaged
 from commonweal.tables.packaged import PACKAGED, is_packaged
 from commonweal.tables.task import TableTask
 from tests.tables.small import agreed_members
@@ -28,8 +29,8 @@ def test_randhie_has_six_sites(tmp_path):
     assert columns == set(PACKAGED["statsmodels:randhie"].columns) - {"site", "binexp", "meddol"}
 
 
-@pytest.mark.skipif(is_installed, reason="statsmodels is installed")
-def test_a_missing_package_is_told_with_the_command_that_installs_it():
+def test_a_missing_package_is_told_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setattr(packaged, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="needs statsmodels: pip install statsmodels"):
         TableTask(RANDHIE).sites(Path())
 

@@ -29,7 +29,7 @@ CHECKPOINT = "checkpoint.npz"  # among the results
 _MISMATCHES = {
     "scenario": "was written for a different scenario. Give the scenario, mu, seed and rounds that the run was started "
     "with, or start again in another folder.",
-    "data": "was written for different data: the scenario is the same, but not the samples of its sources. Give the "
+    "data": "was written for different data: the scenario is the same, but its data or its task is not. Give the "
     "data that the run was started with, or start again in another folder.",
 }  # by the only part that differs
 
