@@ -89,6 +89,7 @@ def test_the_small_hospital_gains_and_the_smallest_cannot_be_measured(split_coun
 
 
 @needs_tables
+@pytest.mark.soak  # tests/cli/test_advise.py has the same in the words of the command
 def test_the_sites_of_the_insurance_experiment_gain_nothing():
     scenario = scenario_of("randhie", "site", "binexp", ["meddol"])
     found = differences(compare_splits(scenario, 8, worker_count=2), higher_is_better=True)
