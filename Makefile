@@ -26,7 +26,7 @@ demo: $(DEMO_INSTALLED) ## run a federation of five banks on built-in data, and 
 federation: $(FLOWER_INSTALLED) ## rehearse a federation on Flower on this machine: TLS, keys, a process for each member
 	$(BIN)/commonweal flower rehearse examples/digits --out out/federation --overwrite
 
-quick: $(TEST_INSTALLED) ## the tests that neither train nor start a process, in a minute
+quick: $(TEST_INSTALLED) ## the tests that neither train nor start a process, in two minutes
 	COMMONWEAL_TESTS=quick $(PYTEST) -rfE -m "not soak and not slow"
 
 test: check ## lint, types, import rule, and every behaviour once
