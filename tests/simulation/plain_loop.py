@@ -18,11 +18,11 @@ from commonweal.decision.decide import decide_figures
 from commonweal.federation.measuring import has_converged
 from commonweal.learning.algorithms import LocalResult, make_algorithm
 from commonweal.learning.learner import Correction
-from commonweal.learning.local_training import FreeRide, make_epochs, pretended_model
+from commonweal.learning.local_training import make_epochs, pretended_model
 from commonweal.learning.models import ARCHITECTURES, Layout, average, to_tensor
 from commonweal.learning.plain import PlainLearner
 from commonweal.records import Decision, Figures
-from commonweal.scenario.spec import Scenario
+from commonweal.scenario.spec import FreeRide, Scenario
 from commonweal.seeds import stream, stream_number
 from commonweal.valuation import cost, profit, utility
 from commonweal.valuation.measure import ValuationInputs

@@ -13,7 +13,7 @@ from commonweal.scenario.keys import (
     MOST_CLIENTS,
     RAW_RULE_CLIENTS,
 )
-from commonweal.scenario.spec import Duplicates, LabelNoise, LearningSpec, MechanismSpec, TaskSpec
+from commonweal.scenario.spec import DataDefect, LearningSpec, MechanismSpec, TaskSpec
 from commonweal.scenario.toml_table import TomlTable
 from commonweal.valuation.registry import MEASURES
 
@@ -83,7 +83,6 @@ _ONLY_IMAGES = {
     "defaults": ("source", "samples_per_round"),
 }
 _OF_TABLE = ("batch_size", "local_epochs", "validation_share", "model")
-_OF_DATA = (LabelNoise, Duplicates)
 
 
 def ignored_keys(task: TaskSpec) -> Mapping[str, tuple[str, ...]]:
@@ -121,7 +120,7 @@ def check_task(
                 faults.add(
                     ("clients", position, key), f"{key} is only for images, and this task is {what}", "Remove it"
                 )
-        if isinstance(client.get("defect"), _OF_DATA):
+        if isinstance(client.get("defect"), DataDefect):
             faults.add(
                 ("clients", position, "defect"),
                 f"defects of the data are only for images, and this task is {what}",
