@@ -13,6 +13,7 @@ from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.algorithms import ALGORITHMS, parameter_kinds
 from commonweal.scenario.kinds import Kind, amount, curve, leniency, name, number, one_of, prose, truth, whole_number
 from commonweal.scenario.spec import (
+    ContributionScore,
     Defect,
     Duplicates,
     LabelNoise,
@@ -24,6 +25,7 @@ from commonweal.scenario.spec import (
     UtilityRule,
 )
 from commonweal.valuation.registry import MEASURES
+from commonweal.valuation.scorers import ScorersRule
 
 Keys = Mapping[str, Kind]
 
@@ -51,6 +53,8 @@ MECHANISM_KEYS: Keys = MappingProxyType(
         "grace_rounds": whole_number(0, MOST_ROUNDS, example=0),
         "evaluation_limit": whole_number(1, 10_000_000, example=64),
         "utility": one_of(get_args(UtilityRule)),
+        "contribution_score": one_of(get_args(ContributionScore)),
+        "scorers": one_of(get_args(ScorersRule)),
     }
 )
 LEARNING_KEYS: Keys = MappingProxyType(
