@@ -30,8 +30,10 @@ from commonweal.seeds import stream
 from commonweal.task.evaluation import checked_predictions, checked_scores
 from commonweal.task.measured import Measured, measure, undefined_reason
 from commonweal.task.metrics import Metric
+from commonweal.task.models import largest
 from commonweal.task.records import (
     LoadedData,
+    Model,
     NewData,
     Predictions,
     Rows,
@@ -179,6 +181,32 @@ class ClientWork:
         with told("evaluate", self.task.name, member.name, round_number):
             given = self.task.evaluate(self.layout.unpack(personal), rows, context)
             return _checked_evaluation(given, self.metric, len(rows[0]))
+
+    def gradient(
+        self,
+        member: TaskMember,
+        round_number: int,
+        model: Tensor,
+        rows: Rows,
+        *,
+        memory: Tensor | None = None,
+        task_memory: Memory | None = None,
+    ) -> Tensor:
+        """The gradient of the mean smooth score of the validation samples, at a shared model as this client uses it.
+
+        Entries that the client does not share, such as its own batch normalisation under FedBN, are zero.
+        """
+        if self.task.gradient is None:
+            raise FederationError(no_gradient(self.task))
+        personal = model if memory is None else self.algorithm.personal(model, memory)
+        context = self._context(member, round_number, 0, task_memory or {})
+        with told("gradient", self.task.name, member.name, round_number):
+            sent = self.layout.unpack(personal)
+            shapes = {name: array.shape for name, array in sent.items()}
+            given = self.layout.pack(_checked_gradient(self.task.gradient(sent, rows, context), shapes))
+        shared = torch.zeros_like(given)
+        shared[self.algorithm.averaged] = given[self.algorithm.averaged]
+        return shared
 
     def measured(self, member: TaskMember, evaluation: Evaluation) -> Measured:
         """The metric of an evaluation, as measured and in each bootstrap draw."""
@@ -340,6 +368,30 @@ def _checked_trained(trained: object, shapes: Mapping[str, tuple[int, ...]]) -> 
         if array.dtype.kind != "f":
             raise InputError(f"train must return arrays of floats, got {array.dtype} for {name!r}.")
     return Trained(model=model, step_count=trained.step_count, loss=trained.loss)
+
+
+def no_gradient(task: Task) -> str:
+    """What to do about a task whose models cannot be valued by path."""
+    return (
+        f'{task.name} has no function gradient, which contribution = "path" needs. Add one, or write '
+        'contribution = "marginal" and contribution_score = "smooth".'
+    )
+
+
+def _checked_gradient(given: object, shapes: Mapping[str, tuple[int, ...]]) -> Model:
+    if not isinstance(given, Mapping) or set(given) != set(shapes):
+        got = _listed(given) if isinstance(given, Mapping) else type(given).__name__
+        raise InputError(f"gradient must return an array for each of the model's, {_listed(shapes)}, got {got}.")
+    gradient = {name: np.asarray(array) for name, array in given.items()}
+    for name, array in gradient.items():
+        if array.shape != shapes[name] or array.dtype.kind != "f":
+            raise InputError(
+                f"gradient must return {name!r} as floats with the shape {shapes[name]}, got {array.dtype} "
+                f"{array.shape}."
+            )
+        if not largest(array) < np.inf:
+            raise InputError(f"gradient must return finite numbers, got infinity or nan in {name!r}.")
+    return gradient
 
 
 def _checked_evaluation(given: object, metric: Metric, sample_count: int) -> Evaluation:

@@ -54,6 +54,8 @@ class CheckpointFile:
         for number, result in enumerate(results):
             arrays[f"profit_draws/{number}"] = result.profit_draws
             arrays[f"contribution_draws/{number}"] = result.contribution_draws
+            if result.effects is not None:
+                arrays[f"effects/{number}"] = result.effects
         arrays["document"] = np.frombuffer(json.dumps(document).encode(), np.uint8)
         content = io.BytesIO()
         np.savez(content, **arrays)
@@ -77,7 +79,11 @@ class CheckpointFile:
             decider = RoundDecider(make_mechanism(rules))
             results = [
                 _from_document(
-                    given, decider, arrays.pop(f"profit_draws/{number}"), arrays.pop(f"contribution_draws/{number}")
+                    given,
+                    decider,
+                    profit_draws=arrays.pop(f"profit_draws/{number}"),
+                    contribution_draws=arrays.pop(f"contribution_draws/{number}"),
+                    effects=arrays.pop(f"effects/{number}", None),
                 )
                 for number, given in enumerate(document["rounds"])
             ]
@@ -110,9 +116,7 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
     }
 
 
-def _from_document(
-    document: Mapping[str, Any], decider: RoundDecider, profit_draws: np.ndarray, contribution_draws: np.ndarray
-) -> RoundResult:
+def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays: Any) -> RoundResult:
     measured = {client: _measurement(given) for client, given in document["measured"].items()}
     decision = decider.decide(
         Figures(**document["figures"]),
@@ -134,8 +138,7 @@ def _from_document(
         events=tuple(Event(**event) for event in document["events"]),
         signatures=document["signatures"],
         withdrawals=document["withdrawals"],
-        profit_draws=profit_draws,
-        contribution_draws=contribution_draws,
+        **arrays,
     )
 
 

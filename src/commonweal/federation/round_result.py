@@ -46,6 +46,7 @@ class MeasuredRound:
     withdrawals: Mapping[str, str]  # signed notices of clients that want to leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
+    effects: NDArray[np.float64] | None = None  # see RoundResult
 
     @property
     def sample_counts(self) -> dict[str, int]:
@@ -55,7 +56,11 @@ class MeasuredRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundResult:
-    """A completed round. The draws are the decision's figures in each bootstrap draw, one row per client."""
+    """A completed round. The draws are the decision's figures in each bootstrap draw, one row per client.
+
+    `effects[k, n]` is what client n contributed by the validation samples of client k, in the order of the decision's
+    figures (see `valuation.scorers`); None where contributions are not computed scorer by scorer.
+    """
 
     record: RoundRecord
     measured: Mapping[str, ClientMeasurement]
@@ -66,6 +71,7 @@ class RoundResult:
     withdrawals: Mapping[str, str]  # signed notices of clients that leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
+    effects: NDArray[np.float64] | None = None
 
     @classmethod
     def of(cls, measured: MeasuredRound, record: RoundRecord, absences: tuple[Event, ...] = ()) -> RoundResult:
@@ -80,6 +86,7 @@ class RoundResult:
             withdrawals={client: measured.withdrawals[client] for client in record.withdrawn},
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
+            effects=measured.effects,
         )
 
     @property
