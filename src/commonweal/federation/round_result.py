@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.records import Estimate, Event, Figures, RoundRecord
+from commonweal.records import Estimate, Event, Figures, RoundGains, RoundRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class ClientMeasurement:
     alone_cost: float | None = None  # what it would have spent alone; None: it trains none, or this is private
     actual_profit: Estimate | None = None  # where it is known that the client reported another one
     advantage_error: float | None = None  # standard error of the difference between both models' metrics
+    measured_profit: Estimate | None = None  # had the figures been used as measured; None: they were, or it is private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class MeasuredRound:
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
     effects: NDArray[np.float64] | None = None  # see RoundResult
+    gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
 
     @property
     def sample_counts(self) -> dict[str, int]:
@@ -72,6 +74,7 @@ class RoundResult:
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
     effects: NDArray[np.float64] | None = None
+    gains: RoundGains | None = None
 
     @classmethod
     def of(cls, measured: MeasuredRound, record: RoundRecord, absences: tuple[Event, ...] = ()) -> RoundResult:
@@ -87,6 +90,7 @@ class RoundResult:
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
             effects=measured.effects,
+            gains=measured.gains,
         )
 
     @property

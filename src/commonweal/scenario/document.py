@@ -67,6 +67,7 @@ def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
         **utility,
         **score,
         **scorers,
+        **({} if mechanism.figures == "measured" else {"figures": mechanism.figures}),
     }
 
 

@@ -21,7 +21,16 @@ from torch import Tensor
 from commonweal.client.reporting import Alone, account
 from commonweal.client.work import ClientWork, Evaluation, LocalTrained, LoneModel, no_gradient
 from commonweal.errors import ScenarioError
-from commonweal.federation.client_set import Coalition, Opening, ProfitReport, ScorerEffects, State, Training
+from commonweal.federation.client_set import (
+    Coalition,
+    Opening,
+    ProfitReport,
+    ScorerEffects,
+    State,
+    ToldGain,
+    ToldGains,
+    Training,
+)
 from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.path import GRADIENT_BLOCK, RoundPath
 from commonweal.records import Estimate, Event, RoundRecord
@@ -143,11 +152,16 @@ class InProcessClients:
         self._shared = self._aggregates(coalition, list(self._simulated))
         self._adopted = coalition
 
-    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
+    def report(self, round_number: int, clients: Sequence[str], told: ToldGains | None) -> Mapping[str, ProfitReport]:
         measured = self.evaluate(round_number, [self._adopted], clients)
         self._lone = {}
         alone = self._for_each(clients, lambda client: self._train_alone(client, round_number))
-        return {client: self._report(client, measured[client][self._adopted], alone[client]) for client in clients}
+        return {
+            client: self._report(
+                client, measured[client][self._adopted], alone[client], None if told is None else told.of(client)
+            )
+            for client in clients
+        }
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
         for client, member in self._simulated.items():
@@ -290,7 +304,7 @@ class InProcessClients:
         self._lone[client] = lone
         return lone.alone
 
-    def _report(self, client: str, now: Measured, alone: Alone | None) -> ProfitReport:
+    def _report(self, client: str, now: Measured, alone: Alone | None, told: ToldGain | None) -> ProfitReport:
         member = self._simulated[client]
         assert member.previous is not None, "a round is opened before it is reported"
         own = account(
@@ -301,6 +315,8 @@ class InProcessClients:
             sample_count=member.cost_count,
             step_count=member.step_count,
             alone=alone,
+            opening=self._measured[frozenset(), client],
+            told=told,
         )
         profit, draws, actual = own.profit, own.profit_draws, None
         if member.spec.reported_profit is not None:
@@ -311,6 +327,9 @@ class InProcessClients:
             profit=profit,
             profit_draws=draws,
             actual_profit=actual,
+            expected_profit=own.expected_profit,
+            measured_profit=own.measured_profit,
+            measured_profit_draws=own.measured_profit_draws,
             previous_accuracy=member.previous.value,
             utility=own.utility,
             cost=own.cost,

@@ -140,7 +140,7 @@ class Federation:
         # Digests of older federations depend on the absence of what they could not choose.
         if self.mechanism.utility == "gain":
             del document["mechanism"]["utility"]
-        for key, value in (("contribution_score", "metric"), ("scorers", "all")):
+        for key, value in (("contribution_score", "metric"), ("scorers", "all"), ("figures", "measured")):
             if document["mechanism"][key] == value:
                 del document["mechanism"][key]
         usual = asdict(FederationLearning())
