@@ -26,6 +26,7 @@ from commonweal.federation.client_set import ToldGain
 from commonweal.task.measured import Measured, direction
 from commonweal.task.metrics import Metric
 from commonweal.valuation import cost, profit, utility
+from commonweal.valuation.profit import is_rounding
 
 Curve = Sequence[tuple[float, float]]
 
@@ -89,10 +90,13 @@ def account(
     reference = before if alone is None else alone.measured
     gained_draws = worth(metric, terms.worth_curve, now.draws) - worth(metric, terms.worth_curve, reference.draws)
     if math.isnan(now.value) or math.isnan(reference.value):
-        gained, gained_draws = 0.0, np.zeros_like(gained_draws)
+        gained, size, gained_draws = 0.0, 0.0, np.zeros_like(gained_draws)
     else:
-        to_worth = [float(worth(metric, terms.worth_curve, figure.value)) for figure in (now, reference)]
-        gained = utility(terms.unit_value, *to_worth)
+        worths = [float(worth(metric, terms.worth_curve, figure.value)) for figure in (now, reference)]
+        if is_unchanged(metric, now.value, reference.value):  # however steep the curve is
+            worths[0] = worths[1]
+        gained = utility(terms.unit_value, *worths)
+        size = terms.unit_value * max(map(abs, worths))
     spent = cost(
         cost_per_sample=terms.cost_per_sample,
         cost_per_step=terms.cost_per_step,
@@ -104,7 +108,7 @@ def account(
         measured = ClientAccount(
             utility=gained,
             cost=spent,
-            profit=profit(gained, spent),
+            profit=profit(gained, spent, size=size),
             profit_draws=terms.unit_value * gained_draws - spent,
         )
         if told is None:
@@ -121,7 +125,7 @@ def account(
     return ClientAccount(
         utility=gained,
         cost=spent,
-        profit=profit(gained + spent_alone, spent),
+        profit=profit(gained + spent_alone, spent, size=max(size, abs(gained), spent_alone)),
         profit_draws=terms.unit_value * gained_draws + spent_alone - spent,
         alone_cost=spent_alone,
     )
@@ -159,6 +163,15 @@ def _worth_gained(
         return np.asarray(gain)
     reached = start + direction(metric) * np.asarray(gain)
     return np.nan_to_num(worth(metric, curve, reached) - worth(metric, curve, start), nan=0.0)
+
+
+def is_unchanged(metric: Metric, now: float, reference: float) -> bool:
+    """Whether two values of the metric differ by no more than rounding.
+
+    A bounded metric is rounded relative to its bounds: R² near 0 is a difference of numbers near 1.
+    """
+    bounds = [bound for bound in (metric.lowest, metric.highest) if math.isfinite(bound)]
+    return bool(is_rounding(now - reference, now, reference, *bounds))
 
 
 def worth(metric: Metric, curve: Curve | None, figure: float | NDArray[np.float64]) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from commonweal.decision.problem import used_contributions
 from commonweal.decision.promises import warnings_of
 from commonweal.federation.advice import advise_on_run
 from commonweal.federation.misreports import misreport_warnings
-from commonweal.federation.round_result import ClientMeasurement, RoundResult
+from commonweal.federation.round_result import ClientMeasurement, RoundResult, rules_in_force
 from commonweal.records import (
     ClientRound,
     Decision,
@@ -41,7 +41,8 @@ PATH_LIMIT = 1000  # breakpoints of a round's μ path; if there are more, no ran
 def make_run_report(plan: FederationPlan, description: Description, results: Sequence[RoundResult]) -> RunReport:
     """Everything that a reader is shown of the completed rounds."""
     history = History(clients=plan.client_names, rounds=tuple(result.record for result in results))
-    decider = RoundDecider(make_mechanism(plan.mechanism.rules))
+    rules = rules_in_force(plan, results)
+    decider = RoundDecider(make_mechanism(rules))
     divisions = []
     for result in results:
         divisions.append(_Divisions(result, decider.mechanism, decider.state))
@@ -71,7 +72,7 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         sentence=outcome_sentence(history, plan.round_count, eliminated_after),
         settings=description.settings,
         scenario=description.document,
-        rules=plan.mechanism.rules,
+        rules=rules,
         clients=history.clients,
         client_facts=description.client_facts,
         declared=description.declared,
