@@ -5,12 +5,14 @@ from commonweal.records.rounds import (
     ContributionRule,
     Decision,
     DecisionMap,
+    Evidence,
     Figures,
     History,
     LossRule,
     MuRange,
     RoundRecord,
     Rules,
+    Stability,
 )
 from commonweal.records.run_report import (
     ClientRound,
@@ -31,6 +33,7 @@ __all__ = [
     "DecisionMap",
     "Estimate",
     "Event",
+    "Evidence",
     "FederationVerdict",
     "Figures",
     "History",
@@ -42,4 +45,5 @@ __all__ = [
     "RoundReport",
     "Rules",
     "RunReport",
+    "Stability",
 ]
