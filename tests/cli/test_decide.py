@@ -252,7 +252,7 @@ def test_with_standard_errors_every_fate_has_a_stability(decided):
     text = decided("-", "--mu", "0", stdin=rows).stdout
     assert "stability" in text
     told = re.search(
-        r"b contributed nothing measurable \(0\.0 ± 0\.1\) and lost 0\.05 ± 0\.05; in (\d+) of 100 draws", text
+        r"b contributed nothing measurable \(0\.00 ± 0\.10\) and lost 0\.05 ± 0\.05; in (\d+) of 100 draws", text
     )
     found = document(decided("-", "--mu", "0", "--json", stdin=rows))["rounds"][0]
     assert found["draw_count"] == 100

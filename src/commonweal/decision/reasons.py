@@ -7,8 +7,10 @@ It is eliminated: ..."
 from __future__ import annotations
 
 import math
+from typing import get_args
 
-from commonweal.records import Decision, Evidence, Stability
+from commonweal.records import Decision, Evidence, LossRule, Stability
+from commonweal.records.rounds import DEFAULT_MECHANISM
 
 _UNKNOWN = Evidence()
 _HARM = 2.0  # standard errors below zero from which on a contribution counts as negative beyond doubt
@@ -42,14 +44,57 @@ def brought_and_earned(*, profit: float, contribution: float, evidence: Evidence
     return f"{brought} and {verb} {in_figures(abs(profit), evidence.profit_error)}"
 
 
-def how_sure(stays: bool, stability: Stability | None) -> str:
-    """In how many draws the fate would have been another; "" if that is not known."""
+def how_sure(stays: bool, stability: Stability | None, *, who: str = "it") -> str:
+    """In how many draws the fate would have been another; "" if that is not known. `who` is "it" or "you"."""
     if stability is None:
         return ""
     other = stability.draw_count - stability.same_count
     if other == 0:
-        return f"it {'stays' if stays else 'is eliminated'} in all {stability.draw_count} draws"
-    return f"in {other} of {stability.draw_count} draws it would have {'been eliminated' if stays else 'stayed'}"
+        stay, go = ("stay", "are eliminated") if who == "you" else ("stays", "is eliminated")
+        return f"{who} {stay if stays else go} in all {stability.draw_count} draws"
+    return f"in {other} of {stability.draw_count} draws {who} would have {'been eliminated' if stays else 'stayed'}"
+
+
+def loss_reason(decision: Decision, client: str, *, who: str, is_paid: bool = True) -> str:
+    """By which rule a loss was divided, and why the client bears what it bears; "" for one that bears no part of it.
+
+    `who` is "you" or the client's name; `is_paid` tells whether transfers are paid, or payoffs accrue. The rule is that
+    of the default mechanism: others divide losses in their own way.
+    """
+    rules = decision.rules
+    by_rule = rules.mechanism == DEFAULT_MECHANISM and rules.loss_rule in get_args(LossRule)
+    if decision.budget >= 0 or client not in decision.payoffs or not by_rule:
+        return ""
+    bears, pays, receives = ("bear", "pay", "receive") if who == "you" else ("bears", "pays", "receives")
+    profit, transfer = decision.figures.profits[client], decision.transfers[client]
+    own = f"{'lost' if profit < 0 else 'earned'} {in_figures(abs(profit), None)}"
+    moved = f"{pays if transfer < 0 else receives} {in_figures(abs(transfer), None)}"
+    limit = "" if rules.liability_cap is None else f" (liability cap {in_figures(rules.liability_cap, None)})"
+    return (
+        f"the federation made a loss of {in_figures(-decision.budget, None)}; by the loss rule '{rules.loss_rule}' "
+        f"{_divided(decision, client, who)}, so {who} {bears} {in_figures(abs(decision.payoffs[client]), None)}"
+        + (f"; as {who} {own}, {who} {moved}" if is_paid and transfer else "")
+        + limit
+    )
+
+
+def _divided(decision: Decision, client: str, who: str) -> str:
+    rule, count = decision.rules.loss_rule, len(decision.retained)
+    equally = f"it is divided equally among {count} {'client' if count == 1 else 'clients'}"
+    if rule == "contribution":
+        if not any(decision.used_contributions[each] for each in decision.retained):
+            return f"it is divided by contribution, and where nobody contributed anything, equally among {count}"
+        return f"it is divided by contribution, and {who} contributed {_percent(decision.shares[client])}"
+    if rule == "cost" and decision.figures.costs is not None:
+        costs = {each: decision.figures.costs[each] for each in decision.retained}
+        total = math.fsum(costs.values())
+        if total > 0:
+            return f"it is divided by cost, and {who} had {_percent(costs[client] / total)} of all costs"
+    return equally
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f} %"
 
 
 def _brought(contribution: float, error: float | None, part: float | None) -> str:
@@ -61,7 +106,7 @@ def _brought(contribution: float, error: float | None, part: float | None) -> st
     if contribution < 0:
         sure = f"made the shared model worse (contribution {shown})"
         return f"contributed less than nothing ({shown})" if error is None else sure
-    return f"contributed {shown}" + ("" if part is None else f" ({100 * part:.0f} % of the total)")
+    return f"contributed {shown}" + ("" if part is None else f" ({_percent(part)} of the total)")
 
 
 def in_figures(value: float, error: float | None) -> str:

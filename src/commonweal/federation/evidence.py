@@ -1,4 +1,4 @@
-"""How sure a round's figures and fates are: from bootstrap draws where it was measured here, else from stated errors."""
+"""How sure a round's figures and fates are: from bootstrap draws if it was measured here, or from errors as stated."""
 
 from __future__ import annotations
 

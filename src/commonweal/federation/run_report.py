@@ -15,7 +15,7 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import used_contributions
 from commonweal.decision.promises import warnings_of
-from commonweal.decision.reasons import reason
+from commonweal.decision.reasons import loss_reason, reason
 from commonweal.federation.advice import advise_on_run
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
 from commonweal.records import (
@@ -198,7 +198,9 @@ def _round(result: RoundResult, divisions: _Divisions, mechanism: Mechanism) -> 
 
     def explained(client: str) -> str:
         why = mechanism.explain(divisions.view, divisions.state, decision, client, path)
-        return reason(decision, client, result.record.evidence.get(client), why)
+        loss = loss_reason(decision, client, who=client)
+        told = reason(decision, client, result.record.evidence.get(client), why)
+        return f"{told} In this round {loss}." if loss else told
 
     return RoundReport(
         record=result.record,
