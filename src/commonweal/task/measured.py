@@ -14,7 +14,7 @@ from commonweal.task.evaluation import checked_predictions, checked_scores
 from commonweal.task.metrics import Metric
 from commonweal.task.records import Predictions
 from commonweal.valuation.bootstrap import Draws, mean_draws
-from commonweal.valuation.profit import ZERO_PROFIT_RATIO
+from commonweal.valuation.profit import is_rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +79,8 @@ def paired_gain(now: Measured, opening: Measured, metric: Metric, sample_count: 
         squared = math.fsum(((now.scores - opening.scores) ** 2).tolist())
     else:
         squared = sample_count**2 * float(np.var(now.draws - opening.draws, ddof=1))
-    is_rounding = abs(difference) < ZERO_PROFIT_RATIO * max(abs(now.value), abs(opening.value))
     return PairedGain(
-        gain=0.0 if is_rounding else difference,
+        gain=0.0 if is_rounding(difference, now.value, opening.value) else difference,
         sample_count=sample_count,
         squared_change=squared,
         is_bounded=metric.lowest == 0 and metric.highest == 1,
