@@ -28,7 +28,7 @@ from commonweal.scenario.spec import Scenario
 from commonweal.simulation.simulated_client import SimulatedClient
 from commonweal.simulation.simulated_task import SimulatedTask
 from commonweal.task.measured import Measured
-from commonweal.task.records import Predictions, TaskMember
+from commonweal.task.records import Predictions, Rows, TaskMember
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -188,6 +188,25 @@ class InProcessClients:
         twin = copy(self)
         twin._simulated = {client: replace(state) for client, state in self._simulated.items()}
         return twin
+
+    def scores_of(self, round_number: int, samples: Mapping[str, Rows]) -> dict[str, Evaluation]:
+        """How the model that each client has now does on other samples than the client's own.
+
+        In a simulation the truth can be measured: on samples that nobody ever receives.
+        """
+
+        def scores(client: str) -> Evaluation:
+            member = self._simulated[client]
+            return self._work.evaluate(
+                member.member,
+                round_number,
+                self._shared[client],
+                samples[client],
+                memory=member.memory,
+                task_memory=member.task_memory,
+            )
+
+        return self._for_each(samples, scores)
 
     def _open(self, client: str, round_number: int) -> Opening:
         member = self._simulated[client]

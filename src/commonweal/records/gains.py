@@ -1,0 +1,66 @@
+"""The gains that a round's figures rest on where they are not used as measured. All frozen.
+
+A gain is the metric of the round's model minus that of the model that opened the round, both on the client's present
+validation samples, with the sign that makes more better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+FiguresRule = Literal["measured", "pooled", "forecast"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedGain:
+    """One client's gain as measured, with what its uncertainty follows from."""
+
+    gain: float
+    sample_count: int  # validation samples
+    squared_change: float  # Σ over samples of (change of the score)²: of hits, the samples on which both models differ
+    is_bounded: bool = True  # the metric lies within 0 and 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundGains:
+    """Everybody's gains in a round: as measured, pooled, and expected of the next round."""
+
+    version: str  # of the rule that used them, e.g. "pooled/1"
+    table: Mapping[str, PairedGain]  # of the clients at which the metric can be measured
+    newcomers: tuple[str, ...]  # clients of the table that were in no earlier one; in the first round there are none
+    pooled: Mapping[str, float]
+    expected: Mapping[str, float] | None = None  # of the next round; only with forecasts
+
+    def table_document(self, round_number: int) -> dict[str, Any]:
+        """The table in the types of JSON, as clients sign its hash."""
+        return {
+            "format": "commonweal.gains/1",
+            "round": round_number,
+            "version": self.version,
+            "bounded": all(row.is_bounded for row in self.table.values()),
+            "newcomers": list(self.newcomers),
+            "rows": [
+                {
+                    "client": client,
+                    "gain": row.gain,
+                    "sample_count": row.sample_count,
+                    "squared_change": row.squared_change,
+                }
+                for client, row in self.table.items()
+            ],
+        }
+
+
+def table_of(document: Mapping[str, Any]) -> dict[str, PairedGain]:
+    """The table in a document that `table_document` made; Python's own errors if it is damaged."""
+    return {
+        str(row["client"]): PairedGain(
+            gain=float(row["gain"]),
+            sample_count=int(row["sample_count"]),
+            squared_change=float(row["squared_change"]),
+            is_bounded=bool(document["bounded"]),
+        )
+        for row in document["rows"]
+    }
