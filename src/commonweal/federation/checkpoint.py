@@ -142,6 +142,6 @@ def _from_document(
 def _measurement(document: Mapping[str, Any]) -> ClientMeasurement:
     estimates = {
         name: None if document.get(name) is None else Estimate(**document[name])
-        for name in ("accuracy", "utility", "alone")
+        for name in ("accuracy", "utility", "alone", "actual_profit")
     }
     return ClientMeasurement(**{**document, **estimates})

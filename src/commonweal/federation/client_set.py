@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.records import Event, RoundRecord
+from commonweal.records import Estimate, Event, RoundRecord
 from commonweal.task.measured import Measured
 
 Coalition = frozenset[str]
@@ -46,6 +46,7 @@ class ProfitReport:
 
     profit: float
     profit_draws: NDArray[np.float64] | None = None  # the profit in each bootstrap draw
+    actual_profit: Estimate | None = None  # where it is known that the client reports another one
     previous_accuracy: float
     utility: float | None = None
     cost: float | None = None

@@ -146,6 +146,7 @@ def _client(result: RoundReport, client: str, figures: ClientRound) -> dict[str,
         if figures.stays_for_mu is None
         else [range_document(range_) for range_ in figures.stays_for_mu],
         **_alone(figures),
+        **({} if figures.actual_profit is None else {"actual_profit": _estimate(figures.actual_profit)}),
     }
 
 
@@ -520,6 +521,7 @@ def _read_client(written: _Value) -> ClientRound:
         alone=written.optional("alone", _read_metric_estimate),
         alone_cost=written.optional("alone_cost", _Value.number),
         advantage=written.optional("advantage", _read_metric_estimate),
+        actual_profit=written.optional("actual_profit", _read_estimate),
     )
 
 

@@ -22,13 +22,13 @@ from commonweal.client.reporting import Alone, account
 from commonweal.client.work import ClientWork, Evaluation, LocalTrained, LoneModel
 from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, Training
 from commonweal.learning.algorithms import make_algorithm
-from commonweal.learning.local_training import FreeRide
-from commonweal.records import Event, RoundRecord
+from commonweal.records import Estimate, Event, RoundRecord
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.simulated_client import SimulatedClient
 from commonweal.simulation.simulated_task import SimulatedTask
 from commonweal.task.measured import Measured
 from commonweal.task.records import Predictions, Rows, TaskMember
+from commonweal.valuation.bootstrap import standard_error
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -251,7 +251,7 @@ class InProcessClients:
             served=served,
             memory=member.memory,
             task_memory=member.task_memory,
-            free_ride=member.spec.defect if isinstance(member.spec.defect, FreeRide) else None,
+            defect=member.spec.defect,
         )
 
     def _train_alone(self, client: str, round_number: int) -> Alone | None:
@@ -282,9 +282,15 @@ class InProcessClients:
             step_count=member.step_count,
             alone=alone,
         )
+        profit, draws, actual = own.profit, own.profit_draws, None
+        if member.spec.reported_profit is not None:
+            profit = member.spec.reported_profit
+            draws = np.full_like(own.profit_draws, profit)
+            actual = Estimate(value=own.profit, standard_error=standard_error(own.profit_draws))
         return ProfitReport(
-            profit=own.profit,
-            profit_draws=own.profit_draws,
+            profit=profit,
+            profit_draws=draws,
+            actual_profit=actual,
             previous_accuracy=member.previous.value,
             utility=own.utility,
             cost=own.cost,

@@ -179,6 +179,7 @@ class MemberAgent:
             served=work.vector(served),
             memory=memory,
             task_memory=task_memory,
+            defect=self._member.defect,
         )
         kept = dict(trained.task_memory)
         if trained.result.memory.numel():
@@ -216,7 +217,10 @@ class MemberAgent:
         return Message(groups=_measures(work, member, evaluations))
 
     def _report(self, question: Message, state: MemberState) -> Message:
-        """The profit is logged with its parts, sent without them, and signed."""
+        """The profit is logged with its parts, sent without them, and signed.
+
+        A hostile member of a rehearsal reports another profit.
+        """
         fields = question.fields
         open_round = self._open_round(state, fields)
         member, number = self._member, fields["round"]
@@ -237,7 +241,7 @@ class MemberAgent:
             ledger=fields["book"],
             round_number=number,
             client=member.name,
-            profit=own.profit,
+            profit=own.profit if member.reported_profit is None else member.reported_profit,
             sample_count=open_round.declared_count,
         )
         reference = (
@@ -245,10 +249,11 @@ class MemberAgent:
             if alone is None
             else f"{_shown(alone.measured.value, metric.is_share)} alone"
         )
+        instead = "" if member.reported_profit is None else f" instead of {own.profit:+.6g}"
         spared = "" if own.alone_cost is None else f" + cost alone {own.alone_cost:.6g}"
         self._store.log(
-            f"round {number}: will report a profit of {report.profit:+.6g} and {report.sample_count} new samples, "
-            f"signed. Kept private: profit = utility {own.utility:+.6g} (unit value {member.unit_value:g}, "
+            f"round {number}: will report a profit of {report.profit:+.6g}{instead} and {report.sample_count} new "
+            f"samples, signed. Kept private: profit = utility {own.utility:+.6g} (unit value {member.unit_value:g}, "
             f"{metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost {own.cost:.6g} "
             f"({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}"
         )
