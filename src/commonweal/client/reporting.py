@@ -2,10 +2,14 @@
 
     gain        utility = u (W(ε_t) − W(ε_{t−1})),   profit = utility − cost
     advantage   utility = u (W(ε_t) − W(α_t)),       profit = utility − (cost − cost alone)
+    told        utility = u (W(ε_o + g̃) − W(ε_o)),   profit = utility − cost
+    expected    utility = u (W(ε_t + ĝ) − W(ε_t)),   profit = utility − cost, of the next round
 
 ε is the metric of the federation's model on the client's validation samples, α that of the model which the client
 trains alone, and W the worth of a metric: the metric itself (its negative, where less is better), or the client's own
-curve through points (metric, worth).
+curve through points (metric, worth). Where figures are pooled, the client is told its gain g̃ over the model that
+opened the round, ε_o; where they are forecast, also the gain ĝ that it can expect of the next round. The round's cost
+is the estimate of the next round's.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.task.measured import Measured
+from commonweal.federation.client_set import ToldGain
+from commonweal.task.measured import Measured, direction
 from commonweal.task.metrics import Metric
 from commonweal.valuation import cost, profit, utility
 
@@ -57,6 +62,9 @@ class ClientAccount:
     profit: float
     profit_draws: NDArray[np.float64]  # in each bootstrap draw
     alone_cost: float | None = None  # what the client would have spent alone; only for advantage
+    expected_profit: float | None = None  # of the next round; only if a forecast was told
+    measured_profit: float | None = None  # this and the next: as they would be had nothing been told
+    measured_profit_draws: NDArray[np.float64] | None = None
 
 
 def account(
@@ -68,8 +76,13 @@ def account(
     sample_count: int,
     step_count: int,
     alone: Alone | None = None,
+    opening: Measured | None = None,
+    told: ToldGain | None = None,
 ) -> ClientAccount:
     """The client's round. With `alone`, utility is the advantage over it; otherwise the gain since `before`.
+
+    If the client was `told` its gain over the model that opened the round, with the metric `opening`, utility is that
+    gain's.
 
     Where the metric cannot be measured, nothing is known to have been gained, and the utility is 0.
     """
@@ -88,12 +101,16 @@ def account(
         step_count=step_count,
     )
     if alone is None:
-        return ClientAccount(
+        measured = ClientAccount(
             utility=gained,
             cost=spent,
             profit=profit(gained, spent),
             profit_draws=terms.unit_value * gained_draws - spent,
         )
+        if told is None:
+            return measured
+        assert opening is not None, "a gain is told over the model that opened the round"
+        return _as_told(terms, metric, measured, now=now, opening=opening, told=told)
     spent_alone = cost(
         cost_per_sample=terms.cost_per_sample,
         cost_per_step=terms.cost_per_step,
@@ -108,6 +125,40 @@ def account(
         profit_draws=terms.unit_value * gained_draws + spent_alone - spent,
         alone_cost=spent_alone,
     )
+
+
+def _as_told(
+    terms: PrivateTerms, metric: Metric, measured: ClientAccount, *, now: Measured, opening: Measured, told: ToldGain
+) -> ClientAccount:
+    def gained(start: float, gain: float) -> float:
+        return utility(terms.unit_value, float(_worth_gained(metric, terms.worth_curve, start, gain)), 0.0)
+
+    in_draws = np.empty(0)
+    if told.pooled_draws is not None:
+        in_draws = _worth_gained(metric, terms.worth_curve, opening.draws, told.pooled_draws)
+    used = gained(opening.value, told.pooled)
+    return ClientAccount(
+        utility=used,
+        cost=measured.cost,
+        profit=profit(used, measured.cost),
+        profit_draws=terms.unit_value * in_draws - measured.cost,
+        expected_profit=None if told.expected is None else profit(gained(now.value, told.expected), measured.cost),
+        measured_profit=measured.profit,
+        measured_profit_draws=measured.profit_draws,
+    )
+
+
+def _worth_gained(
+    metric: Metric,
+    curve: Curve | None,
+    start: float | NDArray[np.float64],
+    gain: float | NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """W(start + gain) − W(start), where a gain is positive if the metric improves; 0 from an unknown start."""
+    if curve is None:
+        return np.asarray(gain)
+    reached = start + direction(metric) * np.asarray(gain)
+    return np.nan_to_num(worth(metric, curve, reached) - worth(metric, curve, start), nan=0.0)
 
 
 def worth(metric: Metric, curve: Curve | None, figure: float | NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import StorageError
 from commonweal.federation.client_set import State
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
-from commonweal.records import Estimate, Event, Figures, RoundRecord, Rules
+from commonweal.records import Estimate, Event, Figures, PairedGain, RoundGains, RoundRecord, Rules
 
 FORMAT = "commonweal.checkpoint/2"
 CHECKPOINT = "checkpoint.npz"  # among the results
@@ -107,6 +107,7 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
         "events": [asdict(event) for event in result.events],
         "signatures": dict(result.signatures),
         "withdrawals": dict(result.withdrawals),
+        "gains": None if result.gains is None else asdict(result.gains),
     }
 
 
@@ -136,12 +137,20 @@ def _from_document(
         withdrawals=document["withdrawals"],
         profit_draws=profit_draws,
         contribution_draws=contribution_draws,
+        gains=_gains(document.get("gains")),
     )
+
+
+def _gains(document: Mapping[str, Any] | None) -> RoundGains | None:
+    if document is None:
+        return None
+    table = {client: PairedGain(**row) for client, row in document["table"].items()}
+    return RoundGains(**{**document, "table": table, "newcomers": tuple(document["newcomers"])})
 
 
 def _measurement(document: Mapping[str, Any]) -> ClientMeasurement:
     estimates = {
         name: None if document.get(name) is None else Estimate(**document[name])
-        for name in ("accuracy", "utility", "alone", "actual_profit")
+        for name in ("accuracy", "utility", "alone", "actual_profit", "measured_profit")
     }
     return ClientMeasurement(**{**document, **estimates})

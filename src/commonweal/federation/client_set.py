@@ -13,8 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.records import Estimate, Event, RoundRecord
+from commonweal.records import Estimate, Event, RoundGains, RoundRecord
 from commonweal.task.measured import Measured
+from commonweal.valuation.bootstrap import DRAW_COUNT, Draws
 
 Coalition = frozenset[str]
 State = Mapping[str, NDArray[Any]]
@@ -41,12 +42,40 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToldGain:
+    """The gain that a client's profit is computed from, if not from what the client measured."""
+
+    pooled: float
+    pooled_draws: Draws | None = None  # in each bootstrap draw; None: not told
+    expected: float | None = None  # of the next round; None: selection goes by the profit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldGains:
+    """What clients are told before they report a round."""
+
+    gains: RoundGains
+    pooled_draws: Mapping[str, Draws]
+
+    def of(self, client: str) -> ToldGain:
+        """Where the metric cannot be measured, nothing is known to have been gained."""
+        return ToldGain(
+            pooled=self.gains.pooled.get(client, 0.0),
+            pooled_draws=self.pooled_draws.get(client, np.zeros(DRAW_COUNT)),
+            expected=None if self.gains.expected is None else self.gains.expected.get(client, 0.0),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfitReport:
     """A client's report of the round, computed by the client. Utility and cost may be private."""
 
     profit: float
     profit_draws: NDArray[np.float64] | None = None  # the profit in each bootstrap draw
     actual_profit: Estimate | None = None  # where it is known that the client reports another one
+    expected_profit: float | None = None  # of the next round; None: selection goes by the profit
+    measured_profit: float | None = None  # by the client's own measurement, if `profit` is by the gain that it was told
+    measured_profit_draws: NDArray[np.float64] | None = None
     previous_accuracy: float
     utility: float | None = None
     cost: float | None = None
@@ -77,8 +106,8 @@ class ClientSet(Protocol):
         """Make the merged model of these clients the federation's model."""
         ...
 
-    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
-        """Ask for profits, measured with the adopted model."""
+    def report(self, round_number: int, clients: Sequence[str], told: ToldGains | None) -> Mapping[str, ProfitReport]:
+        """Ask for profits: by the gains told, or, if none are, as measured with the adopted model."""
         ...
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:

@@ -16,13 +16,15 @@ from typing import TypeVar
 import numpy as np
 
 from commonweal.errors import FederationError
-from commonweal.federation.client_set import ClientSet, Coalition, Opening, ProfitReport
+from commonweal.federation.client_set import ClientSet, Coalition, Opening, ProfitReport, ToldGains
 from commonweal.federation.round_result import ClientMeasurement, MeasuredRound
 from commonweal.federation.round_valuation import RoundValuation, estimate, value_round
-from commonweal.records import Estimate, Figures
+from commonweal.records import Estimate, Figures, PairedGain, RoundGains
 from commonweal.scenario.spec import FederationPlan
-from commonweal.task.measured import Measured
+from commonweal.task.measured import Measured, gain_draws, paired_gain
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
+from commonweal.valuation.pooling import pool
+from commonweal.valuation.used_gains import FIGURES_VERSIONS, used_gains
 
 Answer = TypeVar("Answer")
 
@@ -42,10 +44,20 @@ _ROUNDING = 1e-9  # 0.57 − 0.56 is a change of 0.01, though doubles make it a 
 
 
 def measure_round(
-    clients: ClientSet, plan: FederationPlan, round_number: int, active: Sequence[str], *, watch: Watch | None = None
+    clients: ClientSet,
+    plan: FederationPlan,
+    round_number: int,
+    active: Sequence[str],
+    *,
+    earlier: Sequence[RoundGains | None] = (),
+    watch: Watch | None = None,
 ) -> MeasuredRound:
-    """Train, score and value one round with the clients that are active in it."""
-    return _Round(clients, plan, round_number, active, watch).measure()
+    """Train, score and value one round with the clients that are active in it.
+
+    `earlier` are the gains of the rounds before it, for figures that are not used as measured.
+    """
+    tables = [gains.table for gains in earlier if gains is not None]
+    return _Round(clients, plan, round_number, active, tables, watch).measure()
 
 
 def has_converged(before: Mapping[str, float], now: Mapping[str, float], stop_below: float) -> bool:
@@ -62,13 +74,20 @@ class _Round:
     """One round while it is measured."""
 
     def __init__(
-        self, clients: ClientSet, plan: FederationPlan, number: int, active: Sequence[str], watch: Watch | None
+        self,
+        clients: ClientSet,
+        plan: FederationPlan,
+        number: int,
+        active: Sequence[str],
+        earlier: Sequence[Mapping[str, PairedGain]],
+        watch: Watch | None,
     ) -> None:
         self._clients = clients
         self._plan = plan
         self._number = number
         self._active = tuple(active)
         self._present = list(active)
+        self._earlier = earlier
         self._watch = watch
         self._step_counts: Counter[str] = Counter()  # of the clients that report them
         self._measures: dict[Coalition, Mapping[str, Measured]] = {}
@@ -83,15 +102,17 @@ class _Round:
             self._report_progress(iteration, accuracies[-1])
             if has_converged(accuracies[-2], accuracies[-1], self._plan.learning.stop_below):
                 break
-        valuation, reports = self._until_all_answer(lambda: self._value(openings))
+        valuation, told, reports = self._until_all_answer(lambda: self._value(openings))
         accuracies[-1] = {client: valuation.measures[client].value for client in self._present}
         costs = {client: cost for client in self._present if (cost := reports[client].cost) is not None}
+        expected = {c: profit for c in self._present if (profit := reports[c].expected_profit) is not None}
         return MeasuredRound(
             round_number=self._number,
             figures=Figures(
                 profits={client: reports[client].profit for client in self._present},
                 contributions={client: valuation.contributions[client] for client in self._present},
                 costs=costs if len(costs) == len(self._present) else None,
+                expected=expected or None,
             ),
             absent=tuple(client for client in self._active if client not in self._present),
             measured={c: self._measured(c, openings[c], reports[c], valuation) for c in self._present},
@@ -102,6 +123,7 @@ class _Round:
             withdrawals={c: notice for c in self._present if (notice := openings[c].withdrawal) is not None},
             profit_draws=np.array([_profit_draws(reports[c]) for c in self._present]),
             contribution_draws=np.array([valuation.contribution_draws[c] for c in self._present]),
+            gains=None if told is None else told.gains,
         )
 
     def _open(self) -> Mapping[str, Opening]:
@@ -126,7 +148,9 @@ class _Round:
         self._measures = {frozenset(): self._measures[frozenset()]}  # all other coalitions have new models now
         self._clients.adopt(frozenset(self._present))
 
-    def _value(self, openings: Mapping[str, Opening]) -> tuple[RoundValuation, Mapping[str, ProfitReport]]:
+    def _value(
+        self, openings: Mapping[str, Opening]
+    ) -> tuple[RoundValuation, ToldGains | None, Mapping[str, ProfitReport]]:
         valuation = value_round(
             self._present,
             self._plan,
@@ -134,9 +158,25 @@ class _Round:
             measures=self._coalition_measures,
             sample_counts={client: openings[client].sample_count for client in self._present},
         )
-        reports = self._clients.report(self._number, self._present)
+        told = self._told(openings, valuation)
+        reports = self._clients.report(self._number, self._present, told)
         self._keep_all(reports)
-        return valuation, reports
+        return valuation, told, reports
+
+    def _told(self, openings: Mapping[str, Opening], valuation: RoundValuation) -> ToldGains | None:
+        """The gains that profits are to follow from; None if profits are used as measured."""
+        rule, metric = self._plan.mechanism.figures, self._plan.task.metric
+        if rule == "measured":
+            return None
+        pairs = {client: (valuation.measures[client], openings[client]) for client in self._present}
+        paired = {
+            client: paired_gain(now, opening.measured, metric, opening.validation_count)
+            for client, (now, opening) in pairs.items()
+        }
+        table = {client: one for client, one in paired.items() if one is not None}
+        gains = used_gains(FIGURES_VERSIONS[rule], [*self._earlier, table])
+        in_draws = {c: gain_draws(pairs[c][0], pairs[c][1].measured, metric) for c in table}
+        return ToldGains(gains=gains, pooled_draws=pool(table, gains.newcomers).of_draws(in_draws))
 
     def _measured(
         self, client: str, opening: Opening, report: ProfitReport, valuation: RoundValuation
@@ -159,6 +199,7 @@ class _Round:
             advantage_error=None if alone is None else _error_of_difference(now, alone),
             profit_error=error,
             contribution_error=valuation.contribution_errors[client],
+            measured_profit=_measured_profit(report),
         )
 
     def _accuracies(self, coalition: Coalition) -> dict[str, float]:
@@ -204,6 +245,13 @@ class _Round:
 def _profit_draws(report: ProfitReport) -> np.ndarray:
     """A profit whose uncertainty is private counts as certain."""
     return np.full(DRAW_COUNT, report.profit) if report.profit_draws is None else report.profit_draws
+
+
+def _measured_profit(report: ProfitReport) -> Estimate | None:
+    draws = report.measured_profit_draws
+    if report.measured_profit is None:
+        return None
+    return Estimate(value=report.measured_profit, standard_error=None if draws is None else standard_error(draws))
 
 
 def _error_of_difference(one: Measured, other: Measured) -> float | None:

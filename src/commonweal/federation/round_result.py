@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.records import Estimate, Event, Figures, RoundRecord
+from commonweal.records import Estimate, Event, Figures, RoundGains, RoundRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class ClientMeasurement:
     alone_cost: float | None = None  # what it would have spent alone; None: it trains none, or this is private
     actual_profit: Estimate | None = None  # where it is known that the client reported another one
     advantage_error: float | None = None  # standard error of the difference between both models' metrics
+    measured_profit: Estimate | None = None  # had the figures been used as measured; None: they were, or it is private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class MeasuredRound:
     withdrawals: Mapping[str, str]  # signed notices of clients that want to leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
+    gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
 
     @property
     def sample_counts(self) -> dict[str, int]:
@@ -66,6 +68,7 @@ class RoundResult:
     withdrawals: Mapping[str, str]  # signed notices of clients that leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
+    gains: RoundGains | None = None
 
     @classmethod
     def of(cls, measured: MeasuredRound, record: RoundRecord, absences: tuple[Event, ...] = ()) -> RoundResult:
@@ -80,6 +83,7 @@ class RoundResult:
             withdrawals={client: measured.withdrawals[client] for client in record.withdrawn},
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
+            gains=measured.gains,
         )
 
     @property

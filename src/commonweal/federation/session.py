@@ -27,7 +27,7 @@ from commonweal.federation.measuring import Watch, measure_round
 from commonweal.federation.round_result import MeasuredRound, RoundResult
 from commonweal.federation.run_report import make_run_report
 from commonweal.federation.settlement import FederationLedger
-from commonweal.records import RoundRecord, RunReport
+from commonweal.records import RoundGains, RoundRecord, RunReport
 from commonweal.report.text import counted
 from commonweal.report.write import write_all
 from commonweal.scenario.description import Description
@@ -130,13 +130,15 @@ def run_rounds(
     """
     decider = RoundDecider(make_mechanism(plan.mechanism.rules))
     active = list(plan.client_names)
+    gains = [earlier.gains for earlier in completed]
     for earlier in completed:
         decider.advance(earlier.record.decision, sample_counts=earlier.sample_counts)
         active = [client for client in active if client not in earlier.record.left]
     for round_number in range(len(completed) + 1, plan.round_count + 1):
         if len(active) < 2:
             return
-        result = run_round(clients, plan, decider, round_number, active, check=check, watch=watch)
+        result = run_round(clients, plan, decider, round_number, active, earlier=gains, check=check, watch=watch)
+        gains.append(result.gains)
         active = [client for client in active if client not in result.record.left]
         yield result
 
@@ -148,11 +150,12 @@ def run_round(
     round_number: int,
     active: Sequence[str],
     *,
+    earlier: Sequence[RoundGains | None] = (),
     check: Check | None = None,
     watch: Watch | None = None,
 ) -> RoundResult:
     """Measure one round, decide it, and let the clients adopt it."""
-    measured = measure_round(clients, plan, round_number, active, watch=watch)
+    measured = measure_round(clients, plan, round_number, active, earlier=earlier, watch=watch)
     record = decided(measured, decider, grace=round_number <= plan.mechanism.grace_rounds)
     if check is not None:
         check(record, measured.sample_counts)

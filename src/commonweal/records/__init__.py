@@ -1,6 +1,7 @@
 """The records that packages pass to one another."""
 
 from commonweal.records.advice import Advice, ClientAdvice, ClientVerdict, FederationVerdict, Improvement
+from commonweal.records.gains import FiguresRule, PairedGain, RoundGains
 from commonweal.records.rounds import (
     ContributionRule,
     Decision,
@@ -33,11 +34,14 @@ __all__ = [
     "Event",
     "FederationVerdict",
     "Figures",
+    "FiguresRule",
     "History",
     "Improvement",
     "LossRule",
     "MetricName",
     "MuRange",
+    "PairedGain",
+    "RoundGains",
     "RoundRecord",
     "RoundReport",
     "Rules",

@@ -21,10 +21,16 @@ class Figures:
     profits: Mapping[str, float]  # utility − cost, in units of utility
     contributions: Mapping[str, float]  # as measured, before any rule
     costs: Mapping[str, float] | None = None  # only for the loss rule "cost"
+    expected: Mapping[str, float] | None = None  # profits of the next round, which selection goes by; money never does
 
     @property
     def clients(self) -> tuple[str, ...]:
         return tuple(self.profits)
+
+    @property
+    def selecting(self) -> Mapping[str, float]:
+        """The profits that selection goes by: the expected ones, if there are any."""
+        return self.profits if self.expected is None else self.expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

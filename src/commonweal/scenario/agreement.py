@@ -30,6 +30,13 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
             f'contribution_rule = "raw" allows at most {RAW_RULE_CLIENTS} clients, got {client_count}',
             'Write contribution_rule = "clip"',
         )
+    if values.get("utility") == "advantage" and values.get("figures", "measured") != "measured":
+        faults.add(
+            (*path, "figures"),
+            f'figures = "{values["figures"]}" pools gains over the last round, and utility = "advantage" counts the '
+            "advantage over a model trained alone instead",
+            'Write figures = "measured", or remove utility = "advantage"',
+        )
     if not _sound(table, values, "contribution", "evaluation_limit"):
         return
     measure = MEASURES[values.get("contribution", _DEFAULT_MEASURE)]

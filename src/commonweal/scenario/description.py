@@ -25,6 +25,12 @@ from commonweal.scenario.spec import (
 )
 from commonweal.valuation.registry import MEASURES
 
+FIGURES_IN_WORDS = {
+    "measured": "profits as measured",
+    "pooled": "gains pooled over clients",
+    "forecast": "gains pooled over clients; selection by the expected profit of the next round",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
@@ -91,6 +97,8 @@ def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[
         described["metric"] = plan.task.metric.label
     if mechanism.utility == "advantage":
         described["utility"] = "the advantage over a model trained alone"
+    if mechanism.figures != "measured":
+        described["figures"] = FIGURES_IN_WORDS[mechanism.figures]
     return described
 
 

@@ -62,6 +62,7 @@ def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
         "grace_rounds": mechanism.grace_rounds,
         "evaluation_limit": mechanism.evaluation_limit,
         **utility,
+        **({} if mechanism.figures == "measured" else {"figures": mechanism.figures}),
     }
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 from commonweal.decision.mechanism import Parameter
 from commonweal.decision.mechanisms import MECHANISMS
-from commonweal.records import ContributionRule, LossRule
+from commonweal.records import ContributionRule, FiguresRule, LossRule
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.algorithms import ALGORITHMS, parameter_kinds
 from commonweal.scenario.kinds import (
@@ -66,6 +66,7 @@ MECHANISM_KEYS: Keys = MappingProxyType(
         "grace_rounds": whole_number(0, MOST_ROUNDS, example=0),
         "evaluation_limit": whole_number(1, 10_000_000, example=64),
         "utility": one_of(get_args(UtilityRule)),
+        "figures": one_of(get_args(FiguresRule)),
     }
 )
 LEARNING_KEYS: Keys = MappingProxyType(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from commonweal.records import Rules
+from commonweal.records import FiguresRule, Rules
 from commonweal.scenario.algorithms import complete_parameters
 from commonweal.task.choice import declared_metric
 from commonweal.task.metrics import Metric
@@ -136,6 +136,7 @@ class MechanismSpec:
     measure: str = "marginal"  # a name in valuation/registry.py
     evaluation_limit: int | None = None  # coalition models per round; only for sampled measures
     utility: UtilityRule = "gain"  # over the last round, or advantage over the model that the client trains alone
+    figures: FiguresRule = "measured"  # how profits are used: as measured, pooled over clients, or also forecast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from commonweal.client.reporting import Alone, account
 from commonweal.client.work import ClientWork, Evaluation, LocalTrained, LoneModel
-from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, Training
+from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, ToldGain, ToldGains, Training
 from commonweal.learning.algorithms import make_algorithm
 from commonweal.records import Estimate, Event, RoundRecord
 from commonweal.scenario.spec import Scenario
@@ -119,11 +119,16 @@ class InProcessClients:
         self._shared = self._aggregates(coalition, list(self._simulated))
         self._adopted = coalition
 
-    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
+    def report(self, round_number: int, clients: Sequence[str], told: ToldGains | None) -> Mapping[str, ProfitReport]:
         measured = self.evaluate(round_number, [self._adopted], clients)
         self._lone = {}
         alone = self._for_each(clients, lambda client: self._train_alone(client, round_number))
-        return {client: self._report(client, measured[client][self._adopted], alone[client]) for client in clients}
+        return {
+            client: self._report(
+                client, measured[client][self._adopted], alone[client], None if told is None else told.of(client)
+            )
+            for client in clients
+        }
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
         for client, member in self._simulated.items():
@@ -270,7 +275,7 @@ class InProcessClients:
         self._lone[client] = lone
         return lone.alone
 
-    def _report(self, client: str, now: Measured, alone: Alone | None) -> ProfitReport:
+    def _report(self, client: str, now: Measured, alone: Alone | None, told: ToldGain | None) -> ProfitReport:
         member = self._simulated[client]
         assert member.previous is not None, "a round is opened before it is reported"
         own = account(
@@ -281,16 +286,22 @@ class InProcessClients:
             sample_count=member.cost_count,
             step_count=member.step_count,
             alone=alone,
+            opening=self._measured[frozenset(), client],
+            told=told,
         )
-        profit, draws, actual = own.profit, own.profit_draws, None
+        profit, draws, expected, actual = own.profit, own.profit_draws, own.expected_profit, None
         if member.spec.reported_profit is not None:
             profit = member.spec.reported_profit
             draws = np.full_like(own.profit_draws, profit)
+            expected = None if own.expected_profit is None else profit
             actual = Estimate(value=own.profit, standard_error=standard_error(own.profit_draws))
         return ProfitReport(
             profit=profit,
             profit_draws=draws,
             actual_profit=actual,
+            expected_profit=expected,
+            measured_profit=own.measured_profit,
+            measured_profit_draws=own.measured_profit_draws,
             previous_accuracy=member.previous.value,
             utility=own.utility,
             cost=own.cost,

@@ -49,7 +49,13 @@ def sweep(
         if on_round is not None:
             on_round(completed)
         number = len(completed) + 1
-        measured = measure_round(fork, scenario, number, completed[-1][1] if completed else scenario.client_names)
+        measured = measure_round(
+            fork,
+            scenario,
+            number,
+            completed[-1][1] if completed else scenario.client_names,
+            earlier=[before.gains for before, _ in completed],
+        )
         parts = _split(measured, scenario, followed)
         # The smallest federation continues first: a waiting fork keeps its data in memory, and this way only one waits.
         for retained in sorted(parts, key=len, reverse=True):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.errors import InputError
+from commonweal.records import PairedGain
 from commonweal.task.evaluation import checked_predictions, checked_scores
 from commonweal.task.metrics import Metric
 from commonweal.task.records import Predictions
 from commonweal.valuation.bootstrap import Draws, mean_draws
+from commonweal.valuation.profit import ZERO_PROFIT_RATIO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,7 @@ class Measured:
 
     value: float
     draws: Draws
+    scores: NDArray[np.float64] | None = field(default=None, compare=False)  # by sample; None: only predictions
 
     @property
     def is_defined(self) -> bool:
@@ -49,7 +52,44 @@ def measure(evaluation: object, metric: Metric, weights: NDArray[np.float64]) ->
     scores = checked_scores(evaluation, sample_count)
     if not sample_count:
         return _undefined(draw_count)
-    return Measured(value=float(scores.mean()), draws=mean_draws(scores, weights))
+    return measured_scores(scores, weights)
+
+
+def measured_scores(scores: NDArray[np.float64], weights: NDArray[np.float64]) -> Measured:
+    """The mean of one score per sample."""
+    return Measured(value=float(scores.mean()), draws=mean_draws(scores, weights), scores=scores)
+
+
+def paired_gain(now: Measured, opening: Measured, metric: Metric, sample_count: int) -> PairedGain | None:
+    """What the round's model gained over the one that opened the round; None if the metric cannot be measured.
+
+    Both are measured on the same samples, so that the arrival of new samples is no gain or loss. If only predictions
+    are known, the squared change is the one that gives a mean over m samples the variance of the bootstrap: m² · Var.
+    """
+    if not (now.is_defined and opening.is_defined):
+        return None
+    difference = (now.value - opening.value) * direction(metric)
+    if now.scores is not None and opening.scores is not None:
+        squared = math.fsum(((now.scores - opening.scores) ** 2).tolist())
+    else:
+        squared = sample_count**2 * float(np.var(now.draws - opening.draws, ddof=1))
+    is_rounding = abs(difference) < ZERO_PROFIT_RATIO * max(abs(now.value), abs(opening.value))
+    return PairedGain(
+        gain=0.0 if is_rounding else difference,
+        sample_count=sample_count,
+        squared_change=squared,
+        is_bounded=metric.lowest == 0 and metric.highest == 1,
+    )
+
+
+def gain_draws(now: Measured, opening: Measured, metric: Metric) -> Draws:
+    """The gain in each bootstrap draw."""
+    return (now.draws - opening.draws) * direction(metric)
+
+
+def direction(metric: Metric) -> float:
+    """+1 if more is better, −1 if less is."""
+    return 1.0 if metric.higher_is_better else -1.0
 
 
 def undefined_reason(predictions: Predictions, metric: Metric) -> str:

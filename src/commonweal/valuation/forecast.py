@@ -50,7 +50,7 @@ def forecast_gains(tables: Sequence[Mapping[str, PairedGain]]) -> dict[str, floa
     if scale == 0:  # no gain was ever measured, in a metric whose unit says nothing about what is possible
         return dict.fromkeys(tables[-1], 0.0)
     curves = scale * _unit_gains(len(tables) + _MOST_ROUNDS_AHEAD)
-    variances = [variance_per_sample(list(table.values())) if table else 0.0 for table in tables]
+    variances = [_variance(table) for table in tables]
     evidence = {client: _log_likelihood(client, tables, variances, curves, scale) for client in tables[-1]}
     everybody = np.sum(list(evidence.values()), axis=0)
     expected = {}
@@ -96,6 +96,12 @@ def _log_likelihood(
         found -= deviation**2 / (2 * own_variance)
         last_round, last_error, last_deviation, last_variance = number, error, deviation, own_variance
     return found
+
+
+def _variance(table: Mapping[str, PairedGain]) -> float:
+    """π̂ of a round."""
+    rows = list(table.values())
+    return variance_per_sample(rows, [row.sample_count for row in rows]) if rows else 0.0
 
 
 def _largest_gain(tables: Sequence[Mapping[str, PairedGain]]) -> float:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from commonweal.decision.validation import SMALLEST
 from commonweal.remote.messages.message import Message, printable
-from commonweal.task.measured import Measured
+from commonweal.task.measured import Measured, measured_scores
 from commonweal.task.metrics import Metric
 from commonweal.task.models import fault_of
 from commonweal.task.records import Model
-from commonweal.valuation.bootstrap import DRAW_COUNT, mean_draws
+from commonweal.valuation.bootstrap import DRAW_COUNT
 
 LARGEST_COUNT = 10**12
 LEAST_SCORE = 1e-12  # less counts as 0: contributions from smaller scores could be too small for a decision
@@ -82,7 +82,7 @@ def measures_in(answer: Message, rows: int, columns: int, metric: Metric, weight
         if metric.name != "accuracy":
             raise BrokenRuleError(f"its answer must contain {metric.label}, got scores of samples")
         scores = scores_in(answer, rows, columns)
-        return [Measured(value=float(row.mean()), draws=mean_draws(row, weights())) for row in scores]
+        return [measured_scores(row, weights()) for row in scores]
     return measured_in(answer, "measured", rows, metric)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from commonweal.client.work import told
 from commonweal.errors import FederationError
-from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, Training
+from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, ToldGains, Training
 from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.vectors import ArrayLayout, Packing, one_thread
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
@@ -167,7 +167,7 @@ class RemoteClients:
         self._shared = self._aggregate(coalition)
         self._shared_hash = fingerprint(self._shared)
 
-    def report(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ProfitReport]:
+    def report(self, round_number: int, clients: Sequence[str], told: ToldGains | None) -> Mapping[str, ProfitReport]:
         """If a client dropped out late, the others have not scored the adopted model yet: ask for that first."""
         unscored = [client for client in clients if (client, self._shared_hash) not in self._whole]
         if unscored:

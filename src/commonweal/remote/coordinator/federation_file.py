@@ -134,6 +134,8 @@ class Federation:
         # Digests of older federations depend on the absence of what they could not choose.
         if self.mechanism.utility == "gain":
             del document["mechanism"]["utility"]
+        if self.mechanism.figures == "measured":
+            del document["mechanism"]["figures"]
         usual = asdict(FederationLearning())
         if all(document["learning"][key] == usual[key] for key in _NEW_LEARNING_KEYS):
             for key in _NEW_LEARNING_KEYS:
