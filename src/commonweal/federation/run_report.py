@@ -15,6 +15,7 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import used_contributions
 from commonweal.decision.promises import warnings_of
+from commonweal.decision.reasons import reason
 from commonweal.federation.advice import advise_on_run
 from commonweal.federation.misreports import misreport_warnings
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
@@ -200,7 +201,8 @@ def _round(result: RoundResult, divisions: _Divisions, mechanism: Mechanism) -> 
     path = None if decision.grace else mechanism.mu_path(decision.figures, limit=PATH_LIMIT)
 
     def explained(client: str) -> str:
-        return mechanism.explain(divisions.view, divisions.state, decision, client, path)
+        why = mechanism.explain(divisions.view, divisions.state, decision, client, path)
+        return reason(decision, client, result.record.evidence.get(client), why)
 
     return RoundReport(
         record=result.record,
