@@ -15,10 +15,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from rich.progress import track
-
 from benchmarks.noise.cells import cells
 from benchmarks.noise.comparison import compared
+from rich.progress import track
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from benchmarks.noise.cells import MUS
 from benchmarks.noise.histories import Histories
 from benchmarks.noise.outcome import follow
 from benchmarks.noise.rules import RULES
+
 from commonweal.scenario.spec import Scenario
 
 

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-
 from benchmarks.noise.truth import Truth
+
 from commonweal.atomic_write import write_atomically
 from commonweal.decision.decide import decision_with
 from commonweal.federation.client_set import Opening
@@ -88,13 +88,11 @@ class Histories:
         return self._facts[history]
 
     def _measure(self, history: RetainedSets, then: Sequence[tuple[str, ...]] = ()) -> None:
-        """Measure the round after this history; then keep the state in which each of the sets `then` starts the next."""
+        """Measure the round after this history, and keep the state in which each set of `then` starts the next."""
         with self._start(history) as clients:
             self._measure_with(clients, history, then)
 
-    def _measure_with(
-        self, clients: InProcessClients, history: RetainedSets, then: Sequence[tuple[str, ...]]
-    ) -> None:
+    def _measure_with(self, clients: InProcessClients, history: RetainedSets, then: Sequence[tuple[str, ...]]) -> None:
         number = len(history) + 1
         active = self.active(history)
         # The model that opens a round is the one that ended the last.

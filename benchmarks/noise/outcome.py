@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-
 from benchmarks.noise.histories import Facts, Histories, RetainedSets
 from benchmarks.noise.rules import Rule
+
 from commonweal.decision.decide import decision_with, select
 from commonweal.records import Figures, Rules
 
@@ -90,7 +90,5 @@ def _retained(profits: dict[str, float], contributions: list[float], mu: float) 
 
 
 def _transfers(profits: dict[str, float], facts: Facts, retained: tuple[str, ...]) -> dict[str, float]:
-    figures = Figures(
-        profits=dict(profits), contributions={client: one.contribution for client, one in facts.items()}
-    )
+    figures = Figures(profits=dict(profits), contributions={client: one.contribution for client, one in facts.items()})
     return dict(decision_with(figures, Rules(mu=0.0), retained).transfers)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.noise.histories import Facts
+
 from commonweal.records.gains import PairedGain
 from commonweal.valuation.forecast import forecast_gains
 from commonweal.valuation.pooling import pool

@@ -1,6 +1,6 @@
 """The tables of docs/results/noise.md, from the rows of a comparison.
 
-    python -m benchmarks.noise.tables ROWS.json
+python -m benchmarks.noise.tables ROWS.json
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from benchmarks.noise.cells import EXPERIMENTS, LEARNING_RATES, MUS
 from benchmarks.noise.rules import RULES
+from numpy.typing import NDArray
+
 from commonweal.records.study import Interval
 from commonweal.study.intervals import mean_interval, statistic_interval
 
@@ -44,10 +44,7 @@ class Comparison:
     def values(self, figure: Callable[[dict[str, Any]], float], rule: str, cells: Sequence[str]) -> Floats:
         """The figure for each seed: the mean over cells and μ."""
         return np.array(
-            [
-                np.mean([figure(self._rows[cell, seed, mu, rule]) for cell in cells for mu in MUS])
-                for seed in self.seeds
-            ]
+            [np.mean([figure(self._rows[cell, seed, mu, rule]) for cell in cells for mu in MUS]) for seed in self.seeds]
         )
 
     def mean(self, figure: Callable[[dict[str, Any]], float], rule: str, cells: Sequence[str]) -> Interval:
