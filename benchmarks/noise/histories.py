@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,8 @@ from benchmarks.noise.truth import Truth
 
 from commonweal.atomic_write import write_atomically
 from commonweal.decision.decide import decision_with
-from commonweal.federation.client_set import Opening
 from commonweal.federation.measuring import measure_round
+from commonweal.federation.round_result import MeasuredRound
 from commonweal.records import RoundRecord
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
@@ -35,22 +35,13 @@ class ClientFacts:
     unit_value: float
     cost: float
     validation_count: int
-    previous_accuracy: float  # of the opening model, on the samples of the last round
-    opening_accuracy: float  # of the same model, on the samples of this round
-    accuracy: float
-    changed_count: int  # validation samples on which the opening model and the round's model differ
+    gain: float  # of the round's model over the opening one, both on the samples of this round
+    changed_count: int  # validation samples on which the two models differ
     profit: float  # as the paper measures it
     profit_error: float
     contribution: float
     true_opening_accuracy: float
     true_accuracy: float
-    hits_before: str  # of each validation sample, by the opening model; packed bits in hexadecimal
-    hits_now: str
-
-    @property
-    def gain(self) -> float:
-        """Paired: both models on the same samples."""
-        return self.accuracy - self.opening_accuracy
 
     @property
     def true_profit(self) -> float:
@@ -64,7 +55,9 @@ class Histories:
     """The rounds of a scenario with its seed, computed when first asked for."""
 
     def __init__(self, scenario: Scenario, folder: Path, data_directory: Path | None) -> None:
-        self.scenario = scenario
+        # Pooled figures come with the measured ones beside them.
+        self.scenario = replace(scenario, mechanism=replace(scenario.mechanism, figures="pooled"))
+        self._unit_values = {client.name: client.unit_value for client in scenario.clients}
         self._folder = folder
         self._folder.mkdir(parents=True, exist_ok=True)
         self._data_directory = data_directory
@@ -101,36 +94,9 @@ class Histories:
             if history
             else self._truth_of(clients, number, active)
         )
-        measured_opening: dict[str, Opening] = {}
-        watched = _Openings(clients, measured_opening)
-        measured = measure_round(watched, self.scenario, number, active)  # type: ignore[arg-type]
-        everyone = frozenset(active)
-        hits = {
-            client: (clients._evaluations[frozenset(), client], clients._evaluations[everyone, client])
-            for client in active
-        }
+        measured = measure_round(clients, self.scenario, number, active)
         truth = self._truth_of(clients, number, active)
-        specs = {client.name: client for client in self.scenario.clients}
-        facts = {}
-        for client in active:
-            before, now = hits[client]
-            one = measured.measured[client]
-            facts[client] = ClientFacts(
-                unit_value=specs[client].unit_value,
-                cost=float(one.cost or 0.0),
-                validation_count=one.validation_count,
-                previous_accuracy=one.previous_accuracy,
-                opening_accuracy=measured_opening[client].measured.value,
-                accuracy=one.accuracy.value,
-                changed_count=int(np.sum(before != now)),
-                profit=measured.figures.profits[client],
-                profit_error=float(one.profit_error or 0.0),
-                contribution=measured.figures.contributions[client],
-                true_opening_accuracy=opening_truth[client],
-                true_accuracy=truth[client],
-                hits_before=np.packbits(before > 0).tobytes().hex(),
-                hits_now=np.packbits(now > 0).tobytes().hex(),
-            )
+        facts = {client: self._facts_of(client, measured, opening_truth[client], truth[client]) for client in active}
         document = json.dumps({client: asdict(one) for client, one in facts.items()})
         write_atomically(self._file(history, "json"), document.encode(), what="the rounds")
         self.computed += 1
@@ -139,7 +105,25 @@ class Histories:
                 fork = clients.fork()
                 decision = decision_with(measured.figures, self.scenario.mechanism.rules, retained)
                 fork.close_round(RoundRecord(round_number=number, decision=decision, absent=measured.absent))
-                np.savez(self._file((*history, retained), "npz"), **fork.save())
+                np.savez(self._file((*history, retained), "npz"), **dict(fork.save()))  # type: ignore[arg-type]
+
+    def _facts_of(self, client: str, measured: MeasuredRound, true_before: float, true_now: float) -> ClientFacts:
+        assert measured.gains is not None, "figures are pooled"
+        one, gain = measured.measured[client], measured.gains.table[client]
+        assert one.measured_profit is not None
+        assert one.cost is not None
+        return ClientFacts(
+            unit_value=self._unit_values[client],
+            cost=one.cost,
+            validation_count=gain.sample_count,
+            gain=gain.gain,
+            changed_count=round(gain.squared_change),
+            profit=one.measured_profit.value,
+            profit_error=one.measured_profit.standard_error or 0.0,
+            contribution=measured.figures.contributions[client],
+            true_opening_accuracy=true_before,
+            true_accuracy=true_now,
+        )
 
     def _start(self, history: RetainedSets) -> InProcessClients:
         """The clients as they start the round after this history."""
@@ -166,18 +150,3 @@ class Histories:
     def _file(self, history: RetainedSets, kind: str) -> Path:
         name = hashlib.sha256(json.dumps(history).encode()).hexdigest()[:24]
         return self._folder / f"{len(history) + 1:02d}-{name}.{kind}"
-
-
-class _Openings:
-    """Clients whose answers at the opening of a round are kept: the measured round does not have them."""
-
-    def __init__(self, clients: InProcessClients, openings: dict[str, Opening]) -> None:
-        self._clients = clients
-        self._openings = openings
-
-    def open_round(self, round_number: int, clients: Sequence[str]) -> dict[str, Opening]:
-        self._openings.update(self._clients.open_round(round_number, clients))
-        return self._openings
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._clients, name)

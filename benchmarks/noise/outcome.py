@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,11 +85,11 @@ def hindsight(histories: Histories) -> float:
     return float(np.cumsum([math.fsum(one.true_profit for one in facts.values()) for facts in everybody]).max())
 
 
-def _retained(profits: dict[str, float], contributions: list[float], mu: float) -> tuple[str, ...]:
+def _retained(profits: Mapping[str, float], contributions: list[float], mu: float) -> tuple[str, ...]:
     stays = select(list(profits.values()), contributions, mu=mu)
     return tuple(client for client, kept in zip(profits, stays.tolist(), strict=True) if kept)
 
 
-def _transfers(profits: dict[str, float], facts: Facts, retained: tuple[str, ...]) -> dict[str, float]:
+def _transfers(profits: Mapping[str, float], facts: Facts, retained: tuple[str, ...]) -> dict[str, float]:
     figures = Figures(profits=dict(profits), contributions={client: one.contribution for client, one in facts.items()})
     return dict(decision_with(figures, Rules(mu=0.0), retained).transfers)

@@ -48,7 +48,7 @@ def _significant(rounds: Sequence[Facts], following: Facts | None) -> Profits:
 def _table(facts: Facts) -> dict[str, PairedGain]:
     return {
         client: PairedGain(
-            gain=one.accuracy - one.opening_accuracy,
+            gain=one.gain,
             sample_count=one.validation_count,
             squared_change=float(one.changed_count),
         )

@@ -22,7 +22,7 @@ from commonweal.learning.models import to_tensor
 from commonweal.scenario.spec import LabelNoise, Scenario
 from commonweal.seeds import stream
 from commonweal.simulation.client_set import InProcessClients
-from commonweal.task.records import Rows
+from commonweal.task.records import Predictions, Rows
 
 SAMPLE_COUNT = 2_000  # per source, or as many as are left
 
@@ -76,7 +76,9 @@ class Truth:
         scores = clients.scores_of(round_number, samples)
         found = {}
         for client in active:
-            accuracy = float(np.mean(scores[measured_at[self.sharers[client]]]))
+            hits = scores[measured_at[self.sharers[client]]]
+            assert not isinstance(hits, Predictions), "the metric is accuracy"
+            accuracy = float(np.mean(hits))
             wrong = self.wrong_labels[client]
             found[client] = (1 - wrong) * accuracy + wrong * (1 - accuracy) / (self.class_count - 1)
         return found

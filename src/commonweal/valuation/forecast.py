@@ -115,4 +115,4 @@ def _largest_gain(tables: Sequence[Mapping[str, PairedGain]]) -> float:
 
 def _normalised(log_weights: Floats) -> Floats:
     weights = np.exp(log_weights - log_weights.max())
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
