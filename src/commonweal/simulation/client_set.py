@@ -38,7 +38,7 @@ from commonweal.scenario.spec import Scenario
 from commonweal.simulation.simulated_client import SimulatedClient
 from commonweal.simulation.simulated_task import SimulatedTask
 from commonweal.task.measured import Measured
-from commonweal.task.records import Predictions, TaskMember
+from commonweal.task.records import Predictions, Rows, TaskMember
 from commonweal.valuation.bootstrap import standard_error
 
 Item = TypeVar("Item")
@@ -227,6 +227,25 @@ class InProcessClients:
         twin._simulated = {client: replace(state) for client, state in self._simulated.items()}
         return twin
 
+    def scores_of(self, round_number: int, samples: Mapping[str, Rows]) -> dict[str, Evaluation]:
+        """How the model that each client has now does on other samples than the client's own.
+
+        In a simulation the truth can be measured: on samples that nobody ever receives.
+        """
+
+        def scores(client: str) -> Evaluation:
+            member = self._simulated[client]
+            return self._work.evaluate(
+                member.member,
+                round_number,
+                self._shared[client],
+                samples[client],
+                memory=member.memory,
+                task_memory=member.task_memory,
+            )
+
+        return self._for_each(samples, scores)
+
     def _open(self, client: str, round_number: int) -> Opening:
         member = self._simulated[client]
         new = self._work.load(member.member, round_number)
@@ -318,16 +337,17 @@ class InProcessClients:
             opening=self._measured[frozenset(), client],
             told=told,
         )
-        profit, draws, actual = own.profit, own.profit_draws, None
+        profit, draws, expected, actual = own.profit, own.profit_draws, own.expected_profit, None
         if member.spec.reported_profit is not None:
             profit = member.spec.reported_profit
             draws = np.full_like(own.profit_draws, profit)
+            expected = None if own.expected_profit is None else profit
             actual = Estimate(value=own.profit, standard_error=standard_error(own.profit_draws))
         return ProfitReport(
             profit=profit,
             profit_draws=draws,
             actual_profit=actual,
-            expected_profit=own.expected_profit,
+            expected_profit=expected,
             measured_profit=own.measured_profit,
             measured_profit_draws=own.measured_profit_draws,
             previous_accuracy=member.previous.value,

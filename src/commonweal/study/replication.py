@@ -83,9 +83,13 @@ def task_for(scenario: Scenario, data_directory: Path | None) -> SimulatedTask:
     """The scenario's task; images are loaded once per process, whatever the number of scenarios."""
     if scenario.task.kind != "images":
         return task_of(scenario, data_directory)
+    return image_task(scenario, loaded_dataset(scenario, data_directory))
+
+
+def loaded_dataset(scenario: Scenario, data_directory: Path | None) -> FederatedDataset:
+    """The images of a scenario, each source loaded once per process."""
     sources = dict.fromkeys(client.source for client in scenario.clients)
-    dataset = FederatedDataset.from_sources(scenario, {source: _source(source, data_directory) for source in sources})
-    return image_task(scenario, dataset)
+    return FederatedDataset.from_sources(scenario, {source: _source(source, data_directory) for source in sources})
 
 
 @cache

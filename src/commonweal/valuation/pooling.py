@@ -79,7 +79,7 @@ def pool(gains: Mapping[str, PairedGain], newcomers: Collection[str] = ()) -> Po
     rows = [gains[client] for client in members]
     most = 2 * median(row.sample_count for row in rows)
     counts = [min(row.sample_count, most) for row in rows]
-    variance = _variance_per_sample(rows, counts)
+    variance = variance_per_sample(rows, counts)
     effects = random_effects([row.gain for row in rows], [variance / count for count in counts])
     pooled = dict(zip(members, effects.values, strict=True))
     weights = dict(zip(members, effects.weights, strict=True))
@@ -143,7 +143,7 @@ def between_variance(estimates: Sequence[float], variances: Sequence[float]) -> 
     return between
 
 
-def _variance_per_sample(rows: Sequence[PairedGain], counts: Sequence[float]) -> float:
+def variance_per_sample(rows: Sequence[PairedGain], counts: Sequence[float]) -> float:
     """π̂, in which a client with more samples than count has its changes scaled down likewise."""
     changed = math.fsum(row.squared_change * count / row.sample_count for row, count in zip(rows, counts, strict=True))
     if all(row.is_bounded for row in rows):

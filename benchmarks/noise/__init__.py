@@ -1,0 +1,1 @@
+"""What noise costs a federation: rules for deciding on noisy figures, compared with the truth."""
