@@ -107,7 +107,7 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
         "events": [asdict(event) for event in result.events],
         "signatures": dict(result.signatures),
         "withdrawals": dict(result.withdrawals),
-        "gains": None if result.gains is None else asdict(result.gains),
+        "gains": None if result.record.gains is None else asdict(result.record.gains),
     }
 
 
@@ -126,6 +126,7 @@ def _from_document(
             decision=decision,
             absent=tuple(document["absent"]),
             withdrawn=tuple(document["withdrawn"]),
+            gains=_gains(document.get("gains")),
         ),
         measured=measured,
         iteration_accuracies=tuple(document["iteration_accuracies"]),
@@ -137,7 +138,6 @@ def _from_document(
         withdrawals=document["withdrawals"],
         profit_draws=profit_draws,
         contribution_draws=contribution_draws,
-        gains=_gains(document.get("gains")),
     )
 
 

@@ -76,4 +76,5 @@ def _without(figures: Figures, clients: frozenset[str]) -> Figures:
         profits=drop(dict(figures.profits)),
         contributions=drop(dict(figures.contributions)),
         costs=None if figures.costs is None else drop(dict(figures.costs)),
+        expected=None if figures.expected is None else drop(dict(figures.expected)),
     )

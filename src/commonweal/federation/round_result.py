@@ -67,7 +67,6 @@ class RoundResult:
     withdrawals: Mapping[str, str]  # signed notices of clients that leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
-    gains: RoundGains | None = None
 
     @classmethod
     def of(cls, measured: MeasuredRound, record: RoundRecord, absences: tuple[Event, ...] = ()) -> RoundResult:
@@ -82,7 +81,6 @@ class RoundResult:
             withdrawals={client: measured.withdrawals[client] for client in record.withdrawn},
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
-            gains=measured.gains,
         )
 
     @property

@@ -130,7 +130,7 @@ def run_rounds(
     """
     decider = RoundDecider(make_mechanism(plan.mechanism.rules))
     active = list(plan.client_names)
-    gains = [earlier.gains for earlier in completed]
+    gains = [earlier.record.gains for earlier in completed]
     for earlier in completed:
         decider.advance(earlier.record.decision, sample_counts=earlier.sample_counts)
         active = [client for client in active if client not in earlier.record.left]
@@ -138,7 +138,7 @@ def run_rounds(
         if len(active) < 2:
             return
         result = run_round(clients, plan, decider, round_number, active, earlier=gains, check=check, watch=watch)
-        gains.append(result.gains)
+        gains.append(result.record.gains)
         active = [client for client in active if client not in result.record.left]
         yield result
 
@@ -170,4 +170,5 @@ def decided(measured: MeasuredRound, decider: RoundDecider, *, grace: bool) -> R
         decision=decision,
         absent=measured.absent,
         withdrawn=tuple(client for client in decision.retained if client in measured.withdrawals),
+        gains=measured.gains,
     )

@@ -14,7 +14,8 @@ from commonweal.task.evaluation import checked_predictions, checked_scores
 from commonweal.task.metrics import Metric
 from commonweal.task.records import Predictions
 from commonweal.valuation.bootstrap import Draws, mean_draws
-from commonweal.valuation.profit import ZERO_PROFIT_RATIO
+
+_ROUNDING = 1e-12  # a difference below this part of the larger metric is only rounding error, and counts as 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ def paired_gain(now: Measured, opening: Measured, metric: Metric, sample_count: 
         squared = math.fsum(((now.scores - opening.scores) ** 2).tolist())
     else:
         squared = sample_count**2 * float(np.var(now.draws - opening.draws, ddof=1))
-    is_rounding = abs(difference) < ZERO_PROFIT_RATIO * max(abs(now.value), abs(opening.value))
+    is_rounding = abs(difference) < _ROUNDING * max(abs(now.value), abs(opening.value))
     return PairedGain(
         gain=0.0 if is_rounding else difference,
         sample_count=sample_count,
