@@ -84,4 +84,5 @@ def _without(figures: Figures, clients: frozenset[str]) -> Figures:
         costs=drop_given(figures.costs),
         profit_errors=drop_given(figures.profit_errors),
         contribution_errors=drop_given(figures.contribution_errors),
+        expected=drop_given(figures.expected),
     )
