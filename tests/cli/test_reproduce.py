@@ -24,8 +24,11 @@ from .conftest import COMMAND
 from .reproductions import (
     ASKED,
     DONE,
+    LABEL_NOISE,
     PATIENCE_SECONDS,
     REPLICATION_COUNT,
+    SHORT,
+    SMALL_MNIST,
     TOTAL,
     common_store,
     descendants,
@@ -118,13 +121,20 @@ def content(folder):
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
-def test_killed_at_any_moment_and_continued_it_gives_the_same_result(started, reproduce, whole, tmp_path):
+@pytest.mark.parametrize(
+    "kills",
+    [
+        [("group", 0), ("parent", 1)],
+        pytest.param([("group", 0), ("parent", 1), ("group", 1), ("parent", 0)], marks=pytest.mark.soak),
+    ],
+)
+def test_killed_at_any_moment_and_continued_it_gives_the_same_result(kills, started, reproduce, whole, tmp_path):
     moments = random.Random(9)
-    for whom, result_count in [("group", 0), ("parent", 1), ("group", 1), ("parent", 0)]:
+    for whom, result_count in kills:
         process = started()
         wait_until((tmp_path / "out").exists, "it does not start")
         told = wait_for_results(process, result_count)
-        time.sleep(moments.uniform(0, 2))
+        time.sleep(moments.uniform(0, 0.2 if result_count else 2))  # one result at a time, or nothing would remain
         others = descendants(process.pid)
         if whom == "group":
             os.killpg(process.pid, signal.SIGKILL)
@@ -140,7 +150,7 @@ def test_killed_at_any_moment_and_continued_it_gives_the_same_result(started, re
     assert len(done_in(tmp_path / "out")) < TOTAL, "killed too late"
     assert not (tmp_path / "out/results.parquet").exists()
     there = len(done_in(tmp_path / "out"))
-    done = reproduce(*ASKED, "--workers", 2)
+    done = reproduce(*ASKED, "--workers", 1)
     assert done.returncode == 0, done.stderr
     assert f"{there} of {TOTAL} replications already exist" in done.stderr
     assert len(DONE.findall(done.stderr)) <= TOTAL - there
@@ -148,7 +158,10 @@ def test_killed_at_any_moment_and_continued_it_gives_the_same_result(started, re
     assert not list(tmp_path.rglob("*unfinished*"))
 
 
-@pytest.mark.parametrize(("result_count", "further"), [(0, []), (1, []), (1, ["--workers", "1"])])
+@pytest.mark.parametrize(
+    ("result_count", "further"),
+    [(0, []), (1, []), pytest.param(1, ["--workers", "1"], marks=pytest.mark.soak)],
+)
 def test_ctrl_c_says_what_is_saved_and_how_to_continue(result_count, further, started, reproduce, whole, tmp_path):
     process = started(*further)
     wait_until((tmp_path / "out").exists, "it does not start")
@@ -166,7 +179,7 @@ def test_ctrl_c_says_what_is_saved_and_how_to_continue(result_count, further, st
     assert told <= done_in(tmp_path / "out")
     if result_count:
         assert int(safe[1]) == len(done_in(tmp_path / "out"))
-        assert reproduce(*ASKED).returncode == 0
+        assert reproduce(*ASKED, "--workers", 1).returncode == 0
         assert rows(tmp_path / "out").equals(rows(whole))
     else:
         assert not (tmp_path / "out").exists(), "an empty folder is left"
@@ -175,7 +188,7 @@ def test_ctrl_c_says_what_is_saved_and_how_to_continue(result_count, further, st
 def test_a_repeated_request_computes_nothing_and_needs_no_cluster(reproduce, copied):
     before = content(copied)
     nowhere = ["--backend", "ray", "--ray-address", "127.0.0.1:1"]
-    for words in (ASKED, [*ASKED, *nowhere], ["label-noise", "--replications", 2, "--mu", "0.002", "--no-report"]):
+    for words in (ASKED, [*ASKED, *nowhere], ["label-noise", "--replications", 2, "--mu", "0.002", *SHORT]):
         done = reproduce(*words)
         assert done.returncode == 0, done.stderr
         assert "already exist" in done.stderr
@@ -262,9 +275,9 @@ def rewrite(path, **changes):
     ],
 )
 def test_results_of_other_versions_are_refused(field, what, refused_there, copied):
-    rewrite(copied / "replications/small-mnist/00002.parquet", **{field: "0" * 64})
+    rewrite(copied / "replications" / SMALL_MNIST / "00002.parquet", **{field: "0" * 64})
     sentence = refused_there(*ASKED)
-    assert f"Replication 2 of small-mnist in 'out' was computed with {what}" in sentence
+    assert f"Replication 2 of {SMALL_MNIST} in 'out' was computed with {what}" in sentence
     assert "choose another folder" in sentence.lower()
 
 
@@ -272,11 +285,11 @@ def test_results_of_other_data_are_refused(commonweal, copied, tmp_path):
     other = make_store(tmp_path / "other", seed=1)
     done = commonweal("reproduce", *ASKED, "--data", other, "--out", "out")
     assert done.returncode == 2
-    assert "Replication 1 of label-noise in 'out' was computed with different data, and" in done.stderr
+    assert f"Replication 1 of {LABEL_NOISE} in 'out' was computed with different data, and" in done.stderr
 
 
 def test_results_of_another_processor_are_refused_unless_accepted(refused_there, reproduce, copied, whole):
-    rewrite(copied / "replications/small-mnist/00002.parquet", cpu_kind="Abacus family 1")
+    rewrite(copied / "replications" / SMALL_MNIST / "00002.parquet", cpu_kind="Abacus family 1")
     sentence = refused_there(*ASKED)
     assert "from different kinds of processors, which round differently: Abacus family 1 and" in sentence
     assert "or accept mixed processors (mixed_cpus)" in sentence
@@ -287,16 +300,17 @@ def test_results_of_another_processor_are_refused_unless_accepted(refused_there,
 def test_a_new_replication_on_another_processor_is_refused_before_it_is_computed(refused_there, copied):
     for path in copied.glob("replications/*/*"):
         rewrite(path, cpu_kind="Abacus family 1")
-    assert "Abacus family 1" in refused_there("label-noise", "--replications", REPLICATION_COUNT + 1, "--mu", "0")
+    one_more = ["--replications", REPLICATION_COUNT + 1]
+    assert "Abacus family 1" in refused_there("label-noise", *one_more, "--mu", "0", *SHORT)
 
 
 @pytest.mark.parametrize("spoilt", [b"not Parquet at all, though it is long enough to be", "half"])
 def test_a_damaged_replication_is_named_with_advice(spoilt, refused_there, copied):
-    path = copied / "replications/label-noise/00003.parquet"
+    path = copied / "replications" / LABEL_NOISE / "00003.parquet"
     whole_file = path.read_bytes()
     path.write_bytes(whole_file[: len(whole_file) // 2] if spoilt == "half" else spoilt)
     sentence = refused_there(*ASKED)
-    assert "Cannot read 'out/replications/label-noise/00003.parquet': " in sentence
+    assert f"Cannot read 'out/replications/{LABEL_NOISE}/00003.parquet': " in sentence
     assert "Remove that file and run `commonweal reproduce` again" in sentence
 
 
@@ -347,7 +361,7 @@ def test_a_full_disk_is_reported_and_nothing_unfinished_remains(reproduce, tmp_p
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
 
-    done = reproduce(*ASKED, "--workers", 1, preexec_fn=no_room)
+    done = reproduce("small-mnist", "--replications", 1, "--mu", 0, "--workers", 1, preexec_fn=no_room)
     assert done.returncode == 2
     assert "Cannot write the results to 'out/replications/small-mnist/00001" in done.stderr
     assert "Free some space there, then run the same command again" in done.stderr
