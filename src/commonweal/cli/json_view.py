@@ -85,7 +85,7 @@ def _client(view: DecidedRound, client: str) -> dict[str, Any]:
         "cost": None if costs is None else costs[client],
         "contribution": decision.figures.contributions[client],
         "used_contribution": decision.used_contributions[client],
-        "candidate": decision.figures.profits[client] < 0,
+        "candidate": decision.figures.selecting[client] < 0,
         "retained": client in decision.payoffs,
         "stability": stability_share(view.record, client),
         "share": decision.shares.get(client),

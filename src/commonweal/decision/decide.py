@@ -31,24 +31,29 @@ def decide(
     liability_cap: float | None = None,
     clients: Sequence[str] | None = None,
     grace: bool = False,
+    expected: Named | None = None,
 ) -> Decision:
     """Decide one round: who stays, and who pays whom.
 
     `profits` are utility − cost before any transfer, `contributions` any measure of what each client contributed.
     Both are dicts or pandas Series by client name, or arrays in the order of `clients`. The order of `profits` is the
     order of clients. `costs` are needed only for the loss rule "cost". With `grace` nobody is eliminated; transfers
-    are made as usual.
+    are made as usual. If `expected` profits of the next round are given, they decide who stays, and `profits` who pays
+    whom.
     """
-    figures = _named_figures(profits, contributions, costs, clients)
+    figures = _named_figures(profits, contributions, costs, clients, expected)
     rules = Rules(mu=mu, contribution_rule=contribution_rule, loss_rule=loss_rule, liability_cap=liability_cap)
     return decide_figures(figures, rules, grace=grace)
 
 
-def _named_figures(profits: Named, contributions: Named, costs: Named | None, clients: Sequence[str] | None) -> Figures:
+def _named_figures(
+    profits: Named, contributions: Named, costs: Named | None, clients: Sequence[str] | None, expected: Named | None
+) -> Figures:
     return Figures(
         profits=by_client("profits", profits, clients),
         contributions=by_client("contributions", contributions, clients),
         costs=None if costs is None else by_client("costs", costs, clients),
+        expected=None if expected is None else by_client("expected", expected, clients),
     )
 
 
@@ -78,6 +83,7 @@ def mu_path(
     costs: Named | None = None,
     liability_cap: float | None = None,
     clients: Sequence[str] | None = None,
+    expected: Named | None = None,
     limit: int = PATH_LIMIT,
     progress: Callable[[int], None] | None = None,
 ) -> MuPath:
@@ -86,7 +92,7 @@ def mu_path(
     The figures are given as for `decide`. `limit` bounds the number of breakpoints; `path.complete` tells whether it
     was enough. `progress` is called with the number of breakpoints found so far.
     """
-    figures = _named_figures(profits, contributions, costs, clients)
+    figures = _named_figures(profits, contributions, costs, clients, expected)
     rules = Rules(mu=0.0, contribution_rule=contribution_rule, loss_rule=loss_rule, liability_cap=liability_cap)
     return mu_path_of_figures(figures, rules, limit=limit, progress=progress)
 

@@ -11,7 +11,6 @@ from commonweal.decision.mu_path import MuPath
 from commonweal.decision.objective import objective
 from commonweal.decision.problem import choose
 from commonweal.decision.raw import make_problem
-from commonweal.decision.validation import check_figures
 from commonweal.errors import InputError
 from commonweal.records import Decision, MuRange
 
@@ -22,12 +21,13 @@ class Fate:
 
     client: str
     stays: bool
-    profit: float
+    profit: float  # that selection goes by
     may_go: bool  # a loss-maker in a round without grace, at a finite μ
     runner_up_retained: tuple[str, ...] | None  # the best set with the opposite outcome; None if there is no choice
     runner_up_objective: float | None
     gain: float | None  # objective − runner-up's: what this outcome gains over the opposite one
     ranges: tuple[MuRange, ...] | None  # the μ at which the client stays; None if not asked for
+    is_expected: bool = False  # `profit` is the one expected of the next round
 
     @property
     def is_tie(self) -> bool:
@@ -42,7 +42,8 @@ class Fate:
         would = "stays" if self.stays else "would stay"
         stays_at = "" if self.ranges is None else f" It {would} for mu {describe(self.ranges)}."
         if not self.may_go:
-            reason = "it makes no loss" if self.profit >= 0 else "nobody can be eliminated in this round"
+            no_loss = "no loss is expected of it in the next round" if self.is_expected else "it makes no loss"
+            reason = no_loss if self.profit >= 0 else "nobody can be eliminated in this round"
             return f"{self.client} stays: {reason}.{stays_at}"
         if self.gain is None or self.runner_up_retained is None:
             return f"{self.client} {fate}: there is no alternative.{stays_at}"
@@ -69,13 +70,14 @@ def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate
     clients = decision.figures.clients
     if client not in decision.figures.profits:
         raise InputError(f"Client {client!r} is not in this round. Its clients: {', '.join(clients[:10])}.")
-    profit = decision.figures.profits[client]
+    selecting = decision.figures.selecting
+    profit = selecting[client]
     stays = client not in decision.eliminated
     may_go = profit < 0 and not decision.grace and decision.mu < math.inf
     runner_up: tuple[str, ...] | None = None
     runner_up_objective: float | None = None
     if may_go:
-        profits, _, _ = check_figures(decision.figures)
+        profits = np.array([selecting[c] for c in clients], dtype=np.float64)
         used = np.array([decision.used_contributions[c] for c in clients])
         position = clients.index(client)
         problem = make_problem(
@@ -100,4 +102,5 @@ def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate
         runner_up_objective=runner_up_objective,
         gain=None if runner_up_objective is None else decision.objective - runner_up_objective,
         ranges=None if path is None else path.stays(client),
+        is_expected=decision.figures.expected is not None,
     )

@@ -20,7 +20,7 @@ from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import Choice, used_contributions
 from commonweal.decision.returned import checked_division, checked_retained, checked_state
 from commonweal.decision.transfers import Division
-from commonweal.decision.validation import check_figures
+from commonweal.decision.validation import check_figures, expected_profits
 from commonweal.errors import InputError
 from commonweal.records import Decision, Figures, Rules
 
@@ -43,6 +43,12 @@ class RoundView:
     costs: FloatArray | None = None  # None unless the mechanism reads costs
     sample_counts: Mapping[str, int] = field(default_factory=dict)  # declared as new in this round; may be missing
     grace: bool = False  # nobody may be eliminated; `select` is not asked
+    expected: FloatArray | None = None  # profits of the next round, where figures are forecast
+
+    @property
+    def selecting(self) -> FloatArray:
+        """The profits that selection goes by: the expected ones, if there are any. Money never goes by these."""
+        return self.profits if self.expected is None else self.expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +167,7 @@ def view_of(
         costs=costs if mechanism.reads_costs else None,
         sample_counts=sample_counts or {},
         grace=grace,
+        expected=expected_profits(figures),
     )
 
 

@@ -88,7 +88,8 @@ def check_figures(figures: Figures) -> tuple[FloatArray, FloatArray, FloatArray 
     clients = figures.clients
     if not clients:
         raise InputError("a decision needs at least one client, got none; give a profit for each client")
-    for name, other in (("contributions", figures.contributions), ("costs", figures.costs)):
+    others = {"contributions": figures.contributions, "costs": figures.costs, "expected profits": figures.expected}
+    for name, other in others.items():
         if other is not None and other.keys() != figures.profits.keys():
             odd = next(iter(set(other).symmetric_difference(clients)))
             lacking = name if odd in figures.profits else "profits"
@@ -109,6 +110,11 @@ def check_figures(figures: Figures) -> tuple[FloatArray, FloatArray, FloatArray 
         _column("contribution", figures.contributions, clients),
         costs,
     )
+
+
+def expected_profits(figures: Figures) -> FloatArray | None:
+    """The expected profits as an array in the order of the profits; None if selection goes by the profits."""
+    return None if figures.expected is None else _column("expected profit", figures.expected, figures.clients)
 
 
 def check_mu(mu: float) -> float:

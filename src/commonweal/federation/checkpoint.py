@@ -122,7 +122,7 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
         "events": [asdict(event) for event in result.events],
         "signatures": dict(result.signatures),
         "withdrawals": dict(result.withdrawals),
-        "gains": None if result.gains is None else asdict(result.gains),
+        "gains": None if result.record.gains is None else asdict(result.record.gains),
     }
 
 
@@ -148,6 +148,7 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
                 profit_draws=arrays["profit_draws"],
                 contribution_draws=arrays["contribution_draws"],
             ),
+            gains=_gains(document.get("gains")),
         ),
         measured=measured,
         iteration_accuracies=tuple(document["iteration_accuracies"]),
@@ -157,7 +158,6 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
         events=tuple(Event(**event) for event in document["events"]),
         signatures=document["signatures"],
         withdrawals=document["withdrawals"],
-        gains=_gains(document.get("gains")),
         **arrays,
     )
 

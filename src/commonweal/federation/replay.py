@@ -82,6 +82,7 @@ def _without(figures: Figures, clients: frozenset[str]) -> Figures:
         profits=drop(figures.profits),
         contributions=drop(figures.contributions),
         costs=drop_given(figures.costs),
+        expected=drop_given(figures.expected),
         profit_errors=drop_given(figures.profit_errors),
         contribution_errors=drop_given(figures.contribution_errors),
     )

@@ -75,7 +75,6 @@ class RoundResult:
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
     effects: NDArray[np.float64] | None = None
-    gains: RoundGains | None = None
 
     @classmethod
     def of(cls, measured: MeasuredRound, record: RoundRecord, absences: tuple[Event, ...] = ()) -> RoundResult:
@@ -91,7 +90,6 @@ class RoundResult:
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
             effects=measured.effects,
-            gains=measured.gains,
         )
 
     @property

@@ -131,7 +131,7 @@ def run_rounds(
     """
     decider = RoundDecider(make_mechanism(rules_in_force(plan, completed)))
     active = list(plan.client_names)
-    gains = [earlier.gains for earlier in completed]
+    gains = [earlier.record.gains for earlier in completed]
     for earlier in completed:
         decider.advance(earlier.record.decision, sample_counts=earlier.sample_counts)
         active = [client for client in active if client not in earlier.record.left]
@@ -139,7 +139,7 @@ def run_rounds(
         if len(active) < 2:
             return
         result = run_round(clients, plan, decider, round_number, active, earlier=gains, check=check, watch=watch)
-        gains.append(result.gains)
+        gains.append(result.record.gains)
         active = [client for client in active if client not in result.record.left]
         yield result
 
@@ -180,4 +180,5 @@ def decided(measured: MeasuredRound, decider: RoundDecider, *, grace: bool) -> R
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
         ),
+        gains=measured.gains,
     )

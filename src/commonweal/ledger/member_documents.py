@@ -3,11 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from commonweal.ledger.canonical import canonical
+from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.keys import Signer, is_signed
+from commonweal.records import PairedGain, RoundGains
 
 REPORT_FORMAT = "commonweal.report/1"
+TOLD_REPORT_FORMAT = "commonweal.report/2"  # of a client that was told the gain that its profit follows from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedGain:
+    """The gain that a client measured, the one that it was told, and what that one follows from."""
+
+    measured: PairedGain | None  # None: the metric could not be measured
+    table_hash: str  # of everybody's gains, as measured
+    pooled: float
+    expected: float | None  # of the next round; only with forecasts
+    expected_profit: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTable:
+    """Everybody's gains of a round, with the hash that clients sign; it is computed once for all of them."""
+
+    gains: RoundGains
+    hash: str  # SHA-256 of the canonical table of gains as measured
+
+    @classmethod
+    def of(cls, gains: RoundGains, round_number: int) -> SignedTable:
+        return cls(gains, hash_of(canonical(gains.table_document(round_number))))
+
+    def gain_of(self, client: str, expected_profit: float | None) -> SignedGain:
+        """What the client signs of it. Where the metric cannot be measured, nothing is known to have been gained."""
+        gains = self.gains
+        return SignedGain(
+            measured=gains.table.get(client),
+            table_hash=self.hash,
+            pooled=gains.pooled.get(client, 0.0),
+            expected=None if gains.expected is None else gains.expected.get(client, 0.0),
+            expected_profit=expected_profit,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,20 +57,32 @@ class ClientReport:
     profit: float  # utility − cost, in units of utility
     sample_count: int | None = None  # samples that are new in this round
     cost: float | None = None  # only if the loss rule divides by cost
+    gain: SignedGain | None = None  # only if the figures are not used as measured
 
     def message(self) -> bytes:
         """The message that is signed. Its field "book" is the ledger; names in signed messages never change."""
-        return canonical(
-            {
-                "format": REPORT_FORMAT,
-                "book": self.ledger,
-                "round": self.round_number,
-                "client": self.client,
-                "profit": self.profit,
-                "sample_count": self.sample_count,
-                "cost": self.cost,
+        document: dict[str, Any] = {
+            "format": REPORT_FORMAT,
+            "book": self.ledger,
+            "round": self.round_number,
+            "client": self.client,
+            "profit": self.profit,
+            "sample_count": self.sample_count,
+            "cost": self.cost,
+        }
+        if self.gain is not None:
+            told, measured = self.gain, self.gain.measured
+            document |= {
+                "format": TOLD_REPORT_FORMAT,
+                "gain": None if measured is None else measured.gain,
+                "validation_count": None if measured is None else measured.sample_count,
+                "squared_change": None if measured is None else measured.squared_change,
+                "gains": told.table_hash,
+                "pooled_gain": told.pooled,
+                "expected_gain": told.expected,
+                "expected_profit": told.expected_profit,
             }
-        )
+        return canonical(document)
 
     def signed(self, key: Signer) -> str:
         return key.sign(self.message())

@@ -10,10 +10,11 @@ from typing import Any
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, number
 from commonweal.ledger.entries import POTENTIAL, Draft, Posting, accrued_account, client_account
-from commonweal.ledger.member_documents import ClientReport
+from commonweal.ledger.member_documents import ClientReport, SignedGain, SignedTable
 from commonweal.ledger.money import check_amount, settle_payoffs, settle_transfers
 from commonweal.ledger.terms import Terms
-from commonweal.records import Decision, Evidence, Figures, RoundRecord, Rules, Stability
+from commonweal.records import Decision, Evidence, Figures, RoundGains, RoundRecord, Rules, Stability
+from commonweal.records.gains import table_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,12 @@ class RoundToSettle:
     sample_counts: Mapping[str, int] = field(default_factory=dict)  # reported as new
     signatures: Mapping[str, str] = field(default_factory=dict)  # of the clients' reports
     with_costs: bool = False  # the mechanism decides by costs, so they are stated and signed
+    table: SignedTable | None = field(init=False)  # of gains; None: the figures are used as measured
+
+    def __post_init__(self) -> None:
+        gains = self.record.gains
+        table = None if gains is None else SignedTable.of(gains, self.record.round_number)
+        object.__setattr__(self, "table", table)
 
     def report(self, ledger: str, client: str) -> ClientReport:
         """What the client must have signed."""
@@ -37,7 +44,14 @@ class RoundToSettle:
             profit=float(figures.profits[client]),
             sample_count=self.sample_counts.get(client),
             cost=float(figures.costs[client]) if by_cost and figures.costs is not None else None,
+            gain=_signed_gain(self.table, client, None if figures.expected is None else figures.expected[client]),
         )
+
+
+def _signed_gain(table: SignedTable | None, client: str, expected_profit: float | None) -> SignedGain | None:
+    if table is None:
+        return None
+    return table.gain_of(client, None if expected_profit is None else float(expected_profit))
 
 
 def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
@@ -45,7 +59,7 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
     record = settled.record
     decision = record.decision
     check_shares(decision, record.round_number, terms)
-    inputs = []
+    inputs: list[dict[str, Any]] = []
     for client in decision.figures.clients:
         report = settled.report(ledger, client)
         inputs.append(
@@ -58,6 +72,8 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
                 "signature": settled.signatures.get(client),
             }
         )
+        if decision.figures.expected is not None:
+            inputs[-1]["expected_profit"] = float(decision.figures.expected[client])
     body = {
         "round": record.round_number,
         "rules_version": settled.rules_version,
@@ -69,6 +85,8 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
     }
     if record.evidence:
         body["evidence"] = [_evidence_row(client, evidence) for client, evidence in record.evidence.items()]
+    if record.gains is not None:
+        body["gains"] = _gains_document(record.gains, record.round_number)
     return Draft(kind="round", body=body, postings=round_postings(decision, terms))
 
 
@@ -103,6 +121,32 @@ def evidence_of(body: Mapping[str, Any]) -> dict[str, Evidence]:
 
 def _is_size(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < math.inf
+
+
+def _gains_document(gains: RoundGains, round_number: int) -> Document:
+    return {
+        "table": gains.table_document(round_number),
+        "pooled": dict(gains.pooled),
+        "expected": None if gains.expected is None else dict(gains.expected),
+    }
+
+
+def gains_of(body: Mapping[str, Any]) -> RoundGains | None:
+    """The gains that a settled round's profits follow from; None if it was decided on profits as measured.
+
+    Python's own errors if they are damaged.
+    """
+    if "gains" not in body:
+        return None
+    stated, table = body["gains"], body["gains"]["table"]
+    expected = stated["expected"]
+    return RoundGains(
+        version=str(table["version"]),
+        table=table_of(table),
+        newcomers=tuple(map(str, table["newcomers"])),
+        pooled={client: float(gain) for client, gain in stated["pooled"].items()},
+        expected=None if expected is None else {client: float(gain) for client, gain in expected.items()},
+    )
 
 
 def round_postings(decision: Decision, terms: Terms) -> tuple[Posting, ...]:
@@ -142,11 +186,13 @@ def figures_of(body: Mapping[str, Any]) -> tuple[Figures, Rules, bool]:
     """
     inputs = body["inputs"]
     by_cost = bool(inputs) and all(row["cost"] is not None for row in inputs)
+    is_forecast = bool(inputs) and all("expected_profit" in row for row in inputs)
     return (
         Figures(
             profits={row["client"]: float(row["profit"]) for row in inputs},
             contributions={row["client"]: float(row["contribution"]) for row in inputs},
             costs={row["client"]: float(row["cost"]) for row in inputs} if by_cost else None,
+            expected={row["client"]: float(row["expected_profit"]) for row in inputs} if is_forecast else None,
         ),
         Rules.from_document(body["rules"]),
         bool(body["grace"]),
@@ -179,7 +225,13 @@ def decision_of(body: Mapping[str, Any]) -> Decision:
     )
 
 
-def report_of(body: Mapping[str, Any], row: Mapping[str, Any], ledger: str) -> ClientReport:
+def table_in(body: Mapping[str, Any]) -> SignedTable | None:
+    """The table of gains whose hash the clients of a settled round signed; None if there is none."""
+    gains = gains_of(body)
+    return None if gains is None else SignedTable.of(gains, body["round"])
+
+
+def report_of(body: Mapping[str, Any], row: Mapping[str, Any], ledger: str, table: SignedTable | None) -> ClientReport:
     """What a client of a settled round must have signed."""
     return ClientReport(
         ledger=ledger,
@@ -188,6 +240,7 @@ def report_of(body: Mapping[str, Any], row: Mapping[str, Any], ledger: str) -> C
         profit=float(row["profit"]),
         sample_count=row["sample_count"],
         cost=None if row["cost"] is None else float(row["cost"]),
+        gain=_signed_gain(table, row["client"], row.get("expected_profit")),
     )
 
 

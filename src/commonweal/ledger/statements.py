@@ -16,7 +16,7 @@ from commonweal.ledger.checks import listed
 from commonweal.ledger.entries import accrued_account, client_account, postings_of
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
-from commonweal.ledger.rounds import decision_of, evidence_of
+from commonweal.ledger.rounds import decision_of, evidence_of, gains_of
 from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, read_signed, signed_content
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
@@ -26,6 +26,7 @@ from commonweal.records.statement import Statement, StatementLine
 SEPARATOR = "; "  # between what a round meant for a client and how that is explained
 _PLAIN_FIELDS = ("name", "client", "client_key", "currency", "minor_digits", "settlement", "at")
 _AMOUNTS = ("amount", "accrued", "balance", "accrued_balance")
+_GAINS = ("measured_gain", "used_gain", "expected_gain")  # not in statements of version 0.1, nor in lines without them
 
 
 def make_statement(store: Store, client: str, *, at: str, last: int | None = None) -> Statement:
@@ -71,11 +72,16 @@ def statement_document(statement: Statement, store: Store) -> Document:
         **{name: getattr(statement, name) for name in _PLAIN_FIELDS},
         "worth": str(statement.worth),
         "head": {"number": statement.head_number, "hash": statement.head},
-        "lines": [asdict(line) | {name: str(getattr(line, name)) for name in _AMOUNTS} for line in statement.lines],
+        "lines": [_line_document(line) for line in statement.lines],
         "balance": str(statement.balance),
         "accrued": str(statement.accrued),
         "key_rotations": key_rotations(store, "a statement"),
     }
+
+
+def _line_document(line: StatementLine) -> Document:
+    document = asdict(line) | {name: str(getattr(line, name)) for name in _AMOUNTS}
+    return {name: value for name, value in document.items() if name not in _GAINS or value is not None}
 
 
 def signed_statement(store: Store, client: str, keys: KeyDirectory, *, at: str) -> bytes:
@@ -113,7 +119,10 @@ def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]], total
     texts += [text for line in statement.lines for text in (line.at, line.text)]
     proofs = [text for rotation in rotations for text in (rotation["content"], rotation["signature"])]
     counts = [statement.minor_digits, *(line.entry for line in statement.lines)]
-    rows = [(line.profit, line.contribution, line.share, line.payoff, line.transfer) for line in statement.lines]
+    rows = [
+        [getattr(line, name) for name in ("profit", "contribution", "share", "payoff", "transfer", *_GAINS)]
+        for line in statement.lines
+    ]
     figures = [value for row in rows for value in row if value is not None]
     if not (
         all(isinstance(text, str) for text in (*texts, *proofs, *totals))
@@ -188,7 +197,7 @@ def _round_line(body: Mapping[str, Any], client: str, *, is_paid: bool) -> tuple
     row = next((row for row in body["inputs"] if row["client"] == client), None)
     if row is None:
         return None
-    figures = {"profit": float(row["profit"]), "contribution": float(row["contribution"])}
+    figures = {"profit": float(row["profit"]), "contribution": float(row["contribution"]), **_gains(body, client)}
     if client not in decision["retained"]:
         return f"round {number}: eliminated{_explained(body, client, is_paid=is_paid)}", figures
     place = decision["retained"].index(client)
@@ -217,3 +226,19 @@ def _explained(body: Mapping[str, Any], client: str, *, is_paid: bool) -> str:
         told.append(how_sure(stays, evidence.stability, who="you"))
     told.append(loss_reason(decision, client, who="you", is_paid=is_paid))
     return "".join(f"{SEPARATOR}{sentence}" for sentence in told if sentence)
+
+
+def _gains(body: Mapping[str, Any], client: str) -> dict[str, float]:
+    """The gain that the client's profit follows from, beside the one measured; nothing if profits are as measured."""
+    try:
+        gains = gains_of(body)
+    except (AttributeError, KeyError, TypeError, ValueError):  # a finding of verification
+        return {}
+    if gains is None:
+        return {}
+    figures = {"used_gain": gains.pooled.get(client, 0.0)}
+    if client in gains.table:
+        figures["measured_gain"] = gains.table[client].gain
+    if gains.expected is not None:
+        figures["expected_gain"] = gains.expected.get(client, 0.0)
+    return figures

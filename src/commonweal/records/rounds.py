@@ -9,6 +9,8 @@ from fractions import Fraction
 from html import escape
 from typing import Any, Literal
 
+from commonweal.records.gains import RoundGains
+
 ContributionRule = Literal["clip", "raw"]
 LossRule = Literal["contribution", "equal", "cost"]
 DEFAULT_MECHANISM = "paper"
@@ -94,7 +96,7 @@ class Decision:
     used_contributions: Mapping[str, float]  # after the contribution rule
     retained: tuple[str, ...]
     eliminated: tuple[str, ...]
-    objective: float  # Σ profit of the retained − μ Q(E)/Q(retained)
+    objective: float  # Σ profit that selection goes by of the retained − μ Q(E)/Q(retained)
     budget: float  # Σ profit of the retained
     shares: Mapping[str, float]
     payoffs: Mapping[str, float]
@@ -136,8 +138,8 @@ class Decision:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The loss-makers: clients that could have been eliminated."""
-        return tuple(client for client, profit in self.figures.profits.items() if profit < 0)
+        """The loss-makers, by the profits that selection goes by: clients that could have been eliminated."""
+        return tuple(client for client, profit in self.figures.selecting.items() if profit < 0)
 
     @property
     def rounding(self) -> float:
@@ -232,6 +234,7 @@ class RoundRecord:
     decision: Decision
     absent: tuple[str, ...] = ()  # active, but without figures in this round
     withdrawn: tuple[str, ...] = ()  # took part, and leave of their own accord after it
+    gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
     evidence: Mapping[str, Evidence] = field(default_factory=dict)  # of clients whose errors are known
 
     def stability_of(self, client: str) -> Stability | None:

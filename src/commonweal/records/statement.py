@@ -31,6 +31,9 @@ class StatementLine:
     share: float | None = None  # this and the next two: None if the client was eliminated
     payoff: float | None = None
     transfer: float | None = None
+    measured_gain: float | None = None  # this and the next two: in the metric, if profits were not used as measured
+    used_gain: float | None = None
+    expected_gain: float | None = None  # of the next round; only with forecasts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,11 @@ class Statement:
     head_number: int  # the last entry it covers
     head: str  # the hash of that entry, which later shows whether the ledger was rewritten
     lines: tuple[StatementLine, ...]
+
+    @property
+    def has_gains(self) -> bool:
+        """Whether any profit follows from another gain than the one measured."""
+        return any(line.used_gain is not None for line in self.lines)
 
     @property
     def balance(self) -> int:

@@ -16,6 +16,7 @@ _CSV_HEADINGS = (
     "entry", "at", "client", "text", "profit", "contribution", "share", "payoff", "transfer",
     "amount", "balance", "accrued", "accrued_balance", "currency",
 )  # fmt: skip
+_GAINS = ("measured_gain", "used_gain", "expected_gain")  # at the end, where profits are not used as measured
 _FIGURES = ("profit", "contribution", "share", "payoff", "transfer")
 _SETTLEMENTS = {
     "transfers": "transfers are paid after each round",
@@ -31,6 +32,7 @@ def to_csv(statement: Statement) -> str:
 
     The file starts with a byte order mark. Text that a spreadsheet would run as a formula gets an apostrophe in front.
     """
+    gains = _GAINS if statement.has_gains else ()
     rows = [
         (
             line.entry,
@@ -43,10 +45,11 @@ def to_csv(statement: Statement) -> str:
                 for amount in (line.amount, line.balance, line.accrued, line.accrued_balance)
             ),
             statement.currency,
+            *(getattr(line, name) for name in gains),
         )
         for line in statement.lines
     ]
-    return csv_text([_CSV_HEADINGS, *rows])
+    return csv_text([(*_CSV_HEADINGS, *gains), *rows])
 
 
 def to_html(statement: Statement) -> str:
@@ -58,12 +61,19 @@ def to_html(statement: Statement) -> str:
         first_at=statement.lines[0].at if statement.lines else statement.at,
         tiles=_tiles(statement, accrues=accrues),
         facts=_facts(statement),
+        gain_columns=_gain_columns(statement),
         columns=_FIGURES,
         money_columns=("amount", "balance", "accrued", "total accrued")[: 4 if accrues else 2],
         lines=_lines(statement, accrues=accrues),
         charts=_charts(statement) if len(statement.lines) > 2 else [],
         curves=list(zip(_curves(statement), _COLOURS, strict=False)),
     )
+
+
+def _gain_columns(statement: Statement) -> list[str]:
+    """The gains that some line has, in words."""
+    present = [name for name in _GAINS if any(getattr(line, name) is not None for line in statement.lines)]
+    return [name.replace("_", " ") for name in present] if statement.has_gains else []
 
 
 def _tiles(statement: Statement, *, accrues: bool) -> list[tuple[str, str, str]]:
@@ -101,6 +111,8 @@ class _Line:
 def _lines(statement: Statement, *, accrues: bool) -> list[_Line]:
     amounts = decimals_for(each for line in statement.lines for each in (line.profit, line.payoff, line.transfer))
     contributions = decimals_for(line.contribution for line in statement.lines)
+    gain_columns = _gain_columns(statement)
+    gain_decimals = decimals_for(line.used_gain for line in statement.lines)
 
     def shown(line: StatementLine) -> _Line:
         accrued = [money(statement, line.accrued, signed=True), money(statement, line.accrued_balance)]
@@ -109,6 +121,10 @@ def _lines(statement: Statement, *, accrues: bool) -> list[_Line]:
             at=line.at,
             text=" ".join(line.text.split()),  # a reason may have several lines
             figures=[
+                *(
+                    number(getattr(line, name.replace(" ", "_")), decimals=gain_decimals, signed=True)
+                    for name in gain_columns
+                ),
                 number(line.profit, decimals=amounts, signed=True),
                 number(line.contribution, decimals=contributions, signed=True),
                 number(line.share, decimals=3),

@@ -167,10 +167,12 @@ def _covers_axis(outcomes: Sequence[Outcome]) -> bool:
 
 
 def _record(number: int, rows: list[Mapping[str, Any]], rules: Rules) -> RoundRecord:
+    expected: dict[str, Any] = {row["client"]: row.get("expected_profit") for row in rows}
     figures = Figures(
         profits={row["client"]: row["profit"] for row in rows},
         contributions={row["client"]: row["contribution"] for row in rows},
         costs={row["client"]: row["cost"] for row in rows},
+        expected=expected if None not in expected.values() else None,
     )
     retained = {row["client"] for row in rows if row["retained"]}
     return RoundRecord(round_number=number, decision=decision_with(figures, rules, retained))

@@ -27,7 +27,7 @@ from commonweal.scenario.document import digest, to_document
 from commonweal.scenario.spec import Scenario
 from commonweal.study.behaviour import is_earlier_format, same_behaviour
 from commonweal.study.mu_sets import Mus, includes
-from commonweal.study.rows import SCHEMA
+from commonweal.study.rows import SCHEMA, schema_of
 
 if TYPE_CHECKING:  # it imports torch, which reading results does not need
     from commonweal.study.replication import Replication
@@ -128,7 +128,7 @@ def write_results(directory: Path, *, order: Sequence[str] = ()) -> Path:
         stored_replications(directory), key=lambda one: (*_place(one.origin.experiment, order), one.replication)
     )
     tables = [_read_rows(_path(directory, one.origin.experiment, one.replication)) for one in stored]
-    rows = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+    rows = pa.concat_tables(tables, promote_options="default") if tables else SCHEMA.empty_table()
     _write(directory / RESULTS, rows, stored)
     return directory / RESULTS
 
@@ -239,7 +239,7 @@ def _write(path: Path, rows: pa.Table, stored: Sequence[StoredReplication]) -> N
 def _read_rows(path: Path) -> pa.Table:
     try:
         rows = pq.read_table(io.BytesIO(path.read_bytes()), page_checksum_verification=True)
-        return rows.replace_schema_metadata(None).cast(SCHEMA)
+        return rows.replace_schema_metadata(None).cast(schema_of(rows.column_names))
     except (OSError, pa.ArrowException, ValueError) as error:
         raise _unreadable(path, error) from None
 

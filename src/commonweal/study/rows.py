@@ -16,7 +16,8 @@ from commonweal.decision.decide import decision_with
 from commonweal.records import ContributionRule, MuRange
 from commonweal.scenario.spec import Scenario
 
-if TYPE_CHECKING:  # it imports torch, which reading results does not need
+if TYPE_CHECKING:  # they import torch, which reading results does not need
+    from commonweal.federation.round_result import MeasuredRound
     from commonweal.study.sweep import SweptHistory
 
 SCHEMA = pa.schema(
@@ -53,6 +54,15 @@ SCHEMA = pa.schema(
     ]
 )
 
+_USED_FIGURES = pa.schema([pa.field("measured_profit", pa.float64()), pa.field("expected_profit", pa.float64())])
+"""Columns of experiments whose figures are not used as measured; others do not have them."""
+
+
+def schema_of(names: Iterable[str]) -> pa.Schema:
+    """The schema of a table with these columns."""
+    present = set(names)
+    return pa.schema([*SCHEMA, *(field for field in _USED_FIGURES if field.name in present)])
+
 
 def to_table(experiment: str, replication: int, scenario: Scenario, swept: Iterable[SweptHistory]) -> pa.Table:
     """All rows of a replication, ordered by rule, μ, round and client."""
@@ -65,7 +75,7 @@ def to_table(experiment: str, replication: int, scenario: Scenario, swept: Itera
         for rule, range_, history in histories
         for row in _rows(scenario, rule, range_, history)
     ]
-    return pa.Table.from_pylist(rows, schema=SCHEMA)
+    return pa.Table.from_pylist(rows, schema=schema_of(rows[0] if rows else ()))
 
 
 def _rows(scenario: Scenario, rule: ContributionRule, mus: MuRange, history: SweptHistory) -> Iterator[dict[str, Any]]:
@@ -105,4 +115,13 @@ def _rows(scenario: Scenario, rule: ContributionRule, mus: MuRange, history: Swe
                 "share": decision.shares.get(client),
                 "payoff": decision.payoffs.get(client),
                 "transfer": decision.transfers.get(client),
+                **_used_figures(result, client),
             }
+
+
+def _used_figures(result: MeasuredRound, client: str) -> dict[str, float | None]:
+    measured = result.measured[client].measured_profit
+    if measured is None:
+        return {}
+    expected = result.figures.expected
+    return {"measured_profit": measured.value, "expected_profit": None if expected is None else expected[client]}

@@ -67,17 +67,17 @@ def find_harm(rounds: Sequence[ScoredRound], *, test_count: int) -> tuple[HarmEv
         means = np.where(counted, effects, 0.0).sum(axis=0) / present
         totals += np.where(is_enough, means, 0.0)
         deviations += np.where(counted & is_enough, (effects - means) * (counts / present), 0.0)
-        for position in np.flatnonzero(is_enough):
+        for position in np.flatnonzero(is_enough).tolist():
             numbers[position].append(each.number)
     sums = totals + deviations
     found = [
         harm_evidence(
             last.clients[n],
             numbers[n],
-            {last.clients[k]: float(sums[k, n]) for k in np.flatnonzero(is_other[:, n])},
+            {last.clients[k]: float(sums[k, n]) for k in np.flatnonzero(is_other[:, n]).tolist()},
             test_count,
         )
-        for n in np.flatnonzero((totals < 0) & (counts >= FEWEST_SCORERS))
+        for n in np.flatnonzero((totals < 0) & (counts >= FEWEST_SCORERS)).tolist()
     ]
     return tuple(one for one in found if one.is_beyond_doubt)
 

@@ -125,6 +125,8 @@ def _what(document: dict[str, Any]) -> str:
         eliminated = f"; eliminated: {', '.join(clients)}" if clients else ""
         absent = f"; absent: {', '.join(body['absent'])}" if body["absent"] else ""
         by = _mechanism(body["rules_version"], body["rules"])
+        if "gains" in body:
+            by += f", {body['gains']['table']['version'].partition('/')[0]} figures"
         return f"round {body['round']}: {counted(len(body['inputs']), 'client')}, {by}{eliminated}{absent}"
     if kind == "admission":
         return "admitted: " + ", ".join(member["client"] for member in body["members"])

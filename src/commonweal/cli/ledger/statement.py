@@ -101,7 +101,8 @@ def _show(statement: Statement, console: Console) -> None:
     table.add_column("entry", justify="right")
     table.add_column("time (UTC)", no_wrap=True)
     table.add_column("event")
-    for heading in ("profit", "contribution", "share", "payoff"):
+    gains = _gain_columns(statement)
+    for heading in (*gains, "profit", "contribution", "share", "payoff"):
         table.add_column(heading, justify="right", no_wrap=True)
     columns = ("accrued", "total accrued") if accrues else ()
     for heading in (*columns, f"{statement.currency}", "balance"):
@@ -112,6 +113,7 @@ def _show(statement: Statement, console: Console) -> None:
             str(line.entry),
             line.at[:19].replace("T", " "),
             Text(line.text),
+            *(_figure(getattr(line, name)) for name in gains.values()),
             *(_figure(value) for value in (line.profit, line.contribution, line.share, line.payoff)),
             *accrued,
             money(line.amount),
@@ -123,6 +125,16 @@ def _show(statement: Statement, console: Console) -> None:
     key = "nobody: the operator vouches for them" if statement.client_key is None else statement.client_key
     console.print(Text(f"reports signed by: {key}"), soft_wrap=True)
     console.print(Text(f"head of the ledger: entry {statement.head_number}, {statement.head}"), soft_wrap=True)
+
+
+def _gain_columns(statement: Statement) -> dict[str, str]:
+    """Headings and fields of the gains that profits follow from; none if profits are as measured."""
+    if not statement.has_gains:
+        return {}
+    columns = {"gain measured": "measured_gain", "used": "used_gain", "expected next": "expected_gain"}
+    return (
+        columns if any(line.expected_gain is not None for line in statement.lines) else dict(list(columns.items())[:2])
+    )
 
 
 def _figure(value: float | None) -> str:

@@ -2,6 +2,8 @@
 
 maximise over E:  Σ profit of the retained − μ · Q(E) / Q(retained)
 payoff(n) = q(n) / Q(retained) · B,    B = Σ profit of the retained
+
+Where figures are forecast, the first line goes by the expected profits of the next round, the second by this round's.
 """
 
 from __future__ import annotations
@@ -49,10 +51,10 @@ class Paper(Mechanism):
         check_rules(self.rules, has_costs=has_costs)
 
     def select(self, view: RoundView, state: State) -> Choice:
-        if not (view.profits < 0).any():
+        if not (view.selecting < 0).any():
             return super().select(view, state)
-        problem = make_problem(view.profits, view.contributions, self.rules.contribution_rule)
-        return choose(problem, len(view.profits), float(self.rules.mu))
+        problem = make_problem(view.selecting, view.contributions, self.rules.contribution_rule)
+        return choose(problem, len(view.clients), float(self.rules.mu))
 
     def divide(self, view: RoundView, state: State, retained: BoolArray) -> Division:
         return divide(
@@ -64,7 +66,7 @@ class Paper(Mechanism):
         )
 
     def objective(self, view: RoundView, retained: BoolArray) -> float:
-        return objective(view.profits, view.contributions, retained, 0.0 if view.grace else float(self.rules.mu))
+        return objective(view.selecting, view.contributions, retained, 0.0 if view.grace else float(self.rules.mu))
 
     def explain(self, view: RoundView, state: State, decision: Decision, client: str, path: MuPath | None) -> str:
         return explain(decision, client, path).sentence
@@ -80,7 +82,7 @@ class Paper(Mechanism):
         view = view_of(self, figures)
         self.check(has_costs=view.costs is not None)
         client_count = len(view.clients)
-        problem = make_problem(view.profits, view.contributions, self.rules.contribution_rule)
+        problem = make_problem(view.selecting, view.contributions, self.rules.contribution_rule)
         envelope = trace(problem, client_count, limit=limit, progress=progress)
 
         def decision_at(mu: float) -> Decision:

@@ -9,7 +9,7 @@ from typing import Any
 from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.state import LedgerState
-from commonweal.records import Decision, Figures, Rules
+from commonweal.records import Decision, Figures, PairedGain, Rules
 
 _LENGTH_LIMIT = 200
 
@@ -85,6 +85,7 @@ class LedgerReplay:
     past: dict[int, PastEntry] = field(default_factory=dict)  # by number
     operators: list[str] = field(default_factory=list)  # public keys, the first one first
     mechanism_states: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)  # by version and round
+    gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
     round_count: int = 0  # decisions that were recomputed
     signed_reports: int = 0
     unsigned_reports: int = 0

@@ -8,6 +8,7 @@ from typing import Any
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.entries import Posting
+from commonweal.ledger.member_documents import SignedTable
 from commonweal.ledger.rounds import (
     check_shares,
     decision_document,
@@ -16,8 +17,13 @@ from commonweal.ledger.rounds import (
     report_of,
     round_postings,
     sample_counts_of,
+    table_in,
 )
-from commonweal.ledger.verification.replay import LedgerReplay, RecordedInputs
+from commonweal.ledger.verification.replay import Findings, LedgerReplay, RecordedInputs
+from commonweal.records import RoundGains
+from commonweal.valuation.used_gains import used_gains
+
+_GAIN_ROUNDING = 1e-9  # of the largest gain of a round
 
 
 def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> tuple[Posting, ...] | None:
@@ -27,8 +33,11 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
         replay.findings.add(number, "round numbers are whole numbers", "a whole number", repr(round_number))
         return None
     _check_clients(number, round_number, body, replay)
+    table = table_in(body)
+    if table is not None:
+        _check_gains(number, round_number, body, table.gains, replay)
     for row in body["inputs"]:
-        _check_report(number, body, row, replay)
+        _check_report(number, body, row, table, replay)
     _check_evidence(number, body, replay)
     return _check_decision(number, round_number, body, replay)
 
@@ -67,12 +76,14 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
             findings.add(number, rule, f"{client} not in round {later}", "it takes part")
 
 
-def _check_report(number: int, body: Mapping[str, Any], row: Mapping[str, Any], replay: LedgerReplay) -> None:
+def _check_report(
+    number: int, body: Mapping[str, Any], row: Mapping[str, Any], table: SignedTable | None, replay: LedgerReplay
+) -> None:
     client, signature = row["client"], row["signature"]
     key = replay.state.members.get(client)
     if key is None:
         replay.unsigned_reports += 1
-    elif signature is None or not report_of(body, row, replay.state.identity).is_signed(signature, key):
+    elif signature is None or not report_of(body, row, replay.state.identity, table).is_signed(signature, key):
         replay.findings.add(
             number,
             "a report is signed by its client",
@@ -94,6 +105,52 @@ def _check_evidence(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
     for client in stated:
         if client not in clients:
             replay.findings.add(number, "evidence is about clients of the round", "one of its clients", str(client))
+
+
+def _check_gains(
+    number: int, round_number: int, body: Mapping[str, Any], gains: RoundGains, replay: LedgerReplay
+) -> None:
+    """Compute the pooled and expected gains again, from the tables of all rounds up to this one."""
+    findings = replay.findings
+    table = gains.table_document(round_number)
+    findings.compare(number, "the table of gains is as clients signed it", table, body["gains"]["table"])
+    clients = {row["client"] for row in body["inputs"]}
+    for client in gains.table:
+        if client not in clients:
+            findings.add(number, "gains are those of the round's clients", "one of its clients", client)
+    replay.gain_tables[round_number] = gains.table
+    rounds = sorted({round_number, *(n for n in replay.state.rounds if n < round_number)} & set(replay.gain_tables))
+    try:
+        again = used_gains(gains.version, [replay.gain_tables[each] for each in rounds])
+    except CommonwealError as error:
+        findings.add(number, "the gains used follow from those measured", "gains that can be computed", str(error))
+        return
+    findings.compare(number, "newcomers are in no earlier table", list(again.newcomers), list(gains.newcomers))
+    for name, computed, stated in (
+        ("pooled", again.pooled, gains.pooled),
+        ("expected", again.expected, gains.expected),
+    ):
+        _compare_gains(number, name, computed, stated, findings)
+    is_forecast = any("expected_profit" in row for row in body["inputs"])
+    findings.compare(number, "profits are expected where gains are forecast", again.expected is not None, is_forecast)
+
+
+def _compare_gains(
+    number: int,
+    name: str,
+    computed: Mapping[str, float] | None,
+    stated: Mapping[str, float] | None,
+    findings: Findings,
+) -> None:
+    """Equal up to the rounding of other processors; decisions rest on the profits, which are signed to the last bit."""
+    rule = f"the gains used follow from those measured: {name}"
+    if computed is None or stated is None or set(computed) != set(stated):
+        findings.compare(number, rule, computed, stated)
+        return
+    size = max((abs(gain) for gain in (*computed.values(), *stated.values())), default=0.0)
+    for client, gain in computed.items():
+        if not abs(gain - stated[client]) <= _GAIN_ROUNDING * size:
+            findings.add(number, rule, f"{client} {gain:.12g}", f"{stated[client]:.12g}")
 
 
 def _check_decision(
