@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -178,13 +178,38 @@ def decide_round(
     *,
     grace: bool = False,
     sample_counts: Mapping[str, int] | None = None,
+    harmful: Collection[str] = (),
+    finished: bool = False,
 ) -> tuple[Decision, State]:
-    """Decide one round: check, select, divide, advance."""
-    view = view_of(mechanism, figures, grace=grace, sample_counts=sample_counts)
+    """Decide one round: check, select, divide, advance.
+
+    Harmful clients are eliminated whatever their figures, and the mechanism decides on the others as if they alone had
+    taken part. If the federation is finished, nobody is eliminated for a loss, as in a grace round.
+    """
+    others = figures.without(harmful)
+    view = view_of(mechanism, others, grace=grace or finished, sample_counts=sample_counts)
     mechanism.check(has_costs=view.costs is not None)
-    choice = _everybody(view) if grace else mechanism.select(view, state)
-    decision = decision_of(mechanism, figures, view, state, choice)
-    return decision, checked_state(mechanism.name, mechanism.advance(view, state, decision))
+    choice = _everybody(view) if view.grace else mechanism.select(view, state)
+    decision = decision_of(mechanism, others, view, state, choice)
+    state = checked_state(mechanism.name, mechanism.advance(view, state, decision))
+    return _with_harmful(replace(decision, grace=grace, finished=finished), figures), state
+
+
+def _with_harmful(decision: Decision, figures: Figures) -> Decision:
+    """A decision on some of the clients, with all others eliminated as harmful."""
+    harmful = tuple(client for client in figures.clients if client not in decision.used_contributions)
+    if not harmful:
+        return decision
+    given = np.array([figures.contributions[client] for client in harmful])
+    used = used_contributions(given, decision.rules.contribution_rule).tolist()
+    by_client = {**decision.used_contributions, **dict(zip(harmful, used, strict=True))}
+    return replace(
+        decision,
+        figures=figures,
+        used_contributions={client: by_client[client] for client in figures.clients},
+        eliminated=tuple(client for client in figures.clients if client not in decision.payoffs),
+        harmful=harmful,
+    )
 
 
 def _everybody(view: RoundView) -> Choice:
@@ -227,15 +252,28 @@ class RoundDecider:
         self.state: State = {}
 
     def decide(
-        self, figures: Figures, *, grace: bool = False, sample_counts: Mapping[str, int] | None = None
+        self,
+        figures: Figures,
+        *,
+        grace: bool = False,
+        sample_counts: Mapping[str, int] | None = None,
+        harmful: Collection[str] = (),
+        finished: bool = False,
     ) -> Decision:
         """Decide the next round."""
         decision, self.state = decide_round(
-            self.mechanism, figures, self.state, grace=grace, sample_counts=sample_counts
+            self.mechanism,
+            figures,
+            self.state,
+            grace=grace,
+            sample_counts=sample_counts,
+            harmful=harmful,
+            finished=finished,
         )
         return decision
 
     def advance(self, decision: Decision, *, sample_counts: Mapping[str, int] | None = None) -> None:
         """Take over a round that was decided before."""
-        view = view_of(self.mechanism, decision.figures, grace=decision.grace, sample_counts=sample_counts)
-        self.state = checked_state(self.mechanism.name, self.mechanism.advance(view, self.state, decision))
+        own = decision.without_harmful
+        view = view_of(self.mechanism, own.figures, grace=own.spares_losses, sample_counts=sample_counts)
+        self.state = checked_state(self.mechanism.name, self.mechanism.advance(view, self.state, own))

@@ -5,7 +5,7 @@ Tracks who is active, ignores the figures of eliminated clients, and records who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from commonweal.decision.mechanism import RoundDecider
@@ -53,7 +53,7 @@ def replay(
         late = tuple(client for client in figures.profits if client not in active)
         if late:
             ignored[round_number] = late
-            figures = _without(figures, frozenset(late))
+            figures = figures.without(late)
         if figures.profits:
             state = decider.state
             decision = decider.decide(figures, grace=position < grace_rounds)
@@ -69,20 +69,3 @@ def replay(
         if progress is not None:
             progress(position + 1)
     return Replay(history=History(clients=clients, rounds=tuple(records)), ignored=ignored, ended_after=ended_after)
-
-
-def _without(figures: Figures, clients: frozenset[str]) -> Figures:
-    def drop(values: Mapping[str, float]) -> dict[str, float]:
-        return {client: value for client, value in values.items() if client not in clients}
-
-    def drop_given(values: Mapping[str, float] | None) -> dict[str, float] | None:
-        return None if values is None else drop(values)
-
-    return Figures(
-        profits=drop(figures.profits),
-        contributions=drop(figures.contributions),
-        costs=drop_given(figures.costs),
-        profit_errors=drop_given(figures.profit_errors),
-        contribution_errors=drop_given(figures.contribution_errors),
-        expected=drop_given(figures.expected),
-    )

@@ -1,7 +1,9 @@
 """The records that packages pass to one another."""
 
 from commonweal.records.advice import Advice, ClientAdvice, ClientVerdict, FederationVerdict, Improvement
+from commonweal.records.ending import FINISHED, Ending, EndingRule
 from commonweal.records.gains import FiguresRule, PairedGain, RoundGains
+from commonweal.records.harm import HarmEvidence, HarmRule
 from commonweal.records.rounds import (
     ContributionRule,
     Decision,
@@ -25,6 +27,7 @@ from commonweal.records.run_report import (
 )
 
 __all__ = [
+    "FINISHED",
     "Advice",
     "ClientAdvice",
     "ClientRound",
@@ -32,12 +35,16 @@ __all__ = [
     "ContributionRule",
     "Decision",
     "DecisionMap",
+    "Ending",
+    "EndingRule",
     "Estimate",
     "Event",
     "Evidence",
     "FederationVerdict",
     "Figures",
     "FiguresRule",
+    "HarmEvidence",
+    "HarmRule",
     "History",
     "Improvement",
     "LossRule",

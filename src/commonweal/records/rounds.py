@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from html import escape
 from typing import Any, Literal
 
+from commonweal.records.ending import Ending
 from commonweal.records.gains import RoundGains
+from commonweal.records.harm import HarmEvidence
 
 ContributionRule = Literal["clip", "raw"]
 LossRule = Literal["contribution", "equal", "cost"]
@@ -32,6 +34,16 @@ class Figures:
     @property
     def clients(self) -> tuple[str, ...]:
         return tuple(self.profits)
+
+    def without(self, clients: Collection[str]) -> Figures:
+        """The figures of all other clients."""
+        if not clients:
+            return self
+
+        def others(values: Mapping[str, float] | None) -> dict[str, float] | None:
+            return None if values is None else {c: value for c, value in values.items() if c not in clients}
+
+        return Figures(**{each.name: others(getattr(self, each.name)) for each in fields(self)})
 
     @property
     def selecting(self) -> Mapping[str, float]:
@@ -105,6 +117,8 @@ class Decision:
     node_count: int = 0
     limit_reached: bool = False  # the solver's node limit
     grace: bool = False  # nobody can be eliminated in this round
+    harmful: tuple[str, ...] = ()  # of the eliminated: whatever their profit, before the mechanism selected
+    finished: bool = False  # the federation ends with this round, and nobody is eliminated for a loss
 
     def __repr__(self) -> str:
         by = "at" if self.rules.mechanism == DEFAULT_MECHANISM else "by"
@@ -135,6 +149,25 @@ class Decision:
     @property
     def mu(self) -> float:
         return self.rules.mu
+
+    @property
+    def spares_losses(self) -> bool:
+        """Whether nobody is eliminated for a loss: in a grace round, and when the federation is finished."""
+        return self.grace or self.finished
+
+    @property
+    def without_harmful(self) -> Decision:
+        """The decision on all other clients, which is the mechanism's own."""
+        if not self.harmful:
+            return self
+        figures = self.figures.without(self.harmful)
+        return replace(
+            self,
+            figures=figures,
+            used_contributions={client: self.used_contributions[client] for client in figures.clients},
+            eliminated=tuple(client for client in self.eliminated if client not in self.harmful),
+            harmful=(),
+        )
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -234,6 +267,8 @@ class RoundRecord:
     decision: Decision
     absent: tuple[str, ...] = ()  # active, but without figures in this round
     withdrawn: tuple[str, ...] = ()  # took part, and leave of their own accord after it
+    harm: tuple[HarmEvidence, ...] = ()  # against clients that are harmful, whether they are eliminated for it or not
+    ending: Ending | None = None  # the federation is finished, whether it ends for it or not
     evidence: Mapping[str, Evidence] = field(default_factory=dict)  # of clients whose errors are known
     gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
 

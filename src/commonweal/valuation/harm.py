@@ -1,0 +1,118 @@
+"""Whether a client harms the federation beyond doubt: a t test on what its updates did to the scores of all others.
+
+E_t[k, n] is the effect of client n's updates on the score of scorer k in round t (see `valuation.scorers`). A scorer's
+validation samples persist, so its errors in successive rounds are not independent; its effects are summed first:
+
+    S_k = Σ_t E_t[k, n]      over the rounds in which n took part, for all other clients k of the present round
+
+    n is harmful if   mean(S) + t(1 − α/(T N); K − 1) · sd(S)/√K < 0
+
+K is the number of scorers, T that of planned rounds and N that of clients: α bounds the chance that any honest client
+of the federation is ever found harmful, if its effects on scorers are a sample of what it does to clients of this kind.
+The client's own score does not count, since the client could make it up. A single scorer that lies can hide harm by an
+outlier, but cannot feign it: a lone outlier never makes a mean significant.
+
+A scorer may have missed a round. Such a round counts for it with the mean of the others, and their deviations from
+that mean count K/K_t-fold, K_t being their number: this gives the mean over rounds of means over scorers, and its
+variance as if each scorer were a cluster of observations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from commonweal.records.harm import HarmEvidence
+from commonweal.valuation.scorers import Effects
+from commonweal.valuation.student_t import upper_quantile
+
+ERROR = 0.05
+"""α: the chance that an honest client of the whole federation is ever found harmful."""
+
+FEWEST_SCORERS = 3
+"""So that a federation needs four clients, as guarded scorers do."""
+
+_SMALLEST_LEVEL = 1e-12
+_quantile = cache(upper_quantile)  # the same for all clients of a round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredRound:
+    """The effects of a round. Rows are scorers and columns are clients, both `clients` in order; NaN: did not score."""
+
+    number: int
+    clients: Sequence[str]
+    effects: Effects
+
+
+def find_harm(rounds: Sequence[ScoredRound], *, test_count: int) -> tuple[HarmEvidence, ...]:
+    """The evidence against each client of the last round that is harmful beyond doubt; `rounds` are all so far."""
+    last = rounds[-1]
+    can_score = _can_score(last.effects)
+    is_other = can_score[:, None] & ~np.eye(len(last.clients), dtype=np.bool_)
+    counts = is_other.sum(axis=0)  # K of each client
+    totals, deviations = np.zeros(len(last.clients)), np.zeros(last.effects.shape)
+    numbers: list[list[int]] = [[] for _ in last.clients]
+    for each in rounds:
+        effects, there = _arranged(each, last.clients)
+        counted = is_other & there
+        present = counted.sum(axis=0)  # K_t
+        is_enough = present >= FEWEST_SCORERS
+        present = np.maximum(present, 1)
+        means = np.where(counted, effects, 0.0).sum(axis=0) / present
+        totals += np.where(is_enough, means, 0.0)
+        deviations += np.where(counted & is_enough, (effects - means) * (counts / present), 0.0)
+        for position in np.flatnonzero(is_enough).tolist():
+            numbers[position].append(each.number)
+    sums = totals + deviations
+    found = [
+        harm_evidence(
+            last.clients[n],
+            numbers[n],
+            {last.clients[k]: float(sums[k, n]) for k in np.flatnonzero(is_other[:, n]).tolist()},
+            test_count,
+        )
+        for n in np.flatnonzero((totals < 0) & (counts >= FEWEST_SCORERS)).tolist()
+    ]
+    return tuple(one for one in found if one.is_beyond_doubt)
+
+
+def harm_evidence(
+    client: str, round_numbers: Sequence[int], by_scorer: Mapping[str, float], test_count: int
+) -> HarmEvidence:
+    """The test of one client from the sums at each scorer, of which there are at least three."""
+    sums = list(by_scorer.values())
+    count = len(sums)
+    mean = math.fsum(sums) / count
+    error = math.sqrt(math.fsum((effect - mean) ** 2 for effect in sums) / (count * (count - 1)))
+    quantile = _quantile(max(ERROR / test_count, _SMALLEST_LEVEL), count - 1)
+    return HarmEvidence(
+        client=client,
+        round_numbers=tuple(round_numbers),
+        by_scorer=dict(by_scorer),
+        test_count=test_count,
+        mean=mean,
+        standard_error=error,
+        bound=mean + quantile * error,
+    )
+
+
+def _can_score(effects: Effects) -> NDArray[np.bool_]:
+    return np.asarray(~np.isnan(effects).any(axis=1))
+
+
+def _arranged(scored: ScoredRound, clients: Sequence[str]) -> tuple[Effects, NDArray[np.bool_]]:
+    """The effects of a round in the rows and columns of these clients, and which of them are known."""
+    places = {client: place for place, client in enumerate(scored.clients)}
+    here = [place for place, client in enumerate(clients) if client in places]
+    then = [places[clients[place]] for place in here]
+    effects, known = np.zeros((len(clients),) * 2), np.zeros((len(clients),) * 2, np.bool_)
+    rows = _can_score(scored.effects)[then]
+    effects[np.ix_(here, here)] = np.where(rows[:, None], scored.effects[np.ix_(then, then)], 0.0)
+    known[np.ix_(here, here)] = rows[:, None]
+    return effects, known
