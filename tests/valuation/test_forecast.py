@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 from commonweal.records.gains import PairedGain
 from commonweal.valuation import forecast
-from commonweal.valuation.forecast import forecast_gains
+from commonweal.valuation.forecast import forecast_draws, forecast_gains
 
 
 def table(gains, *, samples=60, changed=6.0, bounded=True):
@@ -115,3 +115,15 @@ def test_other_units_scale():
 
 def test_nothing_gained_in_an_unbounded_metric_gives_no_hope():
     assert forecast_gains([table({"a": 0.0, "b": 0.0}, changed=0.0, bounded=False)]) == {"a": 0.0, "b": 0.0}
+
+
+def test_draws_have_the_mean_of_the_posterior():
+    """Where gains fall under every likely curve, the mean over curves is the expected gain."""
+    rng = np.random.default_rng(5)
+    tables = [table({c: g + rng.normal(0, 0.02) for c in "abcd"}) for g in (0.4, 0.15, 0.08, 0.05, 0.03)]
+    expected, draws = forecast_gains(tables), forecast_draws(tables)
+    for client, value in expected.items():
+        assert draws[client].mean() == pytest.approx(value, abs=0.1 * draws[client].std())
+        assert draws[client].std() > 0
+    again = forecast_draws(tables)
+    assert all((again[client] == one).all() for client, one in draws.items())

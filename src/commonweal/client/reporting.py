@@ -64,6 +64,7 @@ class ClientAccount:
     profit_draws: NDArray[np.float64]  # in each bootstrap draw
     alone_cost: float | None = None  # what the client would have spent alone; only for advantage
     expected_profit: float | None = None  # of the next round; only if a forecast was told
+    expected_draws: NDArray[np.float64] | None = None  # the same in each draw of the forecast
     measured_profit: float | None = None  # this and the next: as they would be had nothing been told
     measured_profit_draws: NDArray[np.float64] | None = None
 
@@ -140,6 +141,10 @@ def _as_told(
     in_draws = np.empty(0)
     if told.pooled_draws is not None:
         in_draws = _worth_gained(metric, terms.worth_curve, opening.draws, told.pooled_draws)
+    expected_draws = None
+    if told.expected_draws is not None:
+        ahead = _worth_gained(metric, terms.worth_curve, now.value, told.expected_draws)
+        expected_draws = terms.unit_value * ahead - measured.cost
     used = gained(opening.value, told.pooled)
     return ClientAccount(
         utility=used,
@@ -147,6 +152,7 @@ def _as_told(
         profit=profit(used, measured.cost),
         profit_draws=terms.unit_value * in_draws - measured.cost,
         expected_profit=None if told.expected is None else profit(gained(now.value, told.expected), measured.cost),
+        expected_draws=expected_draws,
         measured_profit=measured.profit,
         measured_profit_draws=measured.profit_draws,
     )

@@ -39,9 +39,11 @@ def stabilities(
     *,
     profit_draws: FloatArray,
     contribution_draws: FloatArray,
+    expected_draws: FloatArray | None = None,
 ) -> Mapping[str, Stability]:
     """The stability of each client's fate; the draws have a row per client, and contributions are as measured.
 
+    `expected_draws` are those of the profits that selection goes by, where these are forecast.
     `view` and `state` are those of the decision. Empty if there are too many clients for the raw contribution rule.
     """
     rule = mechanism.rules.contribution_rule
@@ -49,11 +51,17 @@ def stabilities(
         return {}
     draw_count = min(draw_count_for(len(view.clients)), profit_draws.shape[1])
     profits = _without_rounding(profit_draws[:, :draw_count])
+    expected = None if expected_draws is None else _without_rounding(expected_draws[:, :draw_count])
     contributions = used_contributions(contribution_draws[:, :draw_count], rule)
     fates = np.array([client in decision.payoffs for client in view.clients])
     same = np.zeros(len(view.clients), np.int64)
     for draw in range(draw_count):
-        drawn = replace(view, profits=profits[:, draw].copy(), contributions=contributions[:, draw].copy())
+        drawn = replace(
+            view,
+            profits=profits[:, draw].copy(),
+            contributions=contributions[:, draw].copy(),
+            expected=view.expected if expected is None else expected[:, draw].copy(),
+        )
         same += fates == _retained(mechanism, drawn, state)
     return {
         client: Stability(same_count=count, draw_count=draw_count)

@@ -63,8 +63,9 @@ class CheckpointFile:
         for number, result in enumerate(results):
             arrays[f"profit_draws/{number}"] = result.profit_draws
             arrays[f"contribution_draws/{number}"] = result.contribution_draws
-            if result.effects is not None:
-                arrays[f"effects/{number}"] = result.effects
+            for name in ("effects", "expected_draws"):
+                if (array := getattr(result, name)) is not None:
+                    arrays[f"{name}/{number}"] = array
         arrays["document"] = np.frombuffer(json.dumps(document).encode(), np.uint8)
         content = io.BytesIO()
         np.savez(content, **arrays)
@@ -93,6 +94,7 @@ class CheckpointFile:
                     profit_draws=arrays.pop(f"profit_draws/{number}"),
                     contribution_draws=arrays.pop(f"contribution_draws/{number}"),
                     effects=arrays.pop(f"effects/{number}", None),
+                    expected_draws=arrays.pop(f"expected_draws/{number}", None),
                 )
                 for number, given in enumerate(document["rounds"])
             ]
@@ -147,6 +149,7 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
                 measured,
                 profit_draws=arrays["profit_draws"],
                 contribution_draws=arrays["contribution_draws"],
+                expected_draws=arrays["expected_draws"],
             ),
             gains=_gains(document.get("gains")),
         ),

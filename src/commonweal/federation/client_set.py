@@ -48,6 +48,7 @@ class ToldGain:
     pooled: float
     pooled_draws: Draws | None = None  # in each bootstrap draw; None: not told
     expected: float | None = None  # of the next round; None: selection goes by the profit
+    expected_draws: Draws | None = None  # in each draw of the forecast; None: not told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ class ToldGains:
 
     gains: RoundGains
     pooled_draws: Mapping[str, Draws]
+    expected_draws: Mapping[str, Draws] | None = None
 
     def of(self, client: str) -> ToldGain:
         """Where the metric cannot be measured, nothing is known to have been gained."""
@@ -63,6 +65,9 @@ class ToldGains:
             pooled=self.gains.pooled.get(client, 0.0),
             pooled_draws=self.pooled_draws.get(client, np.zeros(DRAW_COUNT)),
             expected=None if self.gains.expected is None else self.gains.expected.get(client, 0.0),
+            expected_draws=None
+            if self.expected_draws is None
+            else self.expected_draws.get(client, np.zeros(DRAW_COUNT)),
         )
 
 
@@ -74,6 +79,7 @@ class ProfitReport:
     profit_draws: NDArray[np.float64] | None = None  # the profit in each bootstrap draw
     actual_profit: Estimate | None = None  # where it is known that the client reports another one
     expected_profit: float | None = None  # of the next round; None: selection goes by the profit
+    expected_draws: NDArray[np.float64] | None = None  # the expected profit in each draw of the forecast
     measured_profit: float | None = None  # by the client's own measurement, if `profit` is by the gain that it was told
     measured_profit_draws: NDArray[np.float64] | None = None
     previous_accuracy: float

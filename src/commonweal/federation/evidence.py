@@ -23,6 +23,7 @@ def measured_evidence(
     *,
     profit_draws: NDArray[np.float64],
     contribution_draws: NDArray[np.float64],
+    expected_draws: NDArray[np.float64] | None,
 ) -> dict[str, Evidence]:
     """Of a measured round; `state` is the mechanism's before it. Without the error of every profit, no stability."""
     counts = {client: one.sample_count for client, one in measured.items()}
@@ -31,7 +32,13 @@ def measured_evidence(
         {}
         if any(one.profit_error is None for one in measured.values())
         else stabilities(
-            mechanism, view, state, decision, profit_draws=profit_draws, contribution_draws=contribution_draws
+            mechanism,
+            view,
+            state,
+            decision,
+            profit_draws=profit_draws,
+            contribution_draws=contribution_draws,
+            expected_draws=expected_draws,
         )
     )
     return {

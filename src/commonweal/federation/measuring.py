@@ -23,6 +23,7 @@ from commonweal.records import Estimate, Figures, PairedGain, RoundGains
 from commonweal.scenario.spec import FederationPlan
 from commonweal.task.measured import Measured, gain_draws, paired_gain
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
+from commonweal.valuation.forecast import forecast_draws
 from commonweal.valuation.pooling import pool
 from commonweal.valuation.used_gains import FIGURES_VERSIONS, used_gains
 
@@ -125,6 +126,7 @@ class _Round:
             signatures={c: signature for c in self._present if (signature := reports[c].signature) is not None},
             withdrawals={c: notice for c in self._present if (notice := openings[c].withdrawal) is not None},
             profit_draws=np.array([_profit_draws(reports[c]) for c in self._present]),
+            expected_draws=_expected_draws([reports[c] for c in self._present]),
             contribution_draws=np.array([valuation.contribution_draws[c] for c in self._present]),
             effects=valuation.effects,
             gains=None if told is None else told.gains,
@@ -181,7 +183,11 @@ class _Round:
         table = {client: one for client, one in paired.items() if one is not None}
         gains = used_gains(FIGURES_VERSIONS[rule], [*self._earlier, table])
         in_draws = {c: gain_draws(pairs[c][0], pairs[c][1].measured, metric) for c in table}
-        return ToldGains(gains=gains, pooled_draws=pool(table, gains.newcomers).of_draws(in_draws))
+        return ToldGains(
+            gains=gains,
+            pooled_draws=pool(table, gains.newcomers).of_draws(in_draws),
+            expected_draws=None if gains.expected is None else forecast_draws([*self._earlier, table]),
+        )
 
     def _measured(
         self, client: str, opening: Opening, report: ProfitReport, valuation: RoundValuation
@@ -250,6 +256,12 @@ class _Round:
     def _report_progress(self, iteration: int, accuracies: Mapping[str, float]) -> None:
         if self._watch is not None:
             self._watch(Progress(round_number=self._number, iteration=iteration, accuracies=accuracies))
+
+
+def _expected_draws(reports: Sequence[ProfitReport]) -> np.ndarray | None:
+    """None unless all profits are forecast, and all their uncertainties known."""
+    draws = [report.expected_draws for report in reports]
+    return None if any(one is None for one in draws) else np.array(draws)
 
 
 def _profit_draws(report: ProfitReport) -> np.ndarray:

@@ -48,6 +48,7 @@ class MeasuredRound:
     withdrawals: Mapping[str, str]  # signed notices of clients that want to leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
+    expected_draws: NDArray[np.float64] | None = None  # of the profits that selection goes by, if they are forecast
     effects: NDArray[np.float64] | None = None  # see RoundResult
     gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
 
@@ -74,6 +75,7 @@ class RoundResult:
     withdrawals: Mapping[str, str]  # signed notices of clients that leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
+    expected_draws: NDArray[np.float64] | None = None
     effects: NDArray[np.float64] | None = None
 
     @classmethod
@@ -89,6 +91,7 @@ class RoundResult:
             withdrawals={client: measured.withdrawals[client] for client in record.withdrawn},
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
+            expected_draws=measured.expected_draws,
             effects=measured.effects,
         )
 

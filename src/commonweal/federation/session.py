@@ -179,6 +179,7 @@ def decided(measured: MeasuredRound, decider: RoundDecider, *, grace: bool) -> R
             measured.measured,
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
+            expected_draws=measured.expected_draws,
         ),
         gains=measured.gains,
     )

@@ -337,17 +337,20 @@ class InProcessClients:
             opening=self._measured[frozenset(), client],
             told=told,
         )
-        profit, draws, expected, actual = own.profit, own.profit_draws, own.expected_profit, None
+        profit, draws, actual = own.profit, own.profit_draws, None
+        expected, expected_draws = own.expected_profit, own.expected_draws
         if member.spec.reported_profit is not None:
             profit = member.spec.reported_profit
             draws = np.full_like(own.profit_draws, profit)
-            expected = None if own.expected_profit is None else profit
+            if expected is not None:
+                expected, expected_draws = profit, draws
             actual = Estimate(value=own.profit, standard_error=standard_error(own.profit_draws))
         return ProfitReport(
             profit=profit,
             profit_draws=draws,
             actual_profit=actual,
             expected_profit=expected,
+            expected_draws=expected_draws,
             measured_profit=own.measured_profit,
             measured_profit_draws=own.measured_profit_draws,
             previous_accuracy=member.previous.value,

@@ -26,6 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.records.gains import PairedGain
+from commonweal.seeds import stream
+from commonweal.valuation.bootstrap import DRAW_COUNT, Draws
 from commonweal.valuation.pooling import variance_per_sample
 
 Floats = NDArray[np.float64]
@@ -46,19 +48,39 @@ def forecast_gains(tables: Sequence[Mapping[str, PairedGain]]) -> dict[str, floa
 
     `tables` are the paired gains of all rounds so far, in order; a client may be missing from some.
     """
+    ahead, posteriors = _posteriors(tables)
+    return {client: float(_best_mean(weights @ ahead)) for client, weights in posteriors.items()}
+
+
+def forecast_draws(tables: Sequence[Mapping[str, PairedGain]]) -> dict[str, Draws]:
+    """The same, had one of the curves been known to be the right one: drawn from the posterior, the same every time."""
+    ahead, posteriors = _posteriors(tables)
+    if_known = _best_mean(ahead)
+    drawn = {}
+    for client, weights in posteriors.items():
+        # One draw from each of equally likely parts of the posterior, in random order: fewer draws suffice that way.
+        order = stream(0, "forecast", client, len(tables)).permutation(DRAW_COUNT)
+        chosen = np.searchsorted(np.cumsum(weights), (order + 0.5) / DRAW_COUNT)
+        drawn[client] = if_known[np.minimum(chosen, len(weights) - 1)]
+    return drawn
+
+
+def _posteriors(tables: Sequence[Mapping[str, PairedGain]]) -> tuple[Floats, dict[str, Floats]]:
+    """The gains of each curve in the rounds ahead, and for each client of the last table the curves' probabilities."""
+    # Where no gain was ever measured, in a metric whose unit says nothing about what is possible, none is expected.
     scale = _largest_gain(tables)
-    if scale == 0:  # no gain was ever measured, in a metric whose unit says nothing about what is possible
-        return dict.fromkeys(tables[-1], 0.0)
     curves = scale * _unit_gains(len(tables) + _MOST_ROUNDS_AHEAD)
     variances = [_variance(table) for table in tables]
     evidence = {client: _log_likelihood(client, tables, variances, curves, scale) for client in tables[-1]}
     everybody = np.sum(list(evidence.values()), axis=0)
-    expected = {}
-    for client, own in evidence.items():
-        weights = _normalised(own + _WEIGHT_OF_OTHERS * (everybody - own))
-        ahead = np.cumsum(weights @ curves[:, len(tables) :]) / np.arange(1, _MOST_ROUNDS_AHEAD + 1)
-        expected[client] = float(ahead.max())
-    return expected
+    return curves[:, len(tables) :], {
+        client: _normalised(own + _WEIGHT_OF_OTHERS * (everybody - own)) for client, own in evidence.items()
+    }
+
+
+def _best_mean(ahead: Floats) -> Floats:
+    """The largest mean of the first gains ahead, over the number of rounds."""
+    return np.asarray(np.max(np.cumsum(ahead, axis=-1) / np.arange(1, _MOST_ROUNDS_AHEAD + 1), axis=-1))
 
 
 def _unit_gains(round_count: int) -> Floats:
@@ -83,7 +105,7 @@ def _log_likelihood(
     found = np.zeros(len(curves))
     last_round, last_error, last_deviation, last_variance = -1, 0.0, np.zeros(len(curves)), 1.0
     for number, table in enumerate(tables):
-        if client not in table:
+        if client not in table or scale == 0:
             continue
         row = table[client]
         error = math.sqrt(variances[number] / row.sample_count)
