@@ -28,6 +28,7 @@ class Fate:
     gain: float | None  # objective − runner-up's: what this outcome gains over the opposite one
     ranges: tuple[MuRange, ...] | None  # the μ at which the client stays; None if not asked for
     is_expected: bool = False  # `profit` is the one expected of the next round
+    is_harmful: bool = False  # eliminated for that, not by the mechanism
 
     @property
     def is_tie(self) -> bool:
@@ -38,6 +39,8 @@ class Fate:
     @property
     def sentence(self) -> str:
         """The outcome in one sentence."""
+        if self.is_harmful:
+            return f"{self.client} is eliminated as harmful, whatever its profit."
         fate = "stays" if self.stays else "is eliminated"
         would = "stays" if self.stays else "would stay"
         stays_at = "" if self.ranges is None else f" It {would} for mu {describe(self.ranges)}."
@@ -70,10 +73,14 @@ def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate
     clients = decision.figures.clients
     if client not in decision.figures.profits:
         raise InputError(f"Client {client!r} is not in this round. Its clients: {', '.join(clients[:10])}.")
+    is_harmful = client in decision.harmful
+    if not is_harmful:
+        decision = decision.without_harmful
+        clients = decision.figures.clients
     selecting = decision.figures.selecting
     profit = selecting[client]
     stays = client not in decision.eliminated
-    may_go = profit < 0 and not decision.grace and decision.mu < math.inf
+    may_go = profit < 0 and not decision.spares_losses and decision.mu < math.inf and not is_harmful
     runner_up: tuple[str, ...] | None = None
     runner_up_objective: float | None = None
     if may_go:
@@ -101,6 +108,7 @@ def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate
         runner_up_retained=runner_up,
         runner_up_objective=runner_up_objective,
         gain=None if runner_up_objective is None else decision.objective - runner_up_objective,
-        ranges=None if path is None else path.stays(client),
+        ranges=None if path is None or is_harmful else path.stays(client),
         is_expected=decision.figures.expected is not None,
+        is_harmful=is_harmful,
     )

@@ -28,8 +28,8 @@ def disproportion(decision: Decision) -> float:
 def infeasible(decision: Decision) -> tuple[str, ...]:
     """Clients whose treatment no feasible decision allows: missing, counted twice, or eliminated without a loss."""
     times_placed = Counter(decision.retained + decision.eliminated)
-    may_go = set(decision.candidates) if not decision.grace else set()
-    wrongly_gone = set(decision.eliminated) - may_go
+    may_go = set(decision.candidates) if not decision.spares_losses else set()
+    wrongly_gone = set(decision.eliminated) - may_go - set(decision.harmful)
     clients = dict.fromkeys(decision.figures.clients + tuple(times_placed))
     return tuple(c for c in clients if c not in decision.figures.profits or times_placed[c] != 1 or c in wrongly_gone)
 

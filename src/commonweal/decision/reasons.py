@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import get_args
 
-from commonweal.records import Decision, Evidence, LossRule, Stability
+from commonweal.records import Decision, Evidence, HarmEvidence, LossRule, Stability
 from commonweal.records.rounds import DEFAULT_MECHANISM
 
 _UNKNOWN = Evidence()
@@ -20,7 +20,7 @@ _DECIMALS = 8  # smaller figures have an exponent
 
 def reason(decision: Decision, client: str, evidence: Evidence | None, explained: str) -> str:
     """The whole reason; `explained` is the mechanism's own explanation, which it ends with."""
-    can_go = not decision.grace and decision.mu < math.inf
+    can_go = not decision.spares_losses and decision.mu < math.inf
     total = math.fsum(decision.used_contributions.values())
     used = decision.used_contributions[client]
     figures = brought_and_earned(
@@ -76,6 +76,24 @@ def loss_reason(decision: Decision, client: str, *, who: str, is_paid: bool = Tr
         + (f"; as {who} {own}, {who} {moved}" if is_paid and transfer else "")
         + limit
     )
+
+
+def harm_in_words(evidence: HarmEvidence, *, who: str = "it") -> str:
+    """ "over rounds 1 to 4 the model got worse by what it sent at 7 of 7 other clients (−0.041 ± 0.006)"."""
+    numbers = evidence.round_numbers
+    first, last, count = numbers[0], numbers[-1], len(numbers)
+    rounds = f"round {last}" if count == 1 else f"rounds {first} to {last}"
+    if count not in (1, last - first + 1):
+        rounds = f"{count} of the rounds {first} to {last}"
+    return (
+        f"over {rounds} the model got worse by what {who} sent at {evidence.harmed_count} of "
+        f"{len(evidence.by_scorer)} other clients ({in_figures(evidence.mean, evidence.standard_error)})"
+    )
+
+
+def eliminated_as_harmful(evidence: HarmEvidence) -> str:
+    """The explanation of that fate."""
+    return f"{evidence.client} is eliminated as harmful: {harm_in_words(evidence)}."
 
 
 def _divided(decision: Decision, client: str, who: str) -> str:

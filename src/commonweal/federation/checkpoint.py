@@ -24,7 +24,17 @@ from commonweal.errors import StorageError
 from commonweal.federation.client_set import State
 from commonweal.federation.evidence import measured_evidence
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
-from commonweal.records import Estimate, Event, Figures, PairedGain, RoundGains, RoundRecord, Rules
+from commonweal.records import (
+    Ending,
+    Estimate,
+    Event,
+    Figures,
+    HarmEvidence,
+    PairedGain,
+    RoundGains,
+    RoundRecord,
+    Rules,
+)
 from commonweal.records.rounds import RULES_VERSION
 
 FORMAT = "commonweal.checkpoint/2"
@@ -116,6 +126,10 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
         "round_number": result.record.round_number,
         "figures": asdict(decision.figures),
         "grace": decision.grace,
+        "harmful": decision.harmful,
+        "finished": decision.finished,
+        "harm": [asdict(evidence) for evidence in result.record.harm],
+        "ending": None if result.record.ending is None else asdict(result.record.ending),
         "absent": result.record.absent,
         "withdrawn": result.record.withdrawn,
         "measured": {client: asdict(measured) for client, measured in result.measured.items()},
@@ -135,6 +149,8 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
         Figures(**document["figures"]),
         grace=document["grace"],
         sample_counts={client: one.sample_count for client, one in measured.items()},
+        harmful=document.get("harmful", ()),
+        finished=document.get("finished", False),
     )
     return RoundResult(
         record=RoundRecord(
@@ -152,6 +168,8 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
                 expected_draws=arrays["expected_draws"],
             ),
             gains=_gains(document.get("gains")),
+            harm=tuple(map(_harm, document.get("harm", ()))),
+            ending=None if document.get("ending") is None else Ending(**document["ending"]),
         ),
         measured=measured,
         iteration_accuracies=tuple(document["iteration_accuracies"]),
@@ -170,6 +188,10 @@ def _gains(document: Mapping[str, Any] | None) -> RoundGains | None:
         return None
     table = {client: PairedGain(**row) for client, row in document["table"].items()}
     return RoundGains(**{**document, "table": table, "newcomers": tuple(document["newcomers"])})
+
+
+def _harm(document: Mapping[str, Any]) -> HarmEvidence:
+    return HarmEvidence(**{**document, "round_numbers": tuple(document["round_numbers"])})
 
 
 def _measurement(document: Mapping[str, Any]) -> ClientMeasurement:

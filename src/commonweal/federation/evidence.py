@@ -27,7 +27,9 @@ def measured_evidence(
 ) -> dict[str, Evidence]:
     """Of a measured round; `state` is the mechanism's before it. Without the error of every profit, no stability."""
     counts = {client: one.sample_count for client, one in measured.items()}
-    view = view_of(mechanism, decision.figures, grace=decision.grace, sample_counts=counts)
+    own = decision.without_harmful  # harm is not decided on draws
+    view = view_of(mechanism, own.figures, grace=own.spares_losses, sample_counts=counts)
+    rows = [place for place, client in enumerate(measured) if client in own.used_contributions]
     stable = (
         {}
         if any(one.profit_error is None for one in measured.values())
@@ -35,10 +37,10 @@ def measured_evidence(
             mechanism,
             view,
             state,
-            decision,
-            profit_draws=profit_draws,
-            contribution_draws=contribution_draws,
-            expected_draws=expected_draws,
+            own,
+            profit_draws=profit_draws[rows],
+            contribution_draws=contribution_draws[rows],
+            expected_draws=None if expected_draws is None else expected_draws[rows],
         )
     )
     return {

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from commonweal.records import Estimate, Event, Figures, RoundGains, RoundRecord, Rules
 from commonweal.scenario.spec import FederationPlan
+from commonweal.valuation.harm import ScoredRound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,11 @@ class MeasuredRound:
         """New samples that each client declared."""
         return {client: measured.sample_count for client, measured in self.measured.items()}
 
+    @property
+    def scored(self) -> ScoredRound | None:
+        """What the clients' samples say of one another; None where contributions are not computed scorer by scorer."""
+        return _scored(self.round_number, self.figures, self.effects)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundResult:
@@ -79,14 +85,14 @@ class RoundResult:
     effects: NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, measured: MeasuredRound, record: RoundRecord, absences: tuple[Event, ...] = ()) -> RoundResult:
-        """The measured round with its decision; `absences` are the events that say why clients were absent."""
+    def of(cls, measured: MeasuredRound, record: RoundRecord, events: tuple[Event, ...] = ()) -> RoundResult:
+        """The measured round with its decision; `events` are those that were not known when it was measured."""
         return cls(
             record=record,
             measured=measured.measured,
             iteration_accuracies=measured.iteration_accuracies,
             coalition_values=measured.coalition_values,
-            events=(*measured.events, *absences),
+            events=(*measured.events, *events),
             signatures=measured.signatures,
             withdrawals={client: measured.withdrawals[client] for client in record.withdrawn},
             profit_draws=measured.profit_draws,
@@ -99,6 +105,15 @@ class RoundResult:
     def sample_counts(self) -> dict[str, int]:
         """New samples that each client declared."""
         return {client: measured.sample_count for client, measured in self.measured.items()}
+
+    @property
+    def scored(self) -> ScoredRound | None:
+        """As in `MeasuredRound`."""
+        return _scored(self.record.round_number, self.record.decision.figures, self.effects)
+
+
+def _scored(number: int, figures: Figures, effects: NDArray[np.float64] | None) -> ScoredRound | None:
+    return None if effects is None else ScoredRound(number=number, clients=figures.clients, effects=effects)
 
 
 def rules_in_force(plan: FederationPlan, completed: Sequence[RoundResult]) -> Rules:

@@ -15,7 +15,7 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import used_contributions
 from commonweal.decision.promises import warnings_of
-from commonweal.decision.reasons import loss_reason, reason
+from commonweal.decision.reasons import eliminated_as_harmful, loss_reason, reason
 from commonweal.federation.advice import advise_on_run
 from commonweal.federation.misreports import misreport_warnings
 from commonweal.federation.round_result import ClientMeasurement, RoundResult, rules_in_force
@@ -149,14 +149,16 @@ class _Divisions:
 
     def __init__(self, result: RoundResult, mechanism: Mechanism, state: State) -> None:
         """`state` is the mechanism's before the round."""
-        decision = result.record.decision
-        view = view_of(mechanism, decision.figures, grace=decision.grace, sample_counts=result.sample_counts)
-        retained = np.array([client in decision.payoffs for client in decision.figures.clients])
+        decision = result.record.decision.without_harmful
+        view = view_of(mechanism, decision.figures, grace=decision.spares_losses, sample_counts=result.sample_counts)
+        retained = np.array([client in decision.payoffs for client in view.clients], np.bool_)
         self.decision, self.view, self.state = decision, view, state
-        self.used = used_contributions(result.contribution_draws, decision.rules.contribution_rule)
+        self.used = used_contributions(result.contribution_draws, decision.rules.contribution_rule)  # of all clients
+        rows = [place for place, client in enumerate(result.measured) if client in decision.used_contributions]
+        profits, contributions = result.profit_draws[rows], self.used[rows]
         divisions = [
             mechanism.divide(
-                replace(view, profits=result.profit_draws[:, draw], contributions=self.used[:, draw]), state, retained
+                replace(view, profits=profits[:, draw], contributions=contributions[:, draw]), state, retained
             )
             for draw in range(DRAW_COUNT)
         ]
@@ -199,12 +201,17 @@ def _totals(clients: Sequence[str], divisions: Sequence[_Divisions], kind: str) 
 
 def _round(result: RoundResult, divisions: _Divisions, mechanism: Mechanism) -> RoundReport:
     decision = result.record.decision
-    path = None if decision.grace else mechanism.mu_path(decision.figures, limit=PATH_LIMIT)
+    own = divisions.decision
+    path = None if own.spares_losses else mechanism.mu_path(own.figures, limit=PATH_LIMIT)
+    harm = {evidence.client: evidence for evidence in result.record.harm}
 
     def explained(client: str) -> str:
-        why = mechanism.explain(divisions.view, divisions.state, decision, client, path)
-        loss = loss_reason(decision, client, who=client)
-        told = reason(decision, client, result.record.evidence.get(client), why)
+        evidence = result.record.evidence.get(client)
+        if client in decision.harmful:
+            return reason(decision, client, evidence, eliminated_as_harmful(harm[client]))
+        why = mechanism.explain(divisions.view, divisions.state, own, client, path)
+        loss = loss_reason(own, client, who=client)
+        told = reason(own, client, evidence, why)
         return f"{told} In this round {loss}." if loss else told
 
     return RoundReport(
@@ -241,7 +248,7 @@ def _client(result: RoundResult, divisions: _Divisions, client: str, sentence: s
         payoff=divisions.estimate("payoffs", client),
         transfer=divisions.estimate("transfers", client),
         sentence=sentence,
-        stays_for_mu=None if path is None else path.stays(client),
+        stays_for_mu=None if path is None or client in decision.harmful else path.stays(client),
         alone=measured.alone,
         alone_cost=measured.alone_cost,
         actual_profit=measured.actual_profit,

@@ -24,11 +24,12 @@ from commonweal.errors import FederationError
 from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.client_set import ClientSet
 from commonweal.federation.evidence import measured_evidence
+from commonweal.federation.fates import Foregone, events_of, foregone
 from commonweal.federation.measuring import Watch, measure_round
 from commonweal.federation.round_result import MeasuredRound, RoundResult, rules_in_force
 from commonweal.federation.run_report import make_run_report
 from commonweal.federation.settlement import FederationLedger
-from commonweal.records import RoundGains, RoundRecord, RunReport
+from commonweal.records import RoundRecord, RunReport
 from commonweal.report.text import counted
 from commonweal.report.write import write_all
 from commonweal.scenario.description import Description
@@ -125,23 +126,26 @@ def run_rounds(
     check: Check | None = None,
     watch: Watch | None = None,
 ) -> Iterator[RoundResult]:
-    """Run the rounds after the completed ones, one at a time, until the last or until fewer than two clients are left.
+    """Run the rounds after the completed ones, one at a time.
+
+    They end with the last one, when fewer than two clients are left, or when the federation is finished.
 
     `check` may refuse a decided round before the clients adopt it.
     """
     decider = RoundDecider(make_mechanism(rules_in_force(plan, completed)))
     active = list(plan.client_names)
-    gains = [earlier.record.gains for earlier in completed]
+    results = list(completed)
     for earlier in completed:
         decider.advance(earlier.record.decision, sample_counts=earlier.sample_counts)
         active = [client for client in active if client not in earlier.record.left]
     for round_number in range(len(completed) + 1, plan.round_count + 1):
-        if len(active) < 2:
+        if len(active) < 2 or (results and results[-1].record.decision.finished):
             return
-        result = run_round(clients, plan, decider, round_number, active, earlier=gains, check=check, watch=watch)
-        gains.append(result.record.gains)
-        active = [client for client in active if client not in result.record.left]
-        yield result
+        results.append(
+            run_round(clients, plan, decider, round_number, active, earlier=results, check=check, watch=watch)
+        )
+        active = [client for client in active if client not in results[-1].record.left]
+        yield results[-1]
 
 
 def run_round(
@@ -151,22 +155,30 @@ def run_round(
     round_number: int,
     active: Sequence[str],
     *,
-    earlier: Sequence[RoundGains | None] = (),
+    earlier: Sequence[RoundResult] = (),
     check: Check | None = None,
     watch: Watch | None = None,
 ) -> RoundResult:
     """Measure one round, decide it, and let the clients adopt it."""
-    measured = measure_round(clients, plan, round_number, active, earlier=earlier, watch=watch)
-    record = decided(measured, decider, grace=round_number <= plan.mechanism.grace_rounds)
+    gains = [result.record.gains for result in earlier]
+    measured = measure_round(clients, plan, round_number, active, earlier=gains, watch=watch)
+    scored = [result.scored for result in earlier if result.scored is not None]
+    record = decided(measured, decider, plan, foregone(measured, plan, scored))
     if check is not None:
         check(record, measured.sample_counts)
-    return RoundResult.of(measured, record, absences=clients.close_round(record))
+    return RoundResult.of(measured, record, events=(*clients.close_round(record), *events_of(record)))
 
 
-def decided(measured: MeasuredRound, decider: RoundDecider, *, grace: bool) -> RoundRecord:
+def decided(measured: MeasuredRound, decider: RoundDecider, plan: FederationPlan, known: Foregone) -> RoundRecord:
     """The measured round with its decision, and how sure that is."""
     state = decider.state
-    decision = decider.decide(measured.figures, grace=grace, sample_counts=measured.sample_counts)
+    decision = decider.decide(
+        measured.figures,
+        grace=measured.round_number <= plan.mechanism.grace_rounds,
+        sample_counts=measured.sample_counts,
+        harmful=known.harmful,
+        finished=known.finished,
+    )
     return RoundRecord(
         round_number=measured.round_number,
         decision=decision,
@@ -182,4 +194,6 @@ def decided(measured: MeasuredRound, decider: RoundDecider, *, grace: bool) -> R
             expected_draws=measured.expected_draws,
         ),
         gains=measured.gains,
+        harm=known.harm,
+        ending=known.ending,
     )

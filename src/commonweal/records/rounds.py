@@ -40,10 +40,11 @@ class Figures:
         if not clients:
             return self
 
-        def others(values: Mapping[str, float] | None) -> dict[str, float] | None:
-            return None if values is None else {c: value for c, value in values.items() if c not in clients}
+        def others(values: Mapping[str, float]) -> dict[str, float]:
+            return {client: value for client, value in values.items() if client not in clients}
 
-        return Figures(**{each.name: others(getattr(self, each.name)) for each in fields(self)})
+        given = {each.name: values for each in fields(self) if (values := getattr(self, each.name)) is not None}
+        return replace(self, **{name: others(values) for name, values in given.items()})
 
     @property
     def selecting(self) -> Mapping[str, float]:

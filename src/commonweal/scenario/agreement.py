@@ -38,6 +38,7 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
             "advantage over a model trained alone instead",
             'Write figures = "measured", or remove utility = "advantage"',
         )
+    _check_harm_and_ending(table, values)
     if not _sound(table, values, "contribution", "evaluation_limit"):
         return
     measure = MEASURES[values.get("contribution", _DEFAULT_MEASURE)]
@@ -70,6 +71,27 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
             (*path, "evaluation_limit"),
             f'evaluation_limit must be at least {fewest} for "{measure.name}" and {client_count} clients, got {limit}',
             f"Write e.g. {max(64, 4 * fewest)}",
+        )
+
+
+def _check_harm_and_ending(table: TomlTable, values: Values) -> None:
+    """Harm is seen in the effects on each scorer, and the end in what is expected of the next round."""
+    harm, ending = values.get("harm", "none"), values.get("ending", "none")
+    measure = values.get("contribution", _DEFAULT_MEASURE)
+    if harm != "none" and measure != "path" and _sound(table, values, "contribution"):
+        table.faults.add(
+            (*table.path, "harm"),
+            f'harm = "{harm}" needs contribution = "path", got "{measure}": by other measures, a negative contribution '
+            "is no sign of harm",
+            'Write contribution = "path", or remove harm',
+        )
+    figures = values.get("figures", "measured")
+    if ending != "none" and figures != "forecast" and _sound(table, values, "figures"):
+        table.faults.add(
+            (*table.path, "ending"),
+            f'ending = "{ending}" needs figures = "forecast", got "{figures}": only forecasts say what the next round '
+            "brings",
+            'Write figures = "forecast", or remove ending',
         )
 
 

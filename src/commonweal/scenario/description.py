@@ -103,6 +103,11 @@ def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[
         described["utility"] = "the advantage over a model trained alone"
     if mechanism.figures != "measured":
         described["figures"] = FIGURES_IN_WORDS[mechanism.figures]
+    if mechanism.harm != "none":
+        described["harmful clients"] = "eliminated" if mechanism.harm == "eliminate" else "reported to the operator"
+    if mechanism.ending != "none":
+        told = "ends the federation" if mechanism.ending == "stop" else "reported to the operator"
+        described["no round that pays"] = told
     return described
 
 

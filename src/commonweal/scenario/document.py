@@ -68,6 +68,8 @@ def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
         **score,
         **scorers,
         **({} if mechanism.figures == "measured" else {"figures": mechanism.figures}),
+        **({} if mechanism.harm == "none" else {"harm": mechanism.harm}),
+        **({} if mechanism.ending == "none" else {"ending": mechanism.ending}),
     }
 
 

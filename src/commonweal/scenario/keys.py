@@ -8,7 +8,7 @@ from typing import get_args
 
 from commonweal.decision.mechanism import Parameter
 from commonweal.decision.mechanisms import MECHANISMS
-from commonweal.records import ContributionRule, FiguresRule, LossRule
+from commonweal.records import ContributionRule, EndingRule, FiguresRule, HarmRule, LossRule
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.algorithms import ALGORITHMS, parameter_kinds
 from commonweal.scenario.kinds import (
@@ -71,6 +71,8 @@ MECHANISM_KEYS: Keys = MappingProxyType(
         "contribution_score": one_of(get_args(ContributionScore)),
         "scorers": one_of(get_args(ScorersRule)),
         "figures": one_of(get_args(FiguresRule)),
+        "harm": one_of(get_args(HarmRule)),
+        "ending": one_of(get_args(EndingRule)),
     }
 )
 LEARNING_KEYS: Keys = MappingProxyType(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from commonweal.records import FiguresRule, Rules
+from commonweal.records import EndingRule, FiguresRule, HarmRule, Rules
 from commonweal.scenario.algorithms import complete_parameters
 from commonweal.task.choice import declared_metric
 from commonweal.task.metrics import Metric
@@ -140,6 +140,8 @@ class MechanismSpec:
     evaluation_limit: int | None = None  # coalition models per round; only for sampled measures
     utility: UtilityRule = "gain"  # over the last round, or advantage over the model that the client trains alone
     figures: FiguresRule = "measured"  # how profits are used: as measured, pooled over clients, or also forecast
+    harm: HarmRule = "none"  # what becomes of clients that are harmful beyond doubt; only for path contributions
+    ending: EndingRule = "none"  # what happens when no further round is expected to pay; only for forecasts
     contribution_score: ContributionScore = "metric"  # what contributions are measured on; "path" is always smooth
     scorers: ScorersRule = "all"  # whose validation samples measure contributions, and how they count
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from commonweal.decision.decide import decision_with
+from commonweal.federation.fates import Foregone, foregone
 from commonweal.federation.measuring import measure_round
 from commonweal.federation.round_result import MeasuredRound
 from commonweal.records import ContributionRule, MuRange, RoundRecord
@@ -56,11 +57,13 @@ def sweep(
             completed[-1][1] if completed else scenario.client_names,
             earlier=[before.gains for before, _ in completed],
         )
-        parts = _split(measured, scenario, followed)
+        scored = [before.scored for before, _ in completed if before.scored is not None]
+        known = foregone(measured, scenario, scored)
+        parts = _split(measured, scenario, followed, known)
         # The smallest federation continues first: a waiting fork keeps its data in memory, and this way only one waits.
         for retained in sorted(parts, key=len, reverse=True):
             rounds = (*completed, (measured, retained))
-            if len(retained) < 2 or number == scenario.round_count:
+            if len(retained) < 2 or number == scenario.round_count or known.finished:
                 yield SweptHistory(rounds=rounds, mu_ranges={rule: mus.ranges for rule, mus in parts[retained].items()})
             else:
                 waiting.append((_closed(fork, measured, scenario, retained), parts[retained], rounds))
@@ -76,10 +79,12 @@ def _closed(
     return fork
 
 
-def _split(measured: MeasuredRound, scenario: Scenario, policies: Policies) -> dict[tuple[str, ...], Policies]:
+def _split(
+    measured: MeasuredRound, scenario: Scenario, policies: Policies, known: Foregone
+) -> dict[tuple[str, ...], Policies]:
     """The policies by which clients they retain."""
-    figures, mechanism = measured.figures, scenario.mechanism
-    if measured.round_number <= mechanism.grace_rounds:
+    figures, mechanism = measured.figures.without(known.harmful), scenario.mechanism
+    if measured.round_number <= mechanism.grace_rounds or known.finished:
         return {figures.clients: policies}
     parts: dict[tuple[str, ...], dict[ContributionRule, MuSet]] = {}
     for rule, mus in policies.items():

@@ -140,8 +140,8 @@ class Federation:
         # Digests of older federations depend on the absence of what they could not choose.
         if self.mechanism.utility == "gain":
             del document["mechanism"]["utility"]
-        for key, value in (("contribution_score", "metric"), ("scorers", "all"), ("figures", "measured")):
-            if document["mechanism"][key] == value:
+        for key in ("contribution_score", "scorers", "figures", "harm", "ending"):
+            if document["mechanism"][key] == MechanismSpec.__dataclass_fields__[key].default:
                 del document["mechanism"][key]
         usual = asdict(FederationLearning())
         if all(document["learning"][key] == usual[key] for key in _NEW_LEARNING_KEYS):
