@@ -24,7 +24,7 @@ from commonweal.errors import ScenarioError
 from commonweal.federation.client_set import Coalition, Opening, ProfitReport, ScorerEffects, State, Training
 from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.local_training import FreeRide
-from commonweal.learning.path import GRADIENT_BLOCK, RoundPath
+from commonweal.learning.path import GRADIENT_BLOCK, RoundPath, norm
 from commonweal.records import Event, RoundRecord
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.simulated_client import SimulatedClient
@@ -58,6 +58,7 @@ class InProcessClients:
             metric=simulated.metric,
             seed=scenario.seed,
             learning_rate=learning.learning_rate,
+            is_smooth=scenario.mechanism.scores_coalitions_smoothly,
         )
         self._algorithm = self._work.algorithm
         initial = simulated.initial
@@ -136,7 +137,7 @@ class InProcessClients:
             gradients = self._for_each(block, lambda client: self._gradient(client, round_number, midpoint))
             effects = path.effects(list(gradients.values()), sizes)
             for row, (client, gradient) in zip(effects, gradients.items(), strict=True):
-                found[client] = ScorerEffects(effects=row, gradient_norm=path.norm(gradient))
+                found[client] = ScorerEffects(effects=row, gradient_norm=norm(gradient))
         return found
 
     def adopt(self, coalition: Coalition) -> None:
