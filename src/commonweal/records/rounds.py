@@ -10,7 +10,7 @@ from html import escape
 from typing import Any, Literal
 
 ContributionRule = Literal["clip", "raw"]
-LossRule = Literal["contribution", "equal", "cost"]
+LossRule = Literal["contribution", "equal", "cost", "loss"]
 DEFAULT_MECHANISM = "paper"
 
 
