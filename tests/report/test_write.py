@@ -9,7 +9,8 @@ from commonweal.report import write
 from tests.report import run_reports
 
 NAMES = (
-    "accuracy", "contributions", "decision-maps", "durations", "mean", "payments", "profits", "transfers", "tsfi", "tsw",
+    "accuracy", "contributions", "decision-maps", "durations", "mean",
+    "payments", "profits", "transfers", "tsfi", "tsw",
 )  # fmt: skip
 
 
