@@ -42,7 +42,8 @@ from commonweal.task.records import (
     TaskMember,
     Trained,
 )
-from commonweal.valuation.bootstrap import resampling_weights
+from commonweal.task.smooth import smooth_scores
+from commonweal.valuation.bootstrap import mean_draws, resampling_weights
 
 Evaluation = NDArray[np.float64] | Predictions
 Memory = Mapping[str, NDArray[Any]]  # what the task itself keeps between iterations
@@ -79,6 +80,7 @@ class ClientWork:
     metric: Metric
     seed: int
     learning_rate: float
+    is_smooth: bool = False  # models are measured on the smooth score, too
 
     def load(self, member: TaskMember, round_number: int) -> NewData:
         """What is new in a round."""
@@ -180,7 +182,10 @@ class ClientWork:
         context = self._context(member, round_number, 0, task_memory or {})
         with told("evaluate", self.task.name, member.name, round_number):
             given = self.task.evaluate(self.layout.unpack(personal), rows, context)
-            return _checked_evaluation(given, self.metric, len(rows[0]))
+            evaluation = _checked_evaluation(given, self.metric, len(rows[0]))
+            if self.is_smooth:
+                smooth_scores(evaluation, self.metric.kind)  # says what is wrong, if anything
+            return evaluation
 
     def gradient(
         self,
@@ -194,7 +199,7 @@ class ClientWork:
     ) -> Tensor:
         """The gradient of the mean smooth score of the validation samples, at a shared model as this client uses it.
 
-        Entries that the client does not share, such as its own batch normalisation under FedBN, are zero.
+        Only of the entries that clients share: not of their own batch normalisation under FedBN.
         """
         if self.task.gradient is None:
             raise FederationError(no_gradient(self.task))
@@ -204,14 +209,17 @@ class ClientWork:
             sent = self.layout.unpack(personal)
             shapes = {name: array.shape for name, array in sent.items()}
             given = self.layout.pack(_checked_gradient(self.task.gradient(sent, rows, context), shapes))
-        shared = torch.zeros_like(given)
-        shared[self.algorithm.averaged] = given[self.algorithm.averaged]
-        return shared
+        return given[self.algorithm.averaged].clone()
 
     def measured(self, member: TaskMember, evaluation: Evaluation) -> Measured:
         """The metric of an evaluation, as measured and in each bootstrap draw."""
         count = len(evaluation.targets) if isinstance(evaluation, Predictions) else len(evaluation)
-        return measure(evaluation, self.metric, resampling_weights(self.seed, member.name, count))
+        weights = resampling_weights(self.seed, member.name, count)
+        measured = measure(evaluation, self.metric, weights)
+        if not self.is_smooth:
+            return measured
+        scores = smooth_scores(evaluation, self.metric.kind)
+        return replace(measured, smooth=Measured(value=float(scores.mean()), draws=mean_draws(scores, weights)))
 
     def why_unmeasurable(self, member: TaskMember, evaluation: Evaluation) -> str:
         """A sentence if the metric cannot be measured on these samples; empty if it can."""

@@ -55,14 +55,18 @@ class RoundPath:
         return (self._start + end) / 2
 
     def effects(self, gradients: Sequence[Tensor], sizes: Mapping[str, float]) -> NDArray[np.float64]:
-        """One row per gradient and one column per client of `sizes`, whose training samples weigh the average."""
+        """One row per gradient and one column per client of `sizes`, whose training samples weigh the average.
+
+        Gradients are those of the entries that clients average.
+        """
         rows = [self._rows[client] for client in sizes]
         # All clients are the usual case, in which the updates need not be copied.
         updates = self._updates if rows == list(range(len(self._updates))) else self._updates[rows]
         weights = np.array(list(sizes.values())) / sum(sizes.values())
-        product = torch.stack([gradient[self._averaged] for gradient in gradients]) @ updates.t()
+        product = torch.stack(list(gradients)) @ updates.t()
         return np.asarray(product.double().numpy() * weights)
 
-    def norm(self, gradient: Tensor) -> float:
-        """The length of a gradient, of the entries that count."""
-        return float(torch.linalg.vector_norm(gradient[self._averaged].double()))
+
+def norm(gradient: Tensor) -> float:
+    """The length of a gradient."""
+    return float(torch.linalg.vector_norm(gradient.double()))

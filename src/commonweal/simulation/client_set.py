@@ -32,7 +32,7 @@ from commonweal.federation.client_set import (
     Training,
 )
 from commonweal.learning.algorithms import make_algorithm
-from commonweal.learning.path import GRADIENT_BLOCK, RoundPath
+from commonweal.learning.path import GRADIENT_BLOCK, RoundPath, norm
 from commonweal.records import Estimate, Event, RoundRecord
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.simulated_client import SimulatedClient
@@ -67,6 +67,7 @@ class InProcessClients:
             metric=simulated.metric,
             seed=scenario.seed,
             learning_rate=learning.learning_rate,
+            is_smooth=scenario.mechanism.scores_coalitions_smoothly,
         )
         self._algorithm = self._work.algorithm
         initial = simulated.initial
@@ -145,7 +146,7 @@ class InProcessClients:
             gradients = self._for_each(block, lambda client: self._gradient(client, round_number, midpoint))
             effects = path.effects(list(gradients.values()), sizes)
             for row, (client, gradient) in zip(effects, gradients.items(), strict=True):
-                found[client] = ScorerEffects(effects=row, gradient_norm=path.norm(gradient))
+                found[client] = ScorerEffects(effects=row, gradient_norm=norm(gradient))
         return found
 
     def adopt(self, coalition: Coalition) -> None:

@@ -35,7 +35,8 @@ class ImageTask:
 
     def __init__(self, scenario: Scenario, dataset: FederatedDataset, *, dtype: torch.dtype = torch.float32) -> None:
         self._learning = scenario.learning
-        self._predicts = scenario.task.metric_name != "accuracy"
+        # Hits, or probabilities, of which the metric and the smooth score are computed.
+        self._predicts = scenario.task.metric_name != "accuracy" or scenario.mechanism.scores_coalitions_smoothly
         self._dataset = dataset
         self._dtype = dtype
         self.layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape, dataset.class_count)
