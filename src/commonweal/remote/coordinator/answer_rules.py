@@ -56,14 +56,14 @@ def text_in(answer: Message, name: str) -> str:
     return value
 
 
-def profit_in(answer: Message, bounds: tuple[float, float]) -> float:
+def profit_in(answer: Message, bounds: tuple[float, float], name: str = "profit") -> float:
     """A client whose profit is outside the bounds that were declared when it joined counts as absent."""
-    profit = number_in(answer, "profit")
-    low, high = bounds
+    profit, low, high = number_in(answer, name), *bounds
+    what = name.replace("_", " ")
     if not low <= profit <= high:
-        raise BrokenRuleError(f"its profit must lie within its declared bounds {low:g} to {high:g}, got {profit!r}")
+        raise BrokenRuleError(f"its {what} must lie within its declared bounds {low:g} to {high:g}, got {profit!r}")
     if 0 < abs(profit) < SMALLEST:
-        raise BrokenRuleError(f"its profit must be 0 or at least {SMALLEST:g} in size, got {profit!r}")
+        raise BrokenRuleError(f"its {what} must be 0 or at least {SMALLEST:g} in size, got {profit!r}")
     return profit
 
 

@@ -31,7 +31,7 @@ from commonweal.federation.client_set import (
 from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.path import RoundPath, norm
 from commonweal.learning.vectors import ArrayLayout, Packing, one_thread
-from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
+from commonweal.ledger.member_documents import ClientReport, SignedTable, WithdrawalNotice
 from commonweal.records import Event, RoundRecord
 from commonweal.remote.coordinator.answer_rules import (
     MOST_VALIDATION_SAMPLES,
@@ -94,6 +94,7 @@ class RemoteClients:
         self._metric = federation.task.metric
         self._agreed: Mapping[str, Any] = {}  # what the members' data have in common
         self._shared: Model = {}  # the federation's model
+        self._adopted: Coalition = frozenset()  # the clients whose merged model it is
         self._shared_hash = ""
         self._memories: dict[str, NDArray[Any]] = {}  # of algorithms that read them, after the last settled round
         self._new_memories: dict[str, NDArray[Any]] = {}  # in this round
@@ -179,9 +180,14 @@ class RemoteClients:
         self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]
     ) -> Mapping[str, Mapping[Coalition, Measured]]:
         self._asked += [coalition for coalition in coalitions if coalition not in self._asked]
-        if are_local_models_known(self._asked):
+        if not are_local_models_known(self._asked):
+            return self._evaluate_whole([(c, self._aggregate(c)) for c in coalitions], clients)
+        if self._federation.mechanism.figures == "measured" or self._adopted not in coalitions:
             return self._evaluate_by_weights(coalitions, clients)
-        return self._evaluate_whole([(c, self._aggregate(c)) for c in coalitions], clients)
+        # Members compare the table of gains with their own scores of the adopted model itself.
+        adopted = self._evaluate_whole([(self._adopted, self._shared)], clients)
+        others = self._evaluate_by_weights([c for c in coalitions if c != self._adopted], list(adopted))
+        return {client: {**adopted[client], **others[client]} for client in others}
 
     def path_effects(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ScorerEffects]:
         """Members get the model half-way along the round, and no local model of anybody else."""
@@ -202,6 +208,7 @@ class RemoteClients:
         }
 
     def adopt(self, coalition: Coalition) -> None:
+        self._adopted = coalition
         self._shared = self._aggregate(coalition)
         self._shared_hash = fingerprint(self._shared)
 
@@ -211,8 +218,20 @@ class RemoteClients:
         if unscored:
             scored = self._evaluate_whole([(frozenset(), self._shared)], unscored)
             clients = [client for client in clients if client not in unscored or client in scored]
-        questions = {client: ({"adopted": self._shared_hash}, [self._shared_hash]) for client in clients}
-        return self._ask(REPORT, questions, self._reported)
+        questions = {
+            client: ({"adopted": self._shared_hash, **self._told_fields(client, told)}, [self._shared_hash])
+            for client in clients
+        }
+        table = None if told is None else SignedTable.of(told.gains, round_number)
+        return self._ask(REPORT, questions, lambda client, answer: self._reported(client, answer, table))
+
+    def _told_fields(self, client: str, told: ToldGains | None) -> dict[str, Any]:
+        """The gain that the client's profit is to follow from, with everybody's as measured, so that it can check."""
+        if told is None:
+            return {}
+        own = told.of(client)
+        table = told.gains.table_document(self._round)
+        return {"gains": json.dumps({"table": table, "pooled": own.pooled, "expected": own.expected})}
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
         for client in record.decision.figures.clients:
@@ -314,13 +333,17 @@ class RemoteClients:
             self._new_memories[client] = memory_in(answer, self._first_memory())
         return Training()
 
-    def _reported(self, client: str, answer: Message) -> ProfitReport:
+    def _reported(self, client: str, answer: Message, table: SignedTable | None) -> ProfitReport:
+        bounds = self._federation.terms_of(client).profit_bounds
+        is_forecast = table is not None and table.gains.expected is not None
+        expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
         report = ClientReport(
             ledger=self._ledger,
             round_number=self._round,
             client=client,
-            profit=profit_in(answer, self._federation.terms_of(client).profit_bounds),
+            profit=profit_in(answer, bounds),
             sample_count=self._sample_counts[client],
+            gain=None if table is None else table.gain_of(client, expected_profit),
         )
         signature = text_in(answer, "signature")
         if not report.is_signed(signature, self._federation.keys[client]):
@@ -329,7 +352,11 @@ class RemoteClients:
         if self._federation.mechanism.utility == "advantage":
             (alone,) = measured_in(answer, "alone", 1, self._metric)
         return ProfitReport(
-            profit=report.profit, previous_accuracy=self._baselines[client], alone=alone, signature=signature
+            profit=report.profit,
+            expected_profit=expected_profit,
+            previous_accuracy=self._baselines[client],
+            alone=alone,
+            signature=signature,
         )
 
     def _evaluate_whole(
@@ -474,6 +501,7 @@ class RemoteClients:
             "lower_is_better": self._federation.task.lower_is_better,
             "utility": self._federation.mechanism.utility,
             "smooth": self._federation.mechanism.scores_coalitions_smoothly,
+            "figures": self._federation.mechanism.figures,
             "learning": json.dumps(self._federation.learning.for_members),
             "settings": json.dumps(dict(self._federation.task.settings)),
         }

@@ -25,6 +25,7 @@ from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.remote.member.member_file import Member, read_member
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound, keep_statement
+from commonweal.remote.member.told_gains import gains_in_words, own_gain, read_told
 from commonweal.remote.messages.message import (
     CLOSE,
     EVALUATE,
@@ -37,6 +38,7 @@ from commonweal.remote.messages.message import (
     SUMMARISE,
     TRAIN,
     Message,
+    QuestionError,
     signed_answer,
 )
 from commonweal.task.choice import chosen_metric
@@ -48,10 +50,6 @@ if TYPE_CHECKING:  # it imports torch, which reports and statements need not wai
     from commonweal.client.work import ClientWork, Evaluation
 
 _ALGORITHM = "(algorithm)"  # among the arrays that a member remembers: those of the algorithm
-
-
-class QuestionError(FederationError):
-    """A question that this member cannot answer now."""
 
 
 class MemberAgent:
@@ -130,6 +128,8 @@ class MemberAgent:
             attempt=fields["attempt"],
             declared_count=data.newest.declared_count,
             cost_count=data.newest.cost_count,
+            validation_count=len(data.validation[0]),
+            opening=digest,
             memory=state.memory,
             alone=state.alone,
             alone_memory=state.alone_memory,
@@ -139,13 +139,16 @@ class MemberAgent:
         evaluation = self._evaluated(work, member, data, self._store.get(digest), open_round)
         value = self._value(work, member, evaluation)
         open_round.accuracies[digest] = value
+        self._keep_measure(fields, open_round, digest, work, member, evaluation)
         if state.baseline is None or not fields["has_baseline"]:
             state.baseline = value  # ε(n,0): no earlier opening was recorded
         notes = dict(data.newest.notes)
         if why := work.why_unmeasurable(member, evaluation):
             notes["unmeasurable"] = why
         self._store.save(state)
-        self._store.forget_all_but([digest, state.memory, state.alone, state.alone_memory])
+        self._store.forget_all_but(
+            [digest, state.memory, state.alone, state.alone_memory, *open_round.measures.values()]
+        )
         self._store.log(
             f"round {number}: opened with {data.newest.declared_count} new samples, {len(data.training[0])} for "
             f"training and {len(data.validation[0])} for validation; the model's {work.metric.label} is "
@@ -210,6 +213,7 @@ class MemberAgent:
         for digest in fields["whole"]:
             evaluation = self._evaluated(work, member, data, self._store.get(digest), open_round)
             open_round.accuracies[digest] = self._value(work, member, evaluation)
+            self._keep_measure(fields, open_round, digest, work, member, evaluation)
             evaluations.append(evaluation)
         if fields["parts"]:
             parts = [self._store.get(digest) for digest in fields["parts"]]
@@ -251,6 +255,8 @@ class MemberAgent:
         now, baseline = open_round.accuracies[fields["adopted"]], state.baseline
         assert baseline is not None, "opening a round sets the baseline"
         alone = self._alone(fields, state, open_round) if fields["utility"] == "advantage" else None
+        told = read_told(fields, member.name, own_gain(self._store, open_round, fields["adopted"], metric))
+        opening = open_round.accuracies.get(open_round.opening or "", math.nan)
         own = account(
             member,
             metric,
@@ -259,6 +265,8 @@ class MemberAgent:
             sample_count=open_round.cost_count,
             step_count=sum(open_round.steps.values()),
             alone=None if alone is None else replace(alone, measured=_without_draws(alone.measured.value)),
+            opening=_without_draws(opening),
+            told=None if told is None else told.gain,
         )
         report = ClientReport(
             ledger=fields["book"],
@@ -266,6 +274,7 @@ class MemberAgent:
             client=member.name,
             profit=own.profit if member.reported_profit is None else member.reported_profit,
             sample_count=open_round.declared_count,
+            gain=None if told is None else told.table.gain_of(member.name, own.expected_profit),
         )
         reference = (
             f"{_shown(baseline, metric.is_share)} before"
@@ -274,16 +283,34 @@ class MemberAgent:
         )
         instead = "" if member.reported_profit is None else f" instead of {own.profit:+.6g}"
         spared = "" if own.alone_cost is None else f" + cost alone {own.alone_cost:.6g}"
+        by_gain = "" if report.gain is None else gains_in_words(report.gain, metric)
         self._store.log(
             f"round {number}: will report a profit of {report.profit:+.6g}{instead} and {report.sample_count} new "
             f"samples, signed. Kept private: profit = utility {own.utility:+.6g} (unit value {member.unit_value:g}, "
             f"{metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost {own.cost:.6g} "
-            f"({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}"
+            f"({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}{by_gain}"
         )
         groups = {}
         if alone is not None:
             groups["alone"] = {"values": np.array([alone.measured.value]), "draws": alone.measured.draws[None]}
-        return Message(fields={"profit": report.profit, "signature": report.signed(self._key)}, groups=groups)
+        answer: dict[str, Any] = {"profit": report.profit, "signature": report.signed(self._key)}
+        if own.expected_profit is not None:
+            answer["expected_profit"] = own.expected_profit
+        return Message(fields=answer, groups=groups)
+
+    def _keep_measure(
+        self,
+        fields: Mapping[str, Any],
+        open_round: OpenRound,
+        digest: str,
+        work: ClientWork,
+        member: TaskMember,
+        evaluation: Evaluation,
+    ) -> None:
+        """Remember the scores of a model, or the draws of its metric, if gains over the opening model are pooled."""
+        if fields.get("figures", "measured") != "measured":
+            kept = _measures(work, member, [evaluation])
+            open_round.measures[digest] = self._store.put(next(iter(kept.values())))
 
     def _alone(self, fields: Mapping[str, Any], state: MemberState, open_round: OpenRound) -> Alone:
         """What the member would have without the federation after this round. The model stays here."""

@@ -56,6 +56,9 @@ class OpenRound:
     alone_memory: str | None = None
     steps: dict[str, int] = field(default_factory=dict)  # by iteration
     accuracies: dict[str, float] = field(default_factory=dict)  # by the hash of the model
+    validation_count: int = 0
+    opening: str | None = None  # hash of the model that opened the round
+    measures: dict[str, str] = field(default_factory=dict)  # hashes of scores or draws, by model, if gains are pooled
 
 
 @dataclass(slots=True, kw_only=True)

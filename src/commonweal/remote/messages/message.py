@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from commonweal.errors import FederationError
 from commonweal.ledger.canonical import canonical
 from commonweal.ledger.keys import is_signed
 from commonweal.ledger.node_keys import NodeKey
@@ -34,6 +35,10 @@ LACKS = "lacks"  # the field of an answer that names models the member does not 
 NUMBER = "number"  # the field of a question with its random number
 
 _ANSWER_FORMAT = "commonweal.answer/1"
+
+
+class QuestionError(FederationError):
+    """A question that a member cannot answer now. The coordinator is told its text, so it has nothing private."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
