@@ -119,6 +119,11 @@ def test_errors_that_stay_private_are_left_out(sample):
             "by the loss rule 'cost' it is divided by cost, and you had 45 % of all costs, so you bear 0.08186; as you "
             "lost 0.2003, you receive 0.1184 (liability cap 0.5)",
         ),
+        (
+            Rules(mu=float("inf"), loss_rule="loss"),
+            "by the loss rule 'loss' those who lost bear it in proportion to their losses, and you made 83 % of these, "
+            "so you bear 0.1496; as you lost 0.2003, you receive 0.05074",
+        ),
     ],
 )
 def test_statements_say_which_rule_divided_a_loss_and_why_the_amount(sample, rules, words):
@@ -126,6 +131,14 @@ def test_statements_say_which_rule_divided_a_loss_and_why_the_amount(sample, rul
     figures = {client: THIRD_ROUND[client] for client in ("ann", "bob")} | {"cyd": THIRD_ROUND["dan"]}
     settle(sample, 1, figures, rules, evidence={})
     assert texts(sample, "ann") == [f"round 1: retained; the federation made a loss of 0.1801; {words}"]
+
+
+def test_by_the_rule_loss_who_earned_pays_no_more_than_that(sample):
+    settle(sample, 1, {"ann": (-0.3, 0.1, None), "bob": (0.1, 0.9, None)}, Rules(mu=9.0, loss_rule="loss"), evidence={})
+    assert texts(sample, "bob") == [
+        "round 1: retained; the federation made a loss of 0.2; by the loss rule 'loss' those who lost bear it, and who "
+        "earned something pays no more than that; you lost nothing, so you bear 0; as you earned 0.1, you pay 0.1"
+    ]
 
 
 def test_where_nobody_contributed_a_loss_is_divided_equally(sample):

@@ -88,10 +88,17 @@ class RunView:
             )
 
     def _mean(self, result: RoundResult) -> str:
-        """Over the clients at which the metric can be measured."""
+        """Before and after the round, over the same clients: those at which the metric can be measured.
+
+        Means of different rounds are not compared: they differ also because clients leave.
+        """
         label = self._scenario.task.metric.label
-        measured = [m.accuracy.value for m in result.measured.values() if not math.isnan(m.accuracy.value)]
-        return f"mean {label} {sum(measured) / len(measured):.3f}" if measured else f"{label} not measurable"
+        pairs = [(m.previous_accuracy, m.accuracy.value) for m in result.measured.values()]
+        measured = [pair for pair in pairs if not any(map(math.isnan, pair))]
+        if not measured:
+            return f"{label} not measurable"
+        before, now = (sum(values) / len(measured) for values in zip(*measured, strict=True))
+        return f"mean {label} from {before:.3f} to {now:.3f}"
 
     def _refresh(self) -> None:
         if self._live is not None:

@@ -108,6 +108,12 @@ def _divided(decision: Decision, client: str, who: str) -> str:
         total = math.fsum(costs.values())
         if total > 0:
             return f"it is divided by cost, and {who} had {_percent(costs[client] / total)} of all costs"
+    if rule == "loss":
+        losses = {each: max(-decision.figures.profits[each], 0.0) for each in decision.retained}
+        if not losses[client]:
+            return f"those who lost bear it, and who earned something pays no more than that; {who} lost nothing"
+        part = _percent(losses[client] / math.fsum(losses.values()))
+        return f"those who lost bear it in proportion to their losses, and {who} made {part} of these"
     return equally
 
 

@@ -14,7 +14,7 @@ from commonweal.records.gains import RoundGains
 from commonweal.records.harm import HarmEvidence
 
 ContributionRule = Literal["clip", "raw"]
-LossRule = Literal["contribution", "equal", "cost"]
+LossRule = Literal["contribution", "equal", "cost", "loss"]
 DEFAULT_MECHANISM = "paper"
 RULES_VERSION = 2
 """The version that new rounds are decided by. 1: only sets with equal objectives tie. 2: ties within rounding."""
