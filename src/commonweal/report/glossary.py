@@ -23,7 +23,7 @@ GLOSSARY = {
     "retained, eliminated": "A retained client stays in the federation after the round. An eliminated client leaves "
     "for good; it bears its own loss and neither pays nor receives in that round.",
     "harmful": "A client whose updates made the model worse at the other clients, summed over the rounds and beyond "
-    "doubt: by a t test over these clients, with one chance in twenty that it ever finds anyone harmful by accident. It "
+    "doubt: by a t test over these clients, with one chance in twenty of ever finding an honest client harmful. It "
     "is eliminated whatever its profit, or the operator is told.",
     "finished": "A federation of which no two clients can expect the next round to bring them more than it costs. It "
     "ends, or the operator is told.",
