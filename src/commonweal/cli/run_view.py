@@ -77,7 +77,12 @@ class RunView:
         self._refresh()
         if self._live is None:
             loss_makers = ", ".join(decision.candidates) or "nobody"
-            leaving = [_with_stability(client, self._stabilities[client]) for client in decision.eliminated]
+            leaving = [
+                f"{client} as harmful"
+                if client in decision.harmful
+                else _with_stability(client, self._stabilities[client])
+                for client in decision.eliminated
+            ]
             eliminated = f"; eliminated: {', '.join(leaving)}" if leaving else ""
             self._console.print(
                 Text(
@@ -129,10 +134,9 @@ class RunView:
 
 
 def _state(run_report: RunReport, client: str) -> str:
-    if client in run_report.withdrawn_after:
-        return f"[yellow]withdrew after round {run_report.withdrawn_after[client]}[/]"
-    after = run_report.eliminated_after[client]
-    return "[green]stayed[/]" if after is None else f"[red]eliminated after round {after}[/]"
+    colour = "yellow" if client in run_report.withdrawn_after else "red"
+    fate = run_report.fate_of(client)
+    return "[green]stayed[/]" if fate == "stayed" else f"[{colour}]{fate}[/]"
 
 
 def show_summary(run_report: RunReport, directory: Path, console: Console) -> None:

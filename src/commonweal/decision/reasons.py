@@ -82,11 +82,11 @@ def harm_in_words(evidence: HarmEvidence, *, who: str = "it") -> str:
     """ "over rounds 1 to 4 the model got worse by what it sent at 7 of 7 other clients (−0.041 ± 0.006)"."""
     numbers = evidence.round_numbers
     first, last, count = numbers[0], numbers[-1], len(numbers)
-    rounds = f"round {last}" if count == 1 else f"rounds {first} to {last}"
+    rounds = f"in round {last}" if count == 1 else f"over rounds {first} to {last}"
     if count not in (1, last - first + 1):
-        rounds = f"{count} of the rounds {first} to {last}"
+        rounds = f"over {count} of the rounds {first} to {last}"
     return (
-        f"over {rounds} the model got worse by what {who} sent at {evidence.harmed_count} of "
+        f"{rounds} the model got worse by what {who} sent at {evidence.harmed_count} of "
         f"{len(evidence.by_scorer)} other clients ({in_figures(evidence.mean, evidence.standard_error)})"
     )
 

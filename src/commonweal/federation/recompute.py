@@ -11,4 +11,12 @@ from commonweal.records import Decision
 def recompute(inputs: RecordedInputs) -> tuple[Decision, State]:
     """The decision of a round as it was made, and the mechanism's state after it."""
     mechanism = mechanism_of_version(inputs.version, inputs.rules)
-    return decide_round(mechanism, inputs.figures, inputs.state, grace=inputs.grace, sample_counts=inputs.sample_counts)
+    return decide_round(
+        mechanism,
+        inputs.figures,
+        inputs.state,
+        grace=inputs.grace,
+        sample_counts=inputs.sample_counts,
+        harmful=inputs.harmful,
+        finished=inputs.finished,
+    )

@@ -20,6 +20,7 @@ from commonweal.federation.advice import advise_on_run
 from commonweal.federation.misreports import misreport_warnings
 from commonweal.federation.round_result import ClientMeasurement, RoundResult, rules_in_force
 from commonweal.records import (
+    FINISHED,
     ClientRound,
     Decision,
     DecisionMap,
@@ -109,27 +110,36 @@ def metric_name(metric: Metric) -> MetricName:
 
 
 def outcome_sentence(history: History, round_count: int, eliminated_after: dict[str, int | None]) -> str:
-    """The outcome of the federation, in three sentences."""
+    """The outcome of the federation, in three or four sentences."""
     round_total = len(history.rounds)
     withdrawn = withdrawn_after(history)
     stayed = [client for client in history.clients if eliminated_after[client] is None and client not in withdrawn]
-    eliminated = _leaving(history, lambda record: record.decision.eliminated)
-    gone = _leaving(history, lambda record: record.withdrawn)
-    left = [f"eliminated: {eliminated}"] * bool(eliminated) + [f"withdrawn: {gone}"] * bool(gone)
+    leaving = {
+        "eliminated as harmful": _leaving(history, lambda record: record.decision.harmful),
+        "eliminated": _leaving(history, lambda record: record.decision.without_harmful.eliminated),
+        "withdrawn": _leaving(history, lambda record: record.withdrawn),
+    }
+    left = [f"{how}: {clients}" for how, clients in leaving.items() if clients]
     who = f" ({'; '.join(left)})" if left else ""
     welfare = metrics.tsw(history)[-1] if round_total else 0.0
     moved = math.fsum(
         amount for record in history.rounds for amount in record.decision.transfers.values() if amount > 0
     )
-    ended = (
-        f"ended early after {counted(round_total, 'round')}, with fewer than two clients left"
-        if round_total < round_count and len(stayed) < 2
-        else f"ran for {counted(round_total, 'round')}"
-    )
+    ended = f"ran for {counted(round_total, 'round')}"
+    if round_total and history.rounds[-1].decision.finished:
+        ended = f"ended after {counted(round_total, 'round')}, {FINISHED}"
+    elif round_total < round_count and len(stayed) < 2:
+        ended = f"ended early after {counted(round_total, 'round')}, with fewer than two clients left"
     return (
         f"The federation {ended}. {len(stayed)} of {len(history.clients)} clients stayed to the end{who}. "
-        f"Total social welfare was {welfare:+.4g}, and transfers of {moved:.4g} were made."
+        f"Total social welfare was {welfare:+.4g}, and transfers of {moved:.4g} were made.{_advised_end(history)}"
     )
+
+
+def _advised_end(history: History) -> str:
+    """The first round after which the federation was finished, if it went on."""
+    told = [record for record in history.rounds if record.ending is not None and not record.decision.finished]
+    return f" After round {told[0].round_number} it was {FINISHED}." if told else ""
 
 
 def withdrawn_after(history: History) -> dict[str, int]:

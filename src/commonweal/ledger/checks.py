@@ -23,6 +23,12 @@ def check_names(members: Iterable[str]) -> None:
 def check_round(settled: RoundToSettle, state: LedgerState) -> None:
     """Refuse a round whose clients cannot take part in it, or did not sign their reports."""
     decision, number, absent = settled.record.decision, settled.record.round_number, settled.record.absent
+    last = min((each for each in state.finished if each < number), default=None)
+    if last is not None:
+        raise LedgerError(
+            f"The federation was finished after round {last}, so round {number} cannot be settled. Reverse round "
+            f"{last} first, or use another ledger."
+        )
     for client, times in Counter((*decision.figures.clients, *absent)).items():
         if client not in state.members:
             raise LedgerError(

@@ -10,6 +10,7 @@ from typing import Any
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, number
 from commonweal.ledger.entries import POTENTIAL, Draft, Posting, accrued_account, client_account
+from commonweal.ledger.fates import fates_document, harmful_in, is_finished
 from commonweal.ledger.member_documents import ClientReport, SignedGain, SignedTable
 from commonweal.ledger.money import check_amount, settle_payoffs, settle_transfers
 from commonweal.ledger.terms import Terms
@@ -87,6 +88,7 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
         body["evidence"] = [_evidence_row(client, evidence) for client, evidence in record.evidence.items()]
     if record.gains is not None:
         body["gains"] = _gains_document(record.gains, record.round_number)
+    body |= fates_document(record)
     return Draft(kind="round", body=body, postings=round_postings(decision, terms))
 
 
@@ -222,6 +224,8 @@ def decision_of(body: Mapping[str, Any]) -> Decision:
         payoffs=by_client("payoffs"),
         transfers=by_client("transfers"),
         grace=grace,
+        harmful=harmful_in(body),
+        finished=is_finished(body),
     )
 
 

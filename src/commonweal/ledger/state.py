@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, postings_of
+from commonweal.ledger.fates import is_finished
 from commonweal.ledger.terms import Terms
 
 
@@ -32,6 +33,7 @@ class LedgerState:
     rounds: dict[int, int] = field(default_factory=dict)  # settled and not reversed: round → entry
     took_part: dict[int, frozenset[str]] = field(default_factory=dict)  # by round
     eliminated: dict[str, int] = field(default_factory=dict)  # client → round
+    finished: set[int] = field(default_factory=set)  # the rounds that ended the federation
     withdrawn: dict[str, int] = field(default_factory=dict)  # client → the last round it takes part in
     withdrawals: dict[str, int] = field(default_factory=dict)  # client → entry
     references: dict[str, Realised] = field(default_factory=dict)
@@ -50,6 +52,8 @@ class LedgerState:
             self.rounds[settled] = number
             self.took_part[settled] = frozenset(row["client"] for row in body["inputs"])
             self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], settled)
+            if is_finished(body):
+                self.finished.add(settled)
         elif kind == "realisation":
             self.references[body["reference"]] = Realised(entry=number, amount=int(body["amount"]))
         elif kind == "reversal":
@@ -57,6 +61,7 @@ class LedgerState:
             for undone in [settled for settled, entry in self.rounds.items() if entry == body["entry"]]:
                 del self.rounds[undone], self.took_part[undone]
                 self.eliminated = {client: left for client, left in self.eliminated.items() if left != undone}
+                self.finished.discard(undone)
         elif kind == "withdrawal":
             self.withdrawn[body["client"]], self.withdrawals[body["client"]] = body["round"], number
         elif kind == "key-rotation":

@@ -8,12 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from commonweal.decision.reasons import brought_and_earned, how_sure, loss_reason
-from commonweal.errors import LedgerError
+from commonweal.decision.reasons import brought_and_earned, harm_in_words, how_sure, loss_reason
+from commonweal.errors import CommonwealError, LedgerError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.chain import documents, key_rotations, keys_since
 from commonweal.ledger.checks import listed
 from commonweal.ledger.entries import accrued_account, client_account, postings_of
+from commonweal.ledger.fates import harm_of, harmful_in
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.rounds import decision_of, evidence_of, gains_of
@@ -21,6 +22,7 @@ from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, rea
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 from commonweal.ledger.terms import MOST_MINOR_DIGITS
+from commonweal.records import FINISHED
 from commonweal.records.statement import Statement, StatementLine
 
 SEPARATOR = "; "  # between what a round meant for a client and how that is explained
@@ -199,7 +201,8 @@ def _round_line(body: Mapping[str, Any], client: str, *, is_paid: bool) -> tuple
         return None
     figures = {"profit": float(row["profit"]), "contribution": float(row["contribution"]), **_gains(body, client)}
     if client not in decision["retained"]:
-        return f"round {number}: eliminated{_explained(body, client, is_paid=is_paid)}", figures
+        as_harmful = " as harmful" if client in harmful_in(body) else ""
+        return f"round {number}: eliminated{as_harmful}{_explained(body, client, is_paid=is_paid)}", figures
     place = decision["retained"].index(client)
     parts = {"share": "shares", "payoff": "payoffs", "transfer": "transfers"}
     figures |= {name: float(decision[row][place]) for name, row in parts.items()}
@@ -209,8 +212,8 @@ def _round_line(body: Mapping[str, Any], client: str, *, is_paid: bool) -> tuple
 def _explained(body: Mapping[str, Any], client: str, *, is_paid: bool) -> str:
     """How sure the figures and the fate are, and why the client bears a part of a loss; each after a semicolon."""
     try:
-        decision, evidence = decision_of(body), evidence_of(body).get(client)
-    except (KeyError, TypeError, ValueError):  # a finding of verification
+        decision, evidence, harm = decision_of(body), evidence_of(body).get(client), harm_of(body).get(client)
+    except (CommonwealError, AttributeError, KeyError, TypeError, ValueError):  # a finding of verification
         return ""
     stays, told = client in decision.payoffs, []
     if evidence is not None or not stays:
@@ -222,9 +225,13 @@ def _explained(body: Mapping[str, Any], client: str, *, is_paid: bool) -> str:
                 part=None,
             )
         )
-    if evidence is not None and not decision.grace and decision.mu < math.inf:
+    if harm is not None:
+        told.append(("" if not stays else "reported as harmful: ") + harm_in_words(harm, who="you"))
+    if evidence is not None and not decision.spares_losses and decision.mu < math.inf:
         told.append(how_sure(stays, evidence.stability, who="you"))
     told.append(loss_reason(decision, client, who="you", is_paid=is_paid))
+    if "ending" in body:
+        told.append(f"{'the federation is ' if decision.finished else ''}{FINISHED}")
     return "".join(f"{SEPARATOR}{sentence}" for sentence in told if sentence)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from commonweal.records.advice import Advice
 from commonweal.records.rounds import DecisionMap, MuRange, RoundRecord, Rules
+
+Outcome = Literal["all-rounds", "too-few-clients", "finished"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +109,27 @@ class RunReport:
     metric: MetricName = MetricName()
     utility: str = "gain"  # what utility is measured from: gain over the last round, or advantage over training alone
     advice: Advice | None = None  # who gains by federating; None: nobody trains alone
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the federation ended."""
+        if self.rounds and self.rounds[-1].record.decision.finished:
+            return "finished"
+        is_short = len(self.rounds) < self.round_count
+        return "too-few-clients" if is_short and len(self.clients) - len(self.left_after) < 2 else "all-rounds"
+
+    @property
+    def harmful_after(self) -> dict[str, int]:
+        """The last round of each client that was eliminated as harmful."""
+        return {client: each.number for each in self.rounds for client in each.record.decision.harmful}
+
+    def fate_of(self, client: str) -> str:
+        """ "stayed", or how and after which round it left."""
+        if client in self.withdrawn_after:
+            return f"withdrew after round {self.withdrawn_after[client]}"
+        after = self.eliminated_after[client]
+        how = "eliminated as harmful" if client in self.harmful_after else "eliminated"
+        return "stayed" if after is None else f"{how} after round {after}"
 
     @property
     def left_after(self) -> dict[str, int]:

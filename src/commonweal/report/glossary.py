@@ -22,6 +22,11 @@ GLOSSARY = {
     "payoff": "Profit plus transfer: what the client ends up with in the round.",
     "retained, eliminated": "A retained client stays in the federation after the round. An eliminated client leaves "
     "for good; it bears its own loss and neither pays nor receives in that round.",
+    "harmful": "A client whose updates made the model worse at the other clients, summed over the rounds and beyond "
+    "doubt: by a t test over these clients, with one chance in twenty of ever finding an honest client harmful. It "
+    "is eliminated whatever its profit, or the operator is told.",
+    "finished": "A federation of which no two clients can expect the next round to bring them more than it costs. It "
+    "ends, or the operator is told.",
     "stability": "Figures are measured on few samples. Each round is decided again on draws of these samples; the "
     "stability of a decision about a client is the share of draws in which it is the same.",
     "absent": "A member without figures in a round: it has no transfer and no vote, and may return.",

@@ -23,11 +23,13 @@ from commonweal.records import (
     ContributionRule,
     Decision,
     DecisionMap,
+    Ending,
     Estimate,
     Event,
     Evidence,
     FederationVerdict,
     Figures,
+    HarmEvidence,
     Improvement,
     LossRule,
     MetricName,
@@ -59,6 +61,7 @@ def to_document(run_report: RunReport) -> dict[str, Any]:
         "name": run_report.name,
         "description": run_report.description,
         "sentence": run_report.sentence,
+        "outcome": run_report.outcome,
         "settings": dict(run_report.settings),
         "scenario": _plain(run_report.scenario),
         "rules": rules_document(run_report.rules),
@@ -79,6 +82,7 @@ def to_document(run_report: RunReport) -> dict[str, Any]:
             "tsfi_final_set": [_estimate(total) for total in run_report.tsfi_final_set],
             "durations": dict(run_report.durations),
             "eliminated_after": dict(run_report.eliminated_after),
+            "harmful_after": run_report.harmful_after,
             "withdrawn_after": dict(run_report.withdrawn_after),
             "payoffs": {client: _estimate(total) for client, total in run_report.total_payoffs.items()},
             "transfers": {client: _estimate(total) for client, total in run_report.total_transfers.items()},
@@ -102,6 +106,8 @@ def _round(result: RoundReport) -> dict[str, Any]:
         "grace": decision.grace,
         "retained": list(decision.retained),
         "eliminated": list(decision.eliminated),
+        "harmful": list(decision.harmful),
+        "finished": decision.finished,
         "absent": list(result.record.absent),
         "withdrawn": list(result.record.withdrawn),
         "objective": _number(decision.objective),
@@ -126,6 +132,27 @@ def _round(result: RoundReport) -> dict[str, Any]:
         ],
         "events": [{"kind": event.kind, "client": event.client, "text": event.text} for event in result.events],
         "draw_count": result.record.draw_count,
+        "harm": [_harm(evidence) for evidence in result.record.harm],
+        "ending": None if result.record.ending is None else _ending(result.record.ending),
+    }
+
+
+def _harm(evidence: HarmEvidence) -> dict[str, Any]:
+    return {
+        "client": evidence.client,
+        "rounds": list(evidence.round_numbers),
+        "by_scorer": {scorer: _number(effect) for scorer, effect in evidence.by_scorer.items()},
+        "test_count": evidence.test_count,
+        "mean": _number(evidence.mean),
+        "standard_error": _number(evidence.standard_error),
+        "bound": _number(evidence.bound),
+    }
+
+
+def _ending(ending: Ending) -> dict[str, Any]:
+    return {
+        "expected": {client: _number(profit) for client, profit in ending.expected.items()},
+        "best_budget": _number(ending.best_budget),
     }
 
 
@@ -461,6 +488,8 @@ def _read_round(written: _Value) -> RoundReport:
             absent=written["absent"].each(_Value.text),
             withdrawn=written["withdrawn"].each(_Value.text),
             evidence={name: _read_evidence(one, clients[name], draw_count) for name, one in named.items()},
+            harm=written.optional("harm", lambda found: found.each(_read_harm)) or (),
+            ending=written.optional("ending", _read_ending),
         ),
         clients=clients,
         budget=budget,
@@ -476,7 +505,7 @@ def _read_round(written: _Value) -> RoundReport:
         decision_map=written["mu_path"].unless_null(
             lambda pieces: DecisionMap(
                 title=f"Round {number}",
-                clients=tuple(clients),
+                clients=tuple(client for client in clients if client not in decision.harmful),
                 pieces=pieces.each(lambda piece: (_read_range(piece), piece["retained"].each(_Value.text))),
                 breakpoints=written["breakpoints"].each(_Value.number),
                 mu=decision.mu,
@@ -495,6 +524,22 @@ def _read_evidence(written: _Value, figures: ClientRound, draw_count: int | None
         if share is None or draw_count is None
         else Stability(same_count=round(share * draw_count), draw_count=draw_count),
     )
+
+
+def _read_harm(written: _Value) -> HarmEvidence:
+    return HarmEvidence(
+        client=written["client"].text(),
+        round_numbers=written["rounds"].each(_Value.whole),
+        by_scorer=written["by_scorer"].by_name(_Value.number),
+        test_count=written["test_count"].whole(),
+        mean=written["mean"].number(),
+        standard_error=written["standard_error"].number(),
+        bound=written["bound"].number(),
+    )
+
+
+def _read_ending(written: _Value) -> Ending:
+    return Ending(expected=written["expected"].by_name(_Value.number), best_budget=written["best_budget"].number())
 
 
 def _read_decision(
@@ -528,6 +573,8 @@ def _read_decision(
         node_count=written["node_count"].whole(),
         limit_reached=written["node_limit_reached"].flag(),
         grace=written["grace"].flag(),
+        harmful=written.optional("harmful", lambda names: names.each(_Value.text)) or (),
+        finished=written.optional("finished", _Value.flag) or False,
     )
 
 

@@ -68,10 +68,9 @@ def durations(run_report: RunReport, width: float) -> Figure:
         axes.barh(row, rounds, height=0.62, color=colour, alpha=0.38 if left else 1.0, linewidth=0)
         if left:
             axes.plot([rounds], [row], marker="X", markersize=9, color=colour, markeredgecolor=PAPER, clip_on=False)
-        how = "withdrew" if client in run_report.withdrawn_after else "eliminated"
-        state = f"{how} after round {left}" if left else "stayed"
+        fate = run_report.fate_of(client)
         axes.annotate(
-            f"{rounds} · {state}", (rounds, row), (8, 0), textcoords="offset points", va="center", fontsize=TEXT_SIZE,
+            f"{rounds} · {fate}", (rounds, row), (8, 0), textcoords="offset points", va="center", fontsize=TEXT_SIZE,
             color=MUTED, annotation_clip=False,
         )  # fmt: skip
     quiet(axes)

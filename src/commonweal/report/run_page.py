@@ -213,13 +213,18 @@ def _maps(run_report: RunReport) -> _Maps:
     """The map of each round in which somebody could have been eliminated; those beyond the fifteenth are collapsed."""
     mapped = rounds_with_choice(run_report)
     grace = [each.number for each in run_report.rounds if each.record.decision.grace]
+    finished = [each.number for each in run_report.rounds if each.record.decision.finished]
     unmapped = [
-        each.number for each in run_report.rounds if each.decision_map is None and not each.record.decision.grace
+        each.number
+        for each in run_report.rounds
+        if each.decision_map is None and not each.record.decision.spares_losses
     ]
     unanimous = [each.number for each in run_report.rounds if each not in mapped and each.decision_map is not None]
     sentences = []
     if grace:
         sentences.append(f"{_numbered(grace)}: grace, nobody could be eliminated.")
+    if finished:
+        sentences.append(f"{_numbered(finished)}: the federation was finished, and nobody is eliminated for a loss.")
     if unanimous:
         sentences.append(f"{_numbered(unanimous)}: everybody is retained at any mu.")
     if unmapped:
@@ -289,7 +294,12 @@ def _glossary(run_report: RunReport) -> dict[str, str]:
 def _words(run_report: RunReport) -> dict[str, str]:
     """The glossary at the end of the page."""
     words = _glossary(run_report)
-    return {word: text for word, text in words.items() if has_mu(run_report) or word not in WORDS_ABOUT_MU}
+    unused = set() if has_mu(run_report) else set(WORDS_ABOUT_MU)
+    if not any(each.record.harm for each in run_report.rounds):
+        unused.add("harmful")
+    if not any(each.record.ending for each in run_report.rounds):
+        unused.add("finished")
+    return {word: text for word, text in words.items() if word not in unused}
 
 
 def _settings(run_report: RunReport) -> dict[str, str]:
@@ -321,7 +331,7 @@ class _LastRound:
     sentence: str
     eliminated: bool
     mu: str
-    retained_for: str
+    retained_for: str  # "": at no mu, since the mechanism did not decide about it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,6 +361,7 @@ class _Client:
     totals: Mapping[str, str]
     rounds: Sequence[_ClientRow]
     advice: str  # whether it gains by federating; "" if it trains no model alone
+    harm: Sequence[tuple[str, str]]  # what its updates did to the score of each other client; empty: not harmful
     reasons: Sequence[tuple[int, str]]
     events: Sequence[tuple[int, str]]
 
@@ -370,16 +381,27 @@ def _client(run_report: RunReport, client: str) -> _Client:
         duration=counted(run_report.durations[client], "round"),
         transfers=estimate_parts(run_report.total_transfers[client], decimals=decimals, signed=True),
         payoffs=estimate_parts(run_report.total_payoffs[client], decimals=decimals, signed=True),
-        last=_last_round(*took_part[-1], eliminated=eliminated) if took_part else None,
+        last=_last_round(*took_part[-1], client, eliminated=eliminated) if took_part else None,
         facts=run_report.client_facts.get(client, {}),
         totals=_totals(run_report, client),
         rounds=_client_rounds(run_report, client),
         advice=_advice(run_report, client),
+        harm=_harm(run_report, client),
         reasons=[(each.number, figures.sentence) for each, figures in took_part],
         events=[
             (each.number, event.text) for each in run_report.rounds for event in each.events if event.client == client
         ],
     )
+
+
+def _harm(run_report: RunReport, client: str) -> list[tuple[str, str]]:
+    """The last evidence against the client."""
+    found = [one for each in run_report.rounds for one in each.record.harm if one.client == client]
+    if not found:
+        return []
+    effects = found[-1].by_scorer
+    decimals = decimals_for(effects.values())
+    return [(scorer, number(effect, decimals=decimals, signed=True)) for scorer, effect in effects.items()]
 
 
 def _advice(run_report: RunReport, client: str) -> str:
@@ -388,13 +410,11 @@ def _advice(run_report: RunReport, client: str) -> str:
 
 
 def _state(run_report: RunReport, client: str) -> str:
-    if client in run_report.withdrawn_after:
-        return f"withdrew after round {run_report.withdrawn_after[client]}"
-    after = run_report.eliminated_after[client]
+    fate, after = run_report.fate_of(client), run_report.eliminated_after[client]
     if after is None:
-        return "stayed to the end"
+        return "stayed to the end" if fate == "stayed" else fate
     stability = next(_stability(each, client) for each in run_report.rounds if each.number == after)
-    return f"eliminated after round {after}" + ("" if stability == MISSING else f" (stability {stability})")
+    return fate + ("" if stability == MISSING else f" (stability {stability})")
 
 
 def _has_stability(run_report: RunReport) -> bool:
@@ -406,13 +426,13 @@ def _stability(each: RoundReport, client: str) -> str:
     return _percent(None if stability is None else stability.share)
 
 
-def _last_round(last: RoundReport, figures: ClientRound, *, eliminated: bool) -> _LastRound:
+def _last_round(last: RoundReport, figures: ClientRound, client: str, *, eliminated: bool) -> _LastRound:
     return _LastRound(
         number=last.number,
         sentence=figures.sentence,
         eliminated=eliminated,
         mu=number(last.record.decision.mu),
-        retained_for=_in_words(figures.stays_for_mu),
+        retained_for="" if client in last.record.decision.harmful else _in_words(figures.stays_for_mu),
     )
 
 
@@ -476,7 +496,9 @@ def _client_rounds(run_report: RunReport, client: str) -> list[_ClientRow]:
                     estimate_parts(figures.transfer, decimals=money, signed=True),
                     *([(_stability(each, client), "")] if _has_stability(run_report) else []),
                 ],
-                retained_for=_in_words(figures.stays_for_mu, grace=each.record.decision.grace),
+                retained_for="never (harmful)"
+                if client in each.record.decision.harmful
+                else _in_words(figures.stays_for_mu, grace=each.record.decision.spares_losses),
             )
         )
     return rows

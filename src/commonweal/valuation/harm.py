@@ -34,6 +34,9 @@ from commonweal.valuation.student_t import upper_quantile
 ERROR = 0.05
 """α: the chance that an honest client of the whole federation is ever found harmful."""
 
+VERSION = "harm/1"
+"""In ledgers; a test that judges the same effects differently needs a new one."""
+
 FEWEST_SCORERS = 3
 """So that a federation needs four clients, as guarded scorers do."""
 

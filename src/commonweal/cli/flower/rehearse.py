@@ -155,7 +155,8 @@ def _show_history(results: Path) -> None:
     width = max(map(len, history["clients"]))
     for client in history["clients"]:
         left, withdrew = totals["eliminated_after"].get(client), totals["withdrawn_after"].get(client)
-        fate = f"eliminated after round {left}" if left is not None else "stayed"
+        how = "eliminated as harmful" if client in totals["harmful_after"] else "eliminated"
+        fate = f"{how} after round {left}" if left is not None else "stayed"
         if withdrew is not None:
             fate = f"withdrew after round {withdrew}"
         print(f"  {client:<{width}}  {fate}")

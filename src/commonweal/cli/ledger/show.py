@@ -13,7 +13,8 @@ from rich.text import Text
 from commonweal.cli.ledger.options import Location, opened_store
 from commonweal.cli.text_view import make_console
 from commonweal.decision.mechanisms import VERSIONS
-from commonweal.records import Rules
+from commonweal.ledger.fates import harmful_in, is_finished
+from commonweal.records import FINISHED, Rules
 from commonweal.report.text import counted
 
 
@@ -118,16 +119,26 @@ def _mechanism(version: str, rules: dict[str, Any]) -> str:
     return str(rules["mechanism"]) if known is None else known(Rules.from_document(rules)).describe()
 
 
+def _ending(body: dict[str, Any]) -> str:
+    if "ending" not in body:
+        return ""
+    return f"; {FINISHED}" + ("" if is_finished(body) else " (the operator was told)")
+
+
 def _what(document: dict[str, Any]) -> str:
     kind, body = document["kind"], document["body"]
     if kind == "round":
         clients = body["decision"]["eliminated"]
-        eliminated = f"; eliminated: {', '.join(clients)}" if clients else ""
+        harmful = set(harmful_in(body))
+        named = [f"{client} as harmful" if client in harmful else client for client in clients]
+        eliminated = f"; eliminated: {', '.join(named)}" if clients else ""
         absent = f"; absent: {', '.join(body['absent'])}" if body["absent"] else ""
         by = _mechanism(body["rules_version"], body["rules"])
         if "gains" in body:
             by += f", {body['gains']['table']['version'].partition('/')[0]} figures"
-        return f"round {body['round']}: {counted(len(body['inputs']), 'client')}, {by}{eliminated}{absent}"
+        return (
+            f"round {body['round']}: {counted(len(body['inputs']), 'client')}, {by}{eliminated}{absent}{_ending(body)}"
+        )
     if kind == "admission":
         return "admitted: " + ", ".join(member["client"] for member in body["members"])
     if kind == "realisation":

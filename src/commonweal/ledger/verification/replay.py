@@ -24,6 +24,8 @@ class RecordedInputs:
     grace: bool
     sample_counts: Mapping[str, int]
     state: Mapping[str, Any]
+    harmful: tuple[str, ...] = ()  # eliminated whatever their profit
+    finished: bool = False  # the federation ended, and nobody was eliminated for a loss
 
 
 Recompute = Callable[[RecordedInputs], tuple[Decision, Mapping[str, Any]]]

@@ -8,6 +8,7 @@ from typing import Any
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.entries import Posting
+from commonweal.ledger.fates import harmful_in, is_finished
 from commonweal.ledger.member_documents import SignedTable
 from commonweal.ledger.rounds import (
     check_shares,
@@ -19,6 +20,7 @@ from commonweal.ledger.rounds import (
     sample_counts_of,
     table_in,
 )
+from commonweal.ledger.verification.fates import check_fates
 from commonweal.ledger.verification.replay import Findings, LedgerReplay, RecordedInputs
 from commonweal.records import RoundGains
 from commonweal.valuation.used_gains import used_gains
@@ -39,6 +41,7 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
     for row in body["inputs"]:
         _check_report(number, body, row, table, replay)
     _check_evidence(number, body, replay)
+    check_fates(number, body, replay)
     return _check_decision(number, round_number, body, replay)
 
 
@@ -169,6 +172,8 @@ def _check_decision(
                 rules=rules,
                 grace=grace,
                 sample_counts=sample_counts_of(body),
+                harmful=harmful_in(body),
+                finished=is_finished(body),
                 state=_state_before(round_number, version, replay),
             )
         )

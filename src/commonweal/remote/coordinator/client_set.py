@@ -24,7 +24,7 @@ from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.path import RoundPath, norm
 from commonweal.learning.vectors import ArrayLayout, Packing, one_thread
 from commonweal.ledger.member_documents import ClientReport, SignedTable, WithdrawalNotice
-from commonweal.records import Event, RoundRecord
+from commonweal.records import FINISHED, Event, RoundRecord
 from commonweal.remote.coordinator.answer_rules import (
     MOST_VALIDATION_SAMPLES,
     BrokenRuleError,
@@ -520,8 +520,10 @@ class RemoteClients:
 
 def _outcome(record: RoundRecord, client: str) -> str:
     """What the decision means for a client, for its own log."""
+    ended = f"; the federation is {FINISHED}" if record.decision.finished else ""
     if client in record.decision.eliminated:
-        return "eliminated, without a transfer"
+        how = " as harmful" if client in record.decision.harmful else ""
+        return f"eliminated{how}, without a transfer{ended}"
     transfer = record.decision.transfers[client]
     left = ", withdrawn after this round" if client in record.withdrawn else ""
-    return f"retained, transfer {transfer:+.6g} in units of utility{left}"
+    return f"retained, transfer {transfer:+.6g} in units of utility{left}{ended}"

@@ -113,9 +113,12 @@ def _check_amounts(ledger: FederationLedger, federation: Federation) -> None:
 def _say_round(result: RoundResult, say: Say) -> None:
     record, decision = result.record, result.record.decision
     for client in decision.eliminated:
-        say(f"{client} is eliminated")
+        say(f"{client} is eliminated{' as harmful' if client in decision.harmful else ''}")
     for client in record.withdrawn:
         say(f"{client} withdraws")
+    for event in result.events:
+        if event.kind in ("harmful", "finished"):
+            say(event.text)
     moved = sum(amount for amount in decision.transfers.values() if amount > 0)
     say(f"round {record.round_number} is settled: budget {decision.budget:+.4g}, transfers {moved:.4g}")
 

@@ -1,0 +1,78 @@
+"""Check that a round's evidence of harm holds, and that a federation was finished where an entry says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from commonweal.decision.ending import find_ending
+from commonweal.errors import CommonwealError
+from commonweal.ledger.fates import harm_of, harmful_in
+from commonweal.ledger.rounds import figures_of
+from commonweal.ledger.verification.replay import LedgerReplay
+
+
+def check_fates(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """The effects on each scorer are the operator's word, like contributions; the test on them is made again."""
+    _check_harm(number, body, replay)
+    _check_ending(number, body, replay)
+
+
+def _check_harm(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    findings, state, round_number = replay.findings, replay.state, body["round"]
+    clients = [row["client"] for row in body["inputs"]]
+    try:
+        evidence, harmful = harm_of(body), harmful_in(body)
+    except CommonwealError as error:
+        findings.add(number, "the test for harm can be made again", "a version that is known", str(error))
+        return
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        findings.add(number, "evidence of harm is complete", "effects on at least three other clients", repr(error))
+        return
+    for client, one in evidence.items():
+        if not one.is_beyond_doubt:
+            expected = "a mean effect below zero beyond doubt"
+            found = f"{client} {one.mean:+.6g} ± {one.standard_error:.6g}, below {one.bound:+.6g}"
+            findings.add(number, "a client is harmful only if the test says so", expected, found)
+        strangers = [name for name in (client, *one.by_scorer) if name not in clients]
+        if strangers:
+            findings.add(number, "harm is between clients of the round", "its clients", strangers[0])
+        known = {each for each, there in state.took_part.items() if client in there} | {round_number}
+        if list(one.round_numbers) != sorted(known & set(one.round_numbers)):
+            findings.add(
+                number,
+                "harm is summed over settled rounds that the client took part in",
+                f"some of {sorted(each for each in known if each <= round_number)}",
+                f"{list(one.round_numbers)}",
+            )
+        fewest = round_number * len(clients)
+        if one.test_count < fewest:
+            findings.add(
+                number,
+                "the chance of an error is divided among all tests",
+                f"at least {fewest} tests, one per round and client so far",
+                f"{one.test_count}",
+            )
+    if harmful and body["grace"]:
+        findings.add(number, "nobody is eliminated in a grace round", "nobody", ", ".join(harmful))
+    if 2 * len(harmful) >= len(clients) and harmful:
+        findings.add(number, "only a minority is harmful", f"fewer than half of {len(clients)}", f"{len(harmful)}")
+
+
+def _check_ending(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    findings, round_number = replay.findings, body["round"]
+    earlier = [each for each in replay.state.finished if each < round_number]
+    if earlier:
+        findings.add(
+            number,
+            "no round follows the one that finished the federation",
+            f"round {min(earlier)} as the last",
+            f"round {round_number}",
+        )
+    if "ending" not in body:
+        return
+    findings.compare(number, "an ending is true or false", {"ends": bool(body["ending"]["ends"])}, body["ending"])
+    expected = figures_of(body)[0].without(harmful_in(body)).expected
+    if expected is None or find_ending(expected) is None:
+        found = "no expected profits" if expected is None else "two clients that expect a profit together"
+        findings.add(number, "a federation is finished if no further round is expected to pay", "no such round", found)

@@ -1,0 +1,192 @@
+"""Harm and the end of a federation in a ledger: settled, stated, and judged again from the entry alone."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+
+from commonweal.decision.ending import find_ending
+from commonweal.decision.mechanism import decide_round
+from commonweal.decision.mechanisms import make_mechanism
+from commonweal.decision.mechanisms.paper import Paper
+from commonweal.errors import LedgerError
+from commonweal.ledger.rounds import RoundToSettle, draft_round
+from commonweal.ledger.statements import make_statement
+from commonweal.records import Figures, RoundRecord, Rules
+from commonweal.valuation.harm import harm_evidence
+from tests.ledger.sample_ledger import next_document, open_ledger, sealed, tampering, undone, verified
+
+NAMES = ("ann", "bob", "cyd", "dan", "eve", "poisoner")
+PROFITS = {"ann": 0.2, "bob": 0.1, "cyd": -0.3, "dan": 0.05, "eve": 0.02, "poisoner": 0.0}
+CONTRIBUTIONS = {"ann": 0.4, "bob": 0.3, "cyd": 0.01, "dan": 0.1, "eve": 0.1, "poisoner": -0.9}
+EXPECTED = {"ann": -0.01, "bob": -0.02, "cyd": -0.3, "dan": 0.005, "eve": -0.02, "poisoner": -0.005}
+EFFECTS = {"ann": -0.051, "bob": -0.043, "cyd": -0.047, "dan": -0.05, "eve": -0.04}
+EVIDENCE = harm_evidence("poisoner", (1, 2), EFFECTS, 12 * len(NAMES))
+
+
+def round_of(number, *, harm=(), harmful=(), ends=None, grace=False, names=NAMES):
+    """`ends` says whether the federation ends because it is finished; None: it is not."""
+    figures = Figures(
+        profits={name: PROFITS[name] for name in names},
+        contributions={name: CONTRIBUTIONS[name] for name in names},
+        expected=None if ends is None else {name: EXPECTED[name] for name in names},
+    )
+    decision, _ = decide_round(
+        make_mechanism(Rules(mu=0.05)), figures, {}, harmful=harmful, finished=bool(ends), grace=grace
+    )
+    expected = figures.without(harmful).expected
+    record = RoundRecord(
+        round_number=number,
+        decision=decision,
+        harm=tuple(harm),
+        ending=None if expected is None else find_ending(expected),
+    )
+    return RoundToSettle(record=record, rules_version=Paper.version)
+
+
+@pytest.fixture
+def sample(tmp_path):
+    made = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "keys")
+    made.ledger.admit(dict.fromkeys(NAMES))
+    made.ledger.settle(round_of(1, grace=True))  # nobody leaves
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def forge(sample):
+    """What verification finds if the operator signs this body as the next entry."""
+
+    def findings_of(settled, edit):
+        draft = draft_round(settled, sample.ledger.identity, sample.ledger.terms)
+        body = copy.deepcopy(dict(draft.body))
+        edit(body)
+        with tampering(sample.store) as attacker:
+            document = next_document(attacker.entries(), "round", body, draft.postings)
+            with undone(attacker):
+                attacker.add(sealed(document, sample.operator))
+                return {finding.rule for finding in verified(attacker).findings}
+
+    return findings_of
+
+
+def lines(sample, client):
+    return [line.text for line in make_statement(sample.store, client, at="2026-02-01T00:00:00Z").lines]
+
+
+HARM = {"harm": (EVIDENCE,), "harmful": ("poisoner",)}
+
+
+def test_an_elimination_as_harmful_is_settled_stated_and_verified(sample):
+    sample.ledger.settle(round_of(2, **HARM))
+    assert verified(sample.store).findings == ()
+    line = lines(sample, "poisoner")[-1]
+    assert line.startswith("round 2: eliminated as harmful; ")
+    assert "over rounds 1 to 2 the model got worse by what you sent at 5 of 5 other clients (−0.046 ± 0.002)" in line
+    assert lines(sample, "cyd")[-1].startswith("round 2: eliminated; ")  # by the mechanism, for its loss
+    assert "harmful" not in " ".join(lines(sample, "cyd") + lines(sample, "ann"))
+    with pytest.raises(LedgerError, match="was eliminated in round 2"):
+        sample.ledger.settle(round_of(3, names=("ann", "poisoner")))
+
+
+def test_harm_that_is_only_reported_is_stated_too(sample):
+    sample.ledger.settle(round_of(2, harm=(EVIDENCE,)))
+    assert verified(sample.store).findings == ()
+    assert "; reported as harmful: over rounds 1 to 2 the model" in lines(sample, "poisoner")[-1]
+    assert lines(sample, "poisoner")[-1].startswith("round 2: retained")
+
+
+def test_an_honest_entry_gives_no_finding(forge):
+    assert forge(round_of(2, **HARM), lambda body: None) == set()
+    assert forge(round_of(2, **HARM, ends=True), lambda body: None) == set()
+
+
+NOT_BEYOND_DOUBT = "a client is harmful only if the test says so"
+
+
+@pytest.mark.parametrize(
+    ("edit", "rule"),
+    [
+        (lambda row: row["effects"][0].update(sum=0.2), NOT_BEYOND_DOUBT),
+        (lambda row: [each.update(sum=-each["sum"]) for each in row["effects"]], NOT_BEYOND_DOUBT),
+        (lambda row: row.update(test_count=10**9), NOT_BEYOND_DOUBT),
+        (lambda row: row.update(test_count=11), "the chance of an error is divided among all tests"),
+        (lambda row: row.update(rounds=[2, 3]), "harm is summed over settled rounds that the client took part in"),
+        (lambda row: row.update(rounds=[2, 1]), "harm is summed over settled rounds that the client took part in"),
+        (lambda row: row["effects"][0].update(scorer="zoe"), "harm is between clients of the round"),
+        (lambda row: row["effects"][0].update(scorer="poisoner"), "evidence of harm is complete"),
+        (lambda row: row["effects"][0].update(scorer="bob"), "evidence of harm is complete"),
+        (lambda row: row.update(effects=row["effects"][:2]), "evidence of harm is complete"),
+        (lambda row: row["effects"][0].update(sum="-0.05"), "evidence of harm is complete"),
+        (lambda row: row.pop("rounds"), "evidence of harm is complete"),
+    ],
+)
+def test_evidence_that_does_not_hold_is_found(forge, edit, rule):
+    findings = forge(round_of(2, **HARM), lambda body: edit(body["harm"]["found"][0]))
+    assert rule in findings
+
+
+def test_an_elimination_without_evidence_is_found(forge):
+    assert "the decision follows from its inputs: retained" in forge(round_of(2, **HARM), lambda body: body.pop("harm"))
+    spared = forge(round_of(2, **HARM), lambda body: body["harm"]["found"][0].update(is_eliminated=False))
+    assert "the decision follows from its inputs: retained" in spared
+
+
+def test_a_test_of_another_version_is_found(forge):
+    assert "the test for harm can be made again" in forge(
+        round_of(2, **HARM), lambda body: body["harm"].update(version="harm/9")
+    )
+
+
+def test_nobody_is_eliminated_as_harmful_in_a_grace_round(forge):
+    assert "nobody is eliminated in a grace round" in forge(round_of(2, **HARM, grace=True), lambda body: None)
+
+
+def test_half_of_the_clients_cannot_be_harmful(forge):
+    three = [replace(EVIDENCE, client=name, by_scorer=EFFECTS) for name in ("ann", "bob", "poisoner")]
+    for evidence in three:
+        others = {name: -0.05 - place / 1000 for place, name in enumerate(NAMES) if name != evidence.client}
+        three[three.index(evidence)] = replace(evidence, by_scorer=others)
+    settled = round_of(2, harm=three, harmful=("ann", "bob", "poisoner"))
+    assert "only a minority is harmful" in forge(settled, lambda body: None)
+
+
+def test_a_finished_federation_ends_in_the_ledger(sample):
+    sample.ledger.settle(round_of(2, ends=True))
+    assert verified(sample.store).findings == ()
+    for client in NAMES:
+        told = "the federation is finished: another round is expected to cost more than it brings"
+        assert lines(sample, client)[-1].startswith("round 2: retained")
+        assert told in lines(sample, client)[-1]
+    with pytest.raises(LedgerError, match="was finished after round 2, so round 3 cannot be settled"):
+        sample.ledger.settle(round_of(3))
+    sample.ledger.reverse_round(2, "figures came late")
+    sample.ledger.settle(round_of(2))
+    assert verified(sample.store).findings == ()
+
+
+def test_a_federation_that_goes_on_is_only_told(sample):
+    sample.ledger.settle(round_of(2, ends=False))
+    assert "; finished: another round is expected to cost more than it brings" in lines(sample, "ann")[-1]
+    sample.ledger.settle(round_of(3, ends=False, names=("ann", "dan")))
+    assert verified(sample.store).findings == ()
+
+
+FINISHED = "a federation is finished if no further round is expected to pay"
+
+
+def test_an_end_that_does_not_follow_from_the_expected_profits_is_found(forge, sample):
+    assert FINISHED in forge(round_of(2), lambda body: body.update(ending={"ends": False}))
+
+    def promise_a_profit(body):
+        for row in body["inputs"]:
+            row["expected_profit"] = 0.5
+
+    assert FINISHED in forge(round_of(2, ends=True), promise_a_profit)
+    assert "the decision follows from its inputs: retained" in forge(
+        round_of(2, ends=True), lambda body: body.pop("ending")
+    )
+    sample.ledger.settle(round_of(2, ends=True))
+    assert "no round follows the one that finished the federation" in forge(round_of(3), lambda body: None)
