@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -89,23 +89,37 @@ def rendered(make: Callable[[], Figure], kind: str, *, name: str = "commonweal",
     `name` keeps the identifiers inside an SVG apart from those of other figures on a page. Text in an SVG stays text:
     it can be searched, read aloud, and drawn in any script that the reader's machine has.
     """
+    (file,) = rendered_as([kind], make, name=name, transparent=transparent)
+    return file
+
+
+def rendered_as(
+    kinds: Iterable[str], make: Callable[[], Figure], *, name: str, transparent: bool = False
+) -> list[bytes]:
+    """The figure as a file of each kind. The layout is computed once, which takes longer than a file."""
     figure_class()
     with _fixed_style(name), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a PNG shows a box instead
-        file, figure = io.BytesIO(), make()
+        figure = make()
         _fix_layout(figure)
-        figure.savefig(file, format=kind, dpi=150, metadata=_METADATA.get(kind), transparent=transparent)
-        return file.getvalue()
+        return [_saved(figure, kind, transparent=transparent) for kind in kinds]
 
 
 def _fix_layout(figure: Figure) -> None:
     """Round the panels' places to a millionth: the last digits of the layout solver differ between runs."""
-    if len(figure.axes) > 1:
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-        for axes in figure.axes:
-            left, bottom, width, height = axes.get_position(original=True).bounds
-            axes.set_position((round(left, 6), round(bottom, 6), round(width, 6), round(height, 6)))
+    engine = figure.get_layout_engine()
+    if engine is not None and figure.axes:
+        engine.execute(figure)
+    figure.set_layout_engine(None)  # with an engine, even "none", every file would be drawn twice
+    for axes in figure.axes:
+        left, bottom, width, height = axes.get_position(original=True).bounds
+        axes.set_position((round(left, 6), round(bottom, 6), round(width, 6), round(height, 6)))
+
+
+def _saved(figure: Figure, kind: str, *, transparent: bool) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format=kind, dpi=150, metadata=_METADATA.get(kind), transparent=transparent)
+    return file.getvalue()
 
 
 _INKED = ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color")

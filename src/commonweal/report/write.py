@@ -8,10 +8,12 @@ from pathlib import Path
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import StorageError, os_reason
 from commonweal.records import RunReport
-from commonweal.report.drawing import Plot, rendered
+from commonweal.report.drawing import Plot, rendered_as
 from commonweal.report.history_json import write_history
 from commonweal.report.plots import plots
 from commonweal.report.run_page import to_page
+
+_KINDS = ("png", "svg")
 
 
 def write_all(run_report: RunReport, directory: Path) -> list[Path]:
@@ -32,7 +34,9 @@ def write_report(run_report: RunReport, path: Path) -> None:
 def rendered_plots(plots: Iterable[Plot]) -> dict[str, bytes]:
     """Each plot as PNG and SVG, by the name of its file."""
     return {
-        f"{plot.name}.{kind}": rendered(plot.titled, kind, name=plot.name) for plot in plots for kind in ("png", "svg")
+        f"{plot.name}.{kind}": content
+        for plot in plots
+        for kind, content in zip(_KINDS, rendered_as(_KINDS, plot.titled, name=plot.name), strict=True)
     }
 
 
