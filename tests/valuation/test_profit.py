@@ -44,6 +44,27 @@ def test_a_rounding_error_is_not_a_loss() -> None:
     assert profit(earned, 0.3) == 0.0
 
 
+def test_a_rounding_error_is_not_a_gain() -> None:
+    assert 0.7 + 0.1 != 0.8
+    assert utility(1.0, 0.7 + 0.1, 0.8) == 0.0
+    assert utility(1.0, np.array([0.7 + 0.1, 0.8]), 0.8).tolist() == [0.0, 0.0]
+    assert profit(utility(1.0, 0.7 + 0.1, 0.8), 0.0) == 0.0
+
+
+@pytest.mark.parametrize(("ratio", "is_zero"), [(0.9e-12, True), (2e-12, False)])
+def test_a_gain_counts_from_1e_12_of_the_larger_accuracy(ratio: float, is_zero: bool) -> None:
+    for scale in (1e-9, 1.0, 1e9):
+        assert (utility(3.0, scale * (1 - ratio), scale) == 0.0) == is_zero
+        assert (utility(3.0, -scale, -scale * (1 - ratio)) == 0.0) == is_zero
+
+
+def test_a_small_utility_has_the_rounding_error_of_the_amounts_it_comes_from() -> None:
+    """0.90001 − 0.9 is 1e-5 on paper, and differs from it by 6e-17 in doubles."""
+    earned = utility(1.0, 0.90001, 0.9)
+    assert profit(earned, 1e-5) != 0.0
+    assert profit(earned, 1e-5, size=0.90001) == 0.0
+
+
 @pytest.mark.parametrize(("ratio", "is_zero"), [(0.9e-12, True), (2e-12, False)])
 def test_a_difference_counts_from_1e_12_of_the_larger_value(ratio: float, is_zero: bool) -> None:
     for scale in (1e-9, 1.0, 1e9):

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from commonweal.cli.outcome import DecidedRound, DecideResult
-from commonweal.report.history_json import range_document
+from commonweal.report.history_json import range_document, rules_document
 
 SCHEMA = "commonweal.decide/1"
 _INDENTED_ROWS = 10_000
@@ -20,7 +20,7 @@ def to_json(outcome: DecideResult, *, with_pieces: bool) -> str:
     document = {
         "schema": SCHEMA,
         "version": version("commonweal"),
-        "rules": {**rules.to_document(), "grace_rounds": outcome.grace_rounds},
+        "rules": {**rules_document(rules), "grace_rounds": outcome.grace_rounds},
         "clients": list(outcome.replay.history.clients),
         "rounds": [_round(view, with_pieces) for view in outcome.rounds],
         "ignored": [{"round": number, "clients": list(clients)} for number, clients in outcome.replay.ignored.items()],

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.federation.client_set import ToldGain
-from commonweal.task.measured import Measured, direction
+from commonweal.task.measured import Measured, direction, is_unchanged
 from commonweal.task.metrics import Metric
 from commonweal.valuation import cost, profit, utility
 
@@ -89,10 +89,13 @@ def account(
     reference = before if alone is None else alone.measured
     gained_draws = worth(metric, terms.worth_curve, now.draws) - worth(metric, terms.worth_curve, reference.draws)
     if math.isnan(now.value) or math.isnan(reference.value):
-        gained, gained_draws = 0.0, np.zeros_like(gained_draws)
+        gained, size, gained_draws = 0.0, 0.0, np.zeros_like(gained_draws)
     else:
-        to_worth = [float(worth(metric, terms.worth_curve, figure.value)) for figure in (now, reference)]
-        gained = utility(terms.unit_value, *to_worth)
+        worths = [float(worth(metric, terms.worth_curve, figure.value)) for figure in (now, reference)]
+        if is_unchanged(metric, now.value, reference.value):  # however steep the curve is
+            worths[0] = worths[1]
+        gained = utility(terms.unit_value, *worths)
+        size = terms.unit_value * max(map(abs, worths))
     spent = cost(
         cost_per_sample=terms.cost_per_sample,
         cost_per_step=terms.cost_per_step,
@@ -104,7 +107,7 @@ def account(
         measured = ClientAccount(
             utility=gained,
             cost=spent,
-            profit=profit(gained, spent),
+            profit=profit(gained, spent, size=size),
             profit_draws=terms.unit_value * gained_draws - spent,
         )
         if told is None:
@@ -121,7 +124,7 @@ def account(
     return ClientAccount(
         utility=gained,
         cost=spent,
-        profit=profit(gained + spent_alone, spent),
+        profit=profit(gained + spent_alone, spent, size=max(size, abs(gained), spent_alone)),
         profit_draws=terms.unit_value * gained_draws + spent_alone - spent,
         alone_cost=spent_alone,
     )
@@ -130,29 +133,31 @@ def account(
 def _as_told(
     terms: PrivateTerms, metric: Metric, measured: ClientAccount, *, now: Measured, opening: Measured, told: ToldGain
 ) -> ClientAccount:
-    def gained(start: float, gain: float) -> float:
-        return utility(terms.unit_value, float(_worth_gained(metric, terms.worth_curve, start, gain)), 0.0)
+    curve, spent = terms.worth_curve, measured.cost
 
+    def of_gain(start: float, gain: float) -> tuple[float, float]:
+        """Utility and profit."""
+        gained = utility(terms.unit_value, float(_worth_gained(metric, curve, start, gain)), 0.0)
+        size = 0.0 if math.isnan(start) else terms.unit_value * abs(float(worth(metric, curve, start)))
+        return gained, profit(gained, spent, size=size)
+
+    used, used_profit = of_gain(opening.value, told.pooled)
     in_draws = np.empty(0)
     if told.pooled_draws is not None:
-        in_draws = _worth_gained(metric, terms.worth_curve, opening.draws, told.pooled_draws)
-    used = gained(opening.value, told.pooled)
+        in_draws = _worth_gained(metric, curve, opening.draws, told.pooled_draws)
     return ClientAccount(
         utility=used,
-        cost=measured.cost,
-        profit=profit(used, measured.cost),
-        profit_draws=terms.unit_value * in_draws - measured.cost,
-        expected_profit=None if told.expected is None else profit(gained(now.value, told.expected), measured.cost),
+        cost=spent,
+        profit=used_profit,
+        profit_draws=terms.unit_value * in_draws - spent,
+        expected_profit=None if told.expected is None else of_gain(now.value, told.expected)[1],
         measured_profit=measured.profit,
         measured_profit_draws=measured.profit_draws,
     )
 
 
 def _worth_gained(
-    metric: Metric,
-    curve: Curve | None,
-    start: float | NDArray[np.float64],
-    gain: float | NDArray[np.float64],
+    metric: Metric, curve: Curve | None, start: float | NDArray[np.float64], gain: float | NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """W(start + gain) − W(start), where a gain is positive if the metric improves; 0 from an unknown start."""
     if curve is None:

@@ -66,6 +66,7 @@ class Mechanism(ABC):
 
     name: ClassVar[str]  # in scenarios: [mechanism] kind = "..."
     version: ClassVar[str]  # in ledgers; a class that decides the same figures differently needs a new one
+    earlier_versions: ClassVar[tuple[str, ...]] = ()  # that the class also decides by, if the rules are of that version
     label: ClassVar[str]  # for people, with the source and how much of it this implements
     takes_mu: ClassVar[bool] = False
     honours: ClassVar[tuple[str, ...]] = ()  # of COMMON_RULES; scenarios refuse the others
@@ -93,6 +94,16 @@ class Mechanism(ABC):
                 )
         if self.needs_costs and not has_costs:
             raise InputError(f"Mechanism {self.name!r} needs the cost of each client. Give costs.")
+
+    @property
+    def version_in_ledgers(self) -> str:
+        """What a ledger calls the version by which these rules are decided."""
+        return self.version
+
+    @classmethod
+    def of_version(cls, version: str, rules: Rules) -> Mechanism:
+        """The mechanism as a ledger's round was decided by it."""
+        return cls(rules)
 
     @classmethod
     def ignored_rules(cls) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from commonweal.decision.exact import BoolArray, FloatArray
 from commonweal.errors import InputError
 from commonweal.records import ContributionRule, Figures, LossRule, Rules
+from commonweal.records.rounds import RULES_VERSION
 
 # Beyond these sizes, products of three figures can leave the range of doubles; no real figure comes close.
 SMALLEST, LARGEST = 1e-50, 1e50
@@ -130,6 +131,10 @@ def check_mu(mu: float) -> float:
 
 
 def check_rules(rules: Rules, *, has_costs: bool) -> None:
+    if rules.version not in range(1, RULES_VERSION + 1):
+        raise InputError(
+            f"Rules must be of version 1 to {RULES_VERSION}, got {rules.version!r}. Use a newer version of commonweal."
+        )
     check_mu(rules.mu)
     check_name("contribution_rule", rules.contribution_rule, get_args(ContributionRule))
     check_name("loss_rule", rules.loss_rule, get_args(LossRule))

@@ -10,7 +10,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from commonweal.errors import StorageError
 from commonweal.federation.client_set import State
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
 from commonweal.records import Estimate, Event, Figures, PairedGain, RoundGains, RoundRecord, Rules
+from commonweal.records.rounds import RULES_VERSION
 
 FORMAT = "commonweal.checkpoint/2"
 CHECKPOINT = "checkpoint.npz"  # among the results
@@ -49,7 +50,13 @@ class CheckpointFile:
     def save(self, results: Sequence[RoundResult], state: State) -> None:
         """Replace the file."""
         rounds = [_to_document(result) for result in results]
-        document = {"format": FORMAT, "identity": self.identity, "parts": dict(self.parts), "rounds": rounds}
+        document = {
+            "format": FORMAT,
+            "identity": self.identity,
+            "parts": dict(self.parts),
+            "rules_version": results[0].record.decision.rules.version if results else RULES_VERSION,
+            "rounds": rounds,
+        }
         arrays: dict[str, Any] = {f"state/{name}": array for name, array in state.items()}
         for number, result in enumerate(results):
             arrays[f"profit_draws/{number}"] = result.profit_draws
@@ -62,7 +69,7 @@ class CheckpointFile:
         )
 
     def load(self, rules: Rules) -> tuple[list[RoundResult], State]:
-        """The completed rounds, and the state of the client set."""
+        """The completed rounds, decided by the version of rules that they were decided by, and the clients' state."""
         try:
             with self.path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
@@ -74,7 +81,7 @@ class CheckpointFile:
                 )
             if document["identity"] != self.identity:
                 raise StorageError(f"Checkpoint {str(self.path)!r} {self._mismatch(document.get('parts', {}))}")
-            decider = RoundDecider(make_mechanism(rules))
+            decider = RoundDecider(make_mechanism(replace(rules, version=document.get("rules_version", 1))))
             results = [
                 _from_document(
                     given, decider, arrays.pop(f"profit_draws/{number}"), arrays.pop(f"contribution_draws/{number}")

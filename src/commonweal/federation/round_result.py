@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.records import Estimate, Event, Figures, RoundGains, RoundRecord
+from commonweal.records import Estimate, Event, Figures, RoundGains, RoundRecord, Rules
+from commonweal.scenario.spec import FederationPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +88,9 @@ class RoundResult:
     def sample_counts(self) -> dict[str, int]:
         """New samples that each client declared."""
         return {client: measured.sample_count for client, measured in self.measured.items()}
+
+
+def rules_in_force(plan: FederationPlan, completed: Sequence[RoundResult]) -> Rules:
+    """The plan's rules; a federation that has begun keeps the version by which its first rounds were decided."""
+    rules = plan.mechanism.rules
+    return replace(rules, version=completed[0].record.decision.rules.version) if completed else rules

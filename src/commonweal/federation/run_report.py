@@ -16,7 +16,7 @@ from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import used_contributions
 from commonweal.decision.promises import warnings_of
 from commonweal.federation.advice import advise_on_run
-from commonweal.federation.round_result import ClientMeasurement, RoundResult
+from commonweal.federation.round_result import ClientMeasurement, RoundResult, rules_in_force
 from commonweal.records import (
     ClientRound,
     Decision,
@@ -40,7 +40,8 @@ PATH_LIMIT = 1000  # breakpoints of a round's μ path; if there are more, no ran
 def make_run_report(plan: FederationPlan, description: Description, results: Sequence[RoundResult]) -> RunReport:
     """Everything that a reader is shown of the completed rounds."""
     history = History(clients=plan.client_names, rounds=tuple(result.record for result in results))
-    decider = RoundDecider(make_mechanism(plan.mechanism.rules))
+    rules = rules_in_force(plan, results)
+    decider = RoundDecider(make_mechanism(rules))
     divisions = []
     for result in results:
         divisions.append(_Divisions(result, decider.mechanism, decider.state))
@@ -70,7 +71,7 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         sentence=outcome_sentence(history, plan.round_count, eliminated_after),
         settings=description.settings,
         scenario=description.document,
-        rules=plan.mechanism.rules,
+        rules=rules,
         clients=history.clients,
         client_facts=description.client_facts,
         declared=description.declared,

@@ -24,7 +24,7 @@ from commonweal.errors import FederationError
 from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.client_set import ClientSet
 from commonweal.federation.measuring import Watch, measure_round
-from commonweal.federation.round_result import MeasuredRound, RoundResult
+from commonweal.federation.round_result import MeasuredRound, RoundResult, rules_in_force
 from commonweal.federation.run_report import make_run_report
 from commonweal.federation.settlement import FederationLedger
 from commonweal.records import RoundGains, RoundRecord, RunReport
@@ -128,7 +128,7 @@ def run_rounds(
 
     `check` may refuse a decided round before the clients adopt it.
     """
-    decider = RoundDecider(make_mechanism(plan.mechanism.rules))
+    decider = RoundDecider(make_mechanism(rules_in_force(plan, completed)))
     active = list(plan.client_names)
     gains = [earlier.record.gains for earlier in completed]
     for earlier in completed:

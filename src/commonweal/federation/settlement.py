@@ -85,7 +85,8 @@ class FederationLedger:
             draft_round(settled, "", self.terms)  # do not create a ledger for a round that it would refuse
         ledger = self._opened()
         ledger.refresh()
-        settled = replace(settled, record=replace(record, absent=_absent(record, ledger)))
+        settled = _as_before(settled, ledger)
+        settled = replace(settled, record=replace(settled.record, absent=_absent(record, ledger)))
         if signatures is None:
             reports = [settled.report(ledger.identity, client) for client in record.decision.figures.clients]
             signatures = {report.client: signed for report in reports if (signed := self._sign(report)) is not None}
@@ -189,10 +190,23 @@ def _to_settle(record: RoundRecord, sample_counts: Mapping[str, int] | None) -> 
     mechanism = make_mechanism(record.decision.rules)
     return RoundToSettle(
         record=record,
-        rules_version=mechanism.version,
+        rules_version=mechanism.version_in_ledgers,
         sample_counts=sample_counts or {},
         with_costs=mechanism.reads_costs,
     )
+
+
+def _as_before(settled: RoundToSettle, ledger: Ledger) -> RoundToSettle:
+    """A round that is already settled keeps the version of rules that it was settled by."""
+    entry = ledger.state.rounds.get(settled.record.round_number)
+    if entry is None:
+        return settled
+    version, decision = ledger.document(entry)["body"]["rules_version"], settled.record.decision
+    mechanism = make_mechanism(decision.rules)
+    if version not in mechanism.earlier_versions:
+        return settled
+    decision = replace(decision, rules=mechanism.of_version(version, decision.rules).rules)
+    return replace(settled, record=replace(settled.record, decision=decision), rules_version=version)
 
 
 def _absent(record: RoundRecord, ledger: Ledger) -> tuple[str, ...]:

@@ -144,7 +144,10 @@ def sample_counts_of(body: Mapping[str, Any]) -> dict[str, int]:
 
 
 def figures_of(body: Mapping[str, Any]) -> tuple[Figures, Rules, bool]:
-    """The inputs of a settled round's decision: figures, rules, and whether it was a grace round."""
+    """The inputs of a settled round's decision: figures, rules, and whether it was a grace round.
+
+    The version of the rules is the entry's `rules_version`, which only mechanisms can interpret.
+    """
     inputs = body["inputs"]
     by_cost = bool(inputs) and all(row["cost"] is not None for row in inputs)
     is_forecast = bool(inputs) and all("expected_profit" in row for row in inputs)

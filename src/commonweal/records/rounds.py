@@ -14,6 +14,8 @@ from commonweal.records.gains import RoundGains
 ContributionRule = Literal["clip", "raw"]
 LossRule = Literal["contribution", "equal", "cost"]
 DEFAULT_MECHANISM = "paper"
+RULES_VERSION = 2
+"""The version that new rounds are decided by. 1: only sets with equal objectives tie. 2: ties within rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class Rules:
     liability_cap: float | None = None  # the most that a client can be made to pay per round, in units of utility
     mechanism: str = DEFAULT_MECHANISM  # a name in the registry of mechanisms
     parameters: tuple[tuple[str, float], ...] = ()  # the mechanism's own parameters, by name
+    version: int = RULES_VERSION  # how ties are decided; rounds that were decided before keep theirs
 
     @property
     def in_words(self) -> str:
@@ -57,7 +60,10 @@ class Rules:
         return dict(self.parameters)[name]
 
     def to_document(self) -> dict[str, Any]:
-        """The rules in the types of JSON; an infinite mu is "inf". The default mechanism is not named."""
+        """The rules in the types of JSON; an infinite mu is "inf". The default mechanism is not named.
+
+        The version is not part of it: documents state it beside the rules, or are of a time when there was only one.
+        """
         document: dict[str, Any] = {
             "mu": float(self.mu) if math.isfinite(self.mu) else "inf",
             "contribution_rule": self.contribution_rule,
@@ -69,10 +75,10 @@ class Rules:
         return document
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Rules:
+    def from_document(cls, document: Mapping[str, Any], *, version: int = 1) -> Rules:
         """The rules that `to_document` wrote."""
         parameters = tuple(document.get("parameters", {}).items())
-        return cls(**{**document, "mu": float(document["mu"]), "parameters": parameters})
+        return cls(**{**document, "mu": float(document["mu"]), "parameters": parameters, "version": version})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -59,7 +59,7 @@ def to_document(run_report: RunReport) -> dict[str, Any]:
         "sentence": run_report.sentence,
         "settings": dict(run_report.settings),
         "scenario": _plain(run_report.scenario),
-        "rules": run_report.rules.to_document(),
+        "rules": rules_document(run_report.rules),
         "metric": asdict(run_report.metric),
         "utility": run_report.utility,
         "clients": list(run_report.clients),
@@ -86,12 +86,17 @@ def to_document(run_report: RunReport) -> dict[str, Any]:
     }
 
 
+def rules_document(rules: Rules) -> dict[str, Any]:
+    """The rules with their version."""
+    return {**rules.to_document(), "version": rules.version}
+
+
 def _round(result: RoundReport) -> dict[str, Any]:
     decision, drawn = result.record.decision, result.decision_map
     below = decision.irrational
     return {
         "round": result.number,
-        "rules": decision.rules.to_document(),
+        "rules": rules_document(decision.rules),
         "grace": decision.grace,
         "retained": list(decision.retained),
         "eliminated": list(decision.eliminated),
@@ -418,6 +423,7 @@ def _read_rules(rules: _Value) -> Rules:
         contribution_rule=rules["contribution_rule"].one_of(get_args(ContributionRule)),
         loss_rule=rules["loss_rule"].one_of(get_args(LossRule)),
         liability_cap=rules["liability_cap"].unless_null(_Value.number),
+        version=rules["version"].whole() if "version" in rules else 1,
         **_read_mechanism(rules),
     )
 

@@ -14,8 +14,7 @@ from commonweal.task.evaluation import checked_predictions, checked_scores
 from commonweal.task.metrics import Metric
 from commonweal.task.records import Predictions
 from commonweal.valuation.bootstrap import Draws, mean_draws
-
-_ROUNDING = 1e-12  # a difference below this part of the larger metric is only rounding error, and counts as 0
+from commonweal.valuation.profit import is_rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +73,8 @@ def paired_gain(now: Measured, opening: Measured, metric: Metric, sample_count: 
         squared = math.fsum(((now.scores - opening.scores) ** 2).tolist())
     else:
         squared = sample_count**2 * float(np.var(now.draws - opening.draws, ddof=1))
-    is_rounding = abs(difference) < _ROUNDING * max(abs(now.value), abs(opening.value))
     return PairedGain(
-        gain=0.0 if is_rounding else difference,
+        gain=0.0 if is_unchanged(metric, now.value, opening.value) else difference,
         sample_count=sample_count,
         squared_change=squared,
         is_bounded=metric.lowest == 0 and metric.highest == 1,
@@ -86,6 +84,15 @@ def paired_gain(now: Measured, opening: Measured, metric: Metric, sample_count: 
 def gain_draws(now: Measured, opening: Measured, metric: Metric) -> Draws:
     """The gain in each bootstrap draw."""
     return (now.draws - opening.draws) * direction(metric)
+
+
+def is_unchanged(metric: Metric, now: float, reference: float) -> bool:
+    """Whether two values of the metric differ by no more than rounding.
+
+    A bounded metric is rounded relative to its bounds: R² near 0 is a difference of numbers near 1.
+    """
+    bounds = [bound for bound in (metric.lowest, metric.highest) if math.isfinite(bound)]
+    return bool(is_rounding(now - reference, now, reference, *bounds))
 
 
 def direction(metric: Metric) -> float:

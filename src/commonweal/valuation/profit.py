@@ -15,8 +15,8 @@ from commonweal.errors import InputError
 
 Floats = NDArray[np.float64]
 
-ZERO_PROFIT_RATIO = 1e-12
-"""A profit smaller in size than this times the larger of utility and cost is only rounding error, and counts as 0."""
+ROUNDING = 1e-12
+"""A difference smaller in size than this times the larger of its two terms is only rounding error, and counts as 0."""
 
 
 @overload
@@ -24,11 +24,16 @@ def utility(unit_value: float, accuracy: float, previous_accuracy: float) -> flo
 @overload
 def utility(unit_value: float | Floats, accuracy: Floats, previous_accuracy: float | Floats) -> Floats: ...
 def utility(unit_value: float | Floats, accuracy: float | Floats, previous_accuracy: float | Floats) -> float | Floats:
-    """u (ε_t − ε_{t−1}): what the gain in accuracy is worth, if a gain of 1 is worth `unit_value`."""
+    """u (ε_t − ε_{t−1}): what the gain in accuracy is worth, if a gain of 1 is worth `unit_value`.
+
+    A gain that is only rounding error is exactly 0: two models that are right equally often must not differ by 2e-16.
+    """
     value = _figures("unit value", unit_value, minimum=0.0)
     now, before = _figures("accuracy", accuracy), _figures("previous accuracy", previous_accuracy)
     with np.errstate(over="ignore"):
-        return _result("utility", value * (now - before))
+        gain = now - before
+        gain = np.where(is_rounding(gain, now, before), 0.0, gain)
+        return _result("utility", value * gain)
 
 
 @overload
@@ -68,21 +73,29 @@ def cost(
 
 
 @overload
-def profit(utility: float, cost: float) -> float: ...
+def profit(utility: float, cost: float, *, size: float = 0.0) -> float: ...
 @overload
-def profit(utility: Floats, cost: Floats) -> Floats: ...
-def profit(utility: float | Floats, cost: float | Floats) -> float | Floats:
+def profit(utility: Floats, cost: Floats, *, size: float = 0.0) -> Floats: ...
+def profit(utility: float | Floats, cost: float | Floats, *, size: float = 0.0) -> float | Floats:
     """utility − cost, before transfers; exactly 0.0 where the difference is only rounding error.
 
-    The difference counts as 0 when |utility − cost| < 1e-12 · max(|utility|, |cost|): a client whose
-    utility equals its cost must not be eliminated over −1e-17.
+    The difference counts as 0 when |utility − cost| < 1e-12 · max(|utility|, |cost|, size): a client whose utility
+    equals its cost must not be eliminated over −1e-17. `size` is the largest amount that the utility was computed from,
+    if known: a small difference of large amounts has their rounding error.
     """
     gained = _figures("utility", utility)
     spent = _figures("cost", cost, minimum=0.0)
     with np.errstate(over="ignore"):
         difference = gained - spent
-    is_rounding = np.abs(difference) < ZERO_PROFIT_RATIO * np.maximum(np.abs(gained), spent)
-    return _result("profit", np.where(is_rounding, 0.0, difference))
+    return _result("profit", np.where(is_rounding(difference, gained, spent, size), 0.0, difference))
+
+
+def is_rounding(difference: float | Floats, *terms: float | Floats) -> NDArray[np.bool_]:
+    """Whether a difference is below the rounding error of the terms that it was computed from."""
+    sizes = np.abs(terms[0])
+    for term in terms[1:]:
+        sizes = np.maximum(sizes, np.abs(term))
+    return np.asarray(np.abs(difference) < ROUNDING * sizes)
 
 
 def _figures(name: str, given: float | NDArray[Any], minimum: float = -np.inf) -> Floats:

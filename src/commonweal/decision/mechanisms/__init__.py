@@ -10,8 +10,8 @@ from commonweal.decision.mechanism import Mechanism
 from commonweal.errors import InputError
 from commonweal.records import Rules
 
-# "module of this package:its class". A new version of a mechanism goes above the old one, which stays: ledgers that
-# were settled with it are verified with it.
+# "module of this package:its class". If a new version of a mechanism is a class of its own, it goes above the old one,
+# which stays: ledgers that were settled with it are verified with it.
 _ENTRIES = (
     "paper:Paper",
     "fli:FLI",
@@ -26,7 +26,9 @@ def _load(entry: str) -> type[Mechanism]:
 
 
 _LOADED = [_load(entry) for entry in _ENTRIES]
-VERSIONS: Mapping[str, type[Mechanism]] = MappingProxyType({one.version: one for one in _LOADED})
+VERSIONS: Mapping[str, type[Mechanism]] = MappingProxyType(
+    {version: one for one in _LOADED for version in (one.version, *one.earlier_versions)}
+)
 MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
     {one.name: next(newest for newest in _LOADED if newest.name == one.name) for one in _LOADED}
 )
@@ -47,4 +49,4 @@ def mechanism_of_version(version: str, rules: Rules) -> Mechanism:
             f"Unknown rules version {version!r}: this version of commonweal knows {', '.join(VERSIONS)}. Use a newer "
             "commonweal."
         )
-    return VERSIONS[version](rules)
+    return VERSIONS[version].of_version(version, rules)

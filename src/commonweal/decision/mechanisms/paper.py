@@ -25,17 +25,26 @@ from commonweal.decision.problem import Choice, choose
 from commonweal.decision.raw import make_problem
 from commonweal.decision.transfers import Division, divide
 from commonweal.decision.validation import check_rules
-from commonweal.records import Decision, Figures
+from commonweal.records import Decision, Figures, Rules
 
 
 class Paper(Mechanism):
     """Loss-makers are eliminated where that gains more welfare than μ times the contribution lost."""
 
     name: ClassVar[str] = "paper"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
+    earlier_versions: ClassVar[tuple[str, ...]] = ("1",)
     label: ClassVar[str] = "Travadi et al. 2023 (full)"
     takes_mu: ClassVar[bool] = True
     honours: ClassVar[tuple[str, ...]] = COMMON_RULES
+
+    @property
+    def version_in_ledgers(self) -> str:
+        return str(self.rules.version)
+
+    @classmethod
+    def of_version(cls, version: str, rules: Rules) -> Paper:
+        return cls(replace(rules, version=int(version)))
 
     def check(self, *, has_costs: bool) -> None:
         super().check(has_costs=has_costs)
