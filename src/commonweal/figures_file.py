@@ -1,7 +1,8 @@
 """Figures of rounds from a CSV or JSON file; every error is reported with its place.
 
 Columns (CSV) or keys (a JSON array of objects): `client`, `contribution`, and either `profit` or both `utility` and
-`cost`; `cost` may also stand beside `profit`, for the loss rule "cost"; `round` if there is more than one.
+`cost`; `cost` may also stand beside `profit`, for the loss rule "cost"; `round` if there is more than one. Standard
+errors are optional: `profit_error` or `utility_error`, and `contribution_error`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ from commonweal.valuation.profit import profit as profit_of
 if TYPE_CHECKING:
     import _csv
 
-COLUMNS = ("round", "client", "contribution", "profit", "utility", "cost")
+COLUMNS = (
+    "round", "client", "contribution", "profit", "utility", "cost",
+    "profit_error", "utility_error", "contribution_error",
+)  # fmt: skip
+_ABOUT_ERRORS = "a standard error is never negative"
 _FAULTS_SHOWN = 10
 _FIELD_LIMIT = 10_000_000  # characters in one CSV field
 _EVIDENCE_LIMIT = 60  # characters
@@ -211,6 +216,11 @@ def _check_columns(header: list[str], name: str, what: str) -> None:
         raise InputError(
             f"Give either profit, or utility and cost; got both profit and utility in {name}. Remove one of them."
         )
+    for error, figure in (("profit_error", "profit"), ("utility_error", "utility")):
+        if error in header and figure not in header:
+            raise InputError(
+                f"{error} is the standard error of {figure}, got no {figure!r} in {name}. Add it, or remove {error}."
+            )
     needed = ["client", "contribution"]
     needed += ["profit"] if "profit" in header or not {"utility", "cost"} & set(header) else ["utility", "cost"]
     for column in needed:
@@ -229,8 +239,11 @@ def _rounds(table: _Table) -> Rounds:
     clients = _clients(table)
     numbers = _round_numbers(table)
     contributions = _numbers(table, "contribution")
-    costs = _numbers(table, "cost", minimum=0.0) if "cost" in table.columns else None
-    given = _numbers(table, "profit" if "profit" in table.columns else "utility")
+    costs = _not_negative(table, "cost", "a gain belongs in utility or profit")
+    kind = "profit" if "profit" in table.columns else "utility"
+    given = _numbers(table, kind)
+    errors = _not_negative(table, f"{kind}_error", _ABOUT_ERRORS)
+    contribution_errors = _not_negative(table, "contribution_error", _ABOUT_ERRORS)
     table.raise_faults()
     _check_unique(table, clients, numbers)
     table.raise_faults()
@@ -239,7 +252,8 @@ def _rounds(table: _Table) -> Rounds:
         given = profit_of(given, costs)
     bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(clients)]
     profit_list, contribution_list = given.tolist(), contributions.tolist()
-    cost_list = None if costs is None else costs.tolist()
+    optional = {"costs": costs, "profit_errors": errors, "contribution_errors": contribution_errors}
+    optional_lists = {what: column.tolist() for what, column in optional.items() if column is not None}
     rounds: Rounds = []
     for start, end in pairwise(bounds):
         names = clients[start:end]
@@ -249,7 +263,7 @@ def _rounds(table: _Table) -> Rounds:
                 Figures(
                     profits=dict(zip(names, profit_list[start:end], strict=True)),
                     contributions=dict(zip(names, contribution_list[start:end], strict=True)),
-                    costs=None if cost_list is None else dict(zip(names, cost_list[start:end], strict=True)),
+                    **{what: dict(zip(names, row[start:end], strict=True)) for what, row in optional_lists.items()},
                 ),
             )
         )
@@ -308,22 +322,26 @@ def _whole(value: Any) -> int | None:
     return number if 0 <= number <= 10**9 else None
 
 
-def _numbers(table: _Table, column: str, minimum: float | None = None) -> FloatArray:
+def _not_negative(table: _Table, column: str, way_out: str) -> FloatArray | None:
+    """The numbers of an optional column; None if the table does not have it."""
+    if column not in table.columns:
+        return None
+    numbers = _numbers(table, column)
+    for row in np.flatnonzero(admissible(numbers) & (numbers < 0)).tolist():
+        table.fault(row, f"{column} must be at least 0", shown(table.columns[column][row]), way_out)
+    return numbers
+
+
+def _numbers(table: _Table, column: str) -> FloatArray:
     values = table.columns[column]
     numbers = np.array(_plain_floats(table, values) or list(_floats(table, column, values)), dtype=np.float64)
-    allowed = admissible(numbers)
-    for row in np.flatnonzero(~allowed).tolist():
+    for row in np.flatnonzero(~admissible(numbers)).tolist():
         table.fault(
             row,
             f"{column} must be a finite number, 0 or between {SMALLEST:g} and {LARGEST:g} in size",
             shown(values[row]),
             "correct it or remove the row",
         )
-    if minimum is not None:
-        for row in np.flatnonzero(allowed & (numbers < minimum)).tolist():
-            table.fault(
-                row, f"{column} must be at least {minimum:g}", shown(values[row]), "a gain belongs in utility or profit"
-            )
     return numbers
 
 

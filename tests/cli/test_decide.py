@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_the_example_shows_the_decision_and_why(decided):
     assert "Round 2 at mu = 0.05" in text
     row = next(line for line in text.splitlines() if line.strip().startswith("C2") and "eliminated" in line)
     assert ">= 0.45" in row
-    assert "C2 is eliminated: eliminating it gains 0.0444444" in text
+    assert "C2 contributed 0.1 (10 % of the total) and lost 0.05. It is eliminated: eliminating it gains 0.04" in text
     assert "TSW +0.5, TSFI 0.9500 (with the final set in all rounds 0.8500)" in text
 
 
@@ -244,3 +245,21 @@ def test_version_and_help(commonweal):
                    "--json", "--plot", "--example", "--path-limit"):  # fmt: skip
         assert option in text
     assert "standard input" in text
+
+
+def test_with_standard_errors_every_fate_has_a_stability(decided):
+    rows = "client,utility,cost,contribution,utility_error,contribution_error\na,1,0,1,0.1,0.1\nb,0,0.05,0,0.05,0.1\n"
+    text = decided("-", "--mu", "0", stdin=rows).stdout
+    assert "stability" in text
+    told = re.search(
+        r"b contributed nothing measurable \(0\.00 ± 0\.10\) and lost 0\.05 ± 0\.05; in (\d+) of 100 draws", text
+    )
+    found = document(decided("-", "--mu", "0", "--json", stdin=rows))["rounds"][0]
+    assert found["draw_count"] == 100
+    a, b = found["clients"]
+    assert (a["stability"], b["stability"]) == (1.0, 1 - int(told[1]) / 100)
+    assert b["stability"] == pytest.approx(0.84, abs=0.15)  # a normal profit of one standard error below zero
+    assert b["sentence"] in text
+    plain = document(decided("-", "--mu", "0", "--json", stdin="client,profit,contribution\na,1,1\nb,-1,0\n"))
+    assert plain["rounds"][0]["draw_count"] is None
+    assert [one["stability"] for one in plain["rounds"][0]["clients"]] == [None, None]

@@ -27,6 +27,18 @@ FILES = {
         "client,utility,cost,contribution\nann,0.1,-2.5,1\n",
         ["cost must be at least 0, got '-2.5' for client 'ann'", "line 2", "a gain belongs in utility"],
     ),
+    "negative error": (
+        "client,profit,profit_error,contribution\nann,0.1,-0.5,1\n",
+        [
+            "profit_error must be at least 0, got '-0.5' for client 'ann'",
+            "line 2",
+            "a standard error is never negative",
+        ],
+    ),
+    "error of what is not given": (
+        "client,profit,utility_error,contribution\nann,0.1,0.5,1\n",
+        ["utility_error is the standard error of utility, got no 'utility'", "Add it, or remove utility_error"],
+    ),
     "text in a number": (HEADER + "ann,0.1,much\n", ["contribution must be a number, got 'much'", "line 2"]),
     "underscore in a number": (HEADER + "ann,1_0,1\n", ["profit must be a number, got '1_0'", "line 2"]),
     "empty field": (HEADER + "ann,,1\n", ["profit must be a number, got ''", "line 2"]),

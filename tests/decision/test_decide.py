@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def rounds(draw, contribution=weight, max_size=8):
     }
 
 
-@given(rounds(), st.sampled_from(["contribution", "equal", "cost"]), st.one_of(st.none(), st.floats(0, 1e6)))
+@given(rounds(), st.sampled_from(["contribution", "equal", "cost", "loss"]), st.one_of(st.none(), st.floats(0, 1e6)))
 @settings(max_examples=300, deadline=None)
 def test_money_sums_to_zero_and_nobody_is_lost(round_, loss_rule, cap):
     decision = cw.decide(**round_, loss_rule=loss_rule, liability_cap=cap)
@@ -84,11 +85,39 @@ def test_loss_rules_divide_a_negative_budget():
     assert cw.decide(**figures, loss_rule="equal").payoffs == pytest.approx({"a": -0.2, "b": -0.2})
     assert cw.decide(**figures, loss_rule="cost").payoffs == pytest.approx({"a": -0.08, "b": -0.32})
     assert cw.decide(**figures).irrational == pytest.approx({"a": 0.3, "b": 0.1})
+    assert cw.decide(**figures, loss_rule="loss").payoffs == pytest.approx({"a": 0.0, "b": -0.4})
     no_costs = {**figures, "costs": {"a": 0.0, "b": 0.0}}
     assert cw.decide(**no_costs, loss_rule="cost").payoffs == pytest.approx({"a": -0.2, "b": -0.2})
 
 
-@pytest.mark.parametrize("loss_rule", ["contribution", "equal", "cost"])
+@given(rounds())
+def test_by_the_rule_loss_nobody_who_earned_bears_a_loss(round_):
+    """Against exact arithmetic: payoff = B · loss / Σ losses, so 0 for those who earned, to the last bit."""
+    decision = cw.decide(**{**round_, "mu": math.inf}, loss_rule="loss")
+    profits = {client: Fraction(profit) for client, profit in decision.figures.profits.items()}
+    if decision.budget >= 0:
+        assert decision.payoffs == cw.decide(**{**round_, "mu": math.inf}).payoffs
+        return
+    losses = {client: max(-profit, Fraction()) for client, profit in profits.items()}
+    for client, payoff in decision.payoffs.items():
+        exact = sum(profits.values()) * losses[client] / sum(losses.values())
+        assert payoff == pytest.approx(float(exact), abs=decision.rounding)
+        assert profits[client] < 0 or payoff == 0
+        assert payoff >= profits[client] or profits[client] > 0  # who lost is never worse off than on its own
+    assert decision.irrational.keys() <= {client for client, profit in profits.items() if profit < 0}
+
+
+@given(rounds(), st.floats(1e-15, 1e-9).flatmap(lambda size: st.sampled_from([size, -size])))
+def test_no_loss_rule_makes_payoffs_jump_where_the_budget_passes_zero(round_, shift):
+    """All payoffs tend to zero with the budget, from both sides."""
+    mean = math.fsum(round_["profits"].values()) / len(round_["profits"])
+    profits = {client: profit - mean + shift for client, profit in round_["profits"].items()}
+    for loss_rule in ("contribution", "equal", "cost", "loss"):
+        decision = cw.decide(**{**round_, "profits": profits, "mu": math.inf}, loss_rule=loss_rule)
+        assert all(abs(payoff) <= abs(decision.budget) + decision.rounding for payoff in decision.payoffs.values())
+
+
+@pytest.mark.parametrize("loss_rule", ["contribution", "equal", "cost", "loss"])
 def test_loss_rules_do_not_touch_a_gain(loss_rule):
     decision = cw.decide(
         profits={"a": 0.1, "b": 0.5}, contributions={"a": 3.0, "b": 1.0}, costs={"a": 1.0, "b": 4.0}, mu=1.0,
@@ -180,7 +209,7 @@ GOOD = {"profits": {"ann": 1.0}, "contributions": {"ann": 1.0}, "mu": 1.0}
         ({"contributions": {"bob": 1.0}}, r"profits and contributions must name the same clients"),
         ({"costs": {"ann": -1.0}}, r"cost must be >= 0, got -1.0 for client 'ann'"),
         ({"loss_rule": "cost"}, r"loss rule 'cost' divides a loss in proportion to cost, got no costs"),
-        ({"loss_rule": "luck"}, r"loss_rule must be one of contribution, equal, cost, got 'luck'"),
+        ({"loss_rule": "luck"}, r"loss_rule must be one of contribution, equal, cost, loss, got 'luck'"),
         ({"contribution_rule": "best"}, r"contribution_rule must be one of clip, raw, got 'best'"),
         ({"liability_cap": -1.0}, r"liability_cap must be a finite number >= 0, got -1.0"),
         ({"liability_cap": math.nan}, r"liability_cap must be a finite number >= 0, got nan"),

@@ -159,7 +159,7 @@ sizes = st.floats(-1e6, 1e6).map(lambda x: round(x, 9))
 @given(
     st.lists(st.tuples(sizes, sizes), min_size=2, max_size=9),
     st.sampled_from(["clip", "raw"]),
-    st.sampled_from(["contribution", "equal"]),
+    st.sampled_from(["contribution", "equal", "loss"]),
     st.none() | st.floats(0.0, 10.0),
 )
 def test_the_rounding_of_the_papers_mechanism_is_never_refused(rows, contribution_rule, loss_rule, cap):

@@ -262,7 +262,7 @@ all_rules = st.builds(
     Rules,
     mu=st.sampled_from([0.0, 0.0, 0.5, math.inf]),
     contribution_rule=st.sampled_from(["clip", "clip", "raw"]),
-    loss_rule=st.sampled_from(["contribution", "equal", "cost"]),
+    loss_rule=st.sampled_from(["contribution", "equal", "cost", "loss"]),
     liability_cap=st.sampled_from([None, None, 0.0, 10.0]),
 )
 

@@ -14,7 +14,7 @@ from commonweal.errors import CommonwealError, LedgerError
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.chain import key_rotations, keys_since
 from commonweal.ledger.signed_files import signed_content
-from commonweal.ledger.statements import faults_of, make_statement, read_statement, statement_document
+from commonweal.ledger.statements import SEPARATOR, faults_of, make_statement, read_statement, statement_document
 from tests.ledger.sample_ledger import (
     CLIENT_KEYS,
     ENTRIES,
@@ -57,7 +57,8 @@ def faults_in(content, key, folder):
 
 
 def texts(sample, client):
-    return [line.text for line in make_statement(sample.store, client, at=AT).lines]
+    """What happened, without its explanation."""
+    return [line.text.partition(SEPARATOR)[0] for line in make_statement(sample.store, client, at=AT).lines]
 
 
 # What it says.
@@ -104,7 +105,7 @@ def test_lines_say_what_happened(tmp_path):
         "round 3: retained",
     ]
     lines = make_statement(sample.store, "cyd", at=AT).lines
-    gone = next(line for line in lines if line.text == "round 2: eliminated")
+    gone = next(line for line in lines if line.text == "round 2: eliminated; contributed 0.07 and lost 0.3003")
     assert (gone.profit, gone.contribution) == SECOND_ROUND["cyd"][:2]
     assert (gone.share, gone.payoff, gone.transfer, gone.amount, gone.accrued) == (None, None, None, 0, 0)
     sample.store.close()

@@ -10,12 +10,16 @@ import numpy as np
 import commonweal as cw
 from commonweal import metrics
 from commonweal.decision.explain import explain
+from commonweal.decision.mechanisms import make_mechanism
+from commonweal.decision.reasons import reason
 from commonweal.federation.advice import advise_on_run
+from commonweal.federation.evidence import stated_evidence
 from commonweal.records import (
     ClientRound,
     DecisionMap,
     Estimate,
     Event,
+    Evidence,
     History,
     MetricName,
     RoundRecord,
@@ -71,11 +75,20 @@ def make_run_report(
         known_costs = None if private else {client: costs[client] for client in present}
         decision = cw.decide(profits=profits, contributions=measured, costs=known_costs, mu=mu)
         path = cw.mu_path(profits=profits, contributions=measured)
+        evidence = _evidence(decision, number) if known_errors else dict.fromkeys(present, Evidence())
 
         def estimate(value, error):
             return Estimate(value=float(value), standard_error=error if known_errors else None)
 
-        def figures_of(client, decision=decision, path=path, previous=previous, measured=measured, number=number):
+        def figures_of(
+            client,
+            decision=decision,
+            path=path,
+            previous=previous,
+            measured=measured,
+            number=number,
+            evidence=evidence,
+        ):
             stays = client in decision.shares
             measurable = client not in unmeasurable
             of_model = estimate(accuracy[client], 0.03 / math.sqrt(number)) if measurable else UNKNOWN
@@ -101,7 +114,9 @@ def make_run_report(
                 share=estimate(decision.shares[client], 0.05) if stays else None,
                 payoff=estimate(decision.payoffs[client], 0.009) if stays else None,
                 transfer=estimate(decision.transfers[client], 0.008) if stays else None,
-                sentence=explain(decision, client, path if with_maps else None).sentence,
+                sentence=reason(
+                    decision, client, evidence[client], explain(decision, client, path if with_maps else None).sentence
+                ),
                 stays_for_mu=path.stays(client) if with_maps else None,
                 **by_itself,
             )
@@ -109,7 +124,10 @@ def make_run_report(
         results.append(
             RoundReport(
                 record=RoundRecord(
-                    round_number=number, decision=decision, absent=tuple(c for c in active if c not in present)
+                    round_number=number,
+                    decision=decision,
+                    absent=tuple(c for c in active if c not in present),
+                    evidence=evidence,
                 ),
                 clients={client: figures_of(client) for client in present},
                 budget=estimate(decision.budget, 0.02),
@@ -136,6 +154,16 @@ def make_run_report(
         active = [client for client in active if client not in decision.eliminated]
     summarised = _summarised(clients, results, round_count, rules, name, known_errors)
     return replace(summarised, metric=metric, utility=utility, advice=advise_on_run(summarised.rounds, metric=metric))
+
+
+def _evidence(decision, number):
+    """With the standard errors that the figures have."""
+    given = replace(
+        decision.figures,
+        profit_errors=dict.fromkeys(decision.figures.clients, 0.012),
+        contribution_errors=dict.fromkeys(decision.figures.clients, 0.006),
+    )
+    return stated_evidence(replace(decision, figures=given), make_mechanism(decision.rules), {}, number)
 
 
 def _summarised(clients, results, round_count, rules, name, known_errors):

@@ -24,7 +24,7 @@ def drawn_map(mu, **figures):
 
 def panel_of(map_):
     axes = Figure().subplots()
-    decision_map.panel(axes, map_, title="Round 1")
+    decision_map.panel(axes, map_, decision_map.MuScale.of([map_]), title="Round 1")
     return axes
 
 
@@ -38,7 +38,8 @@ def panel_of(map_):
 def test_bars_show_who_is_retained_at_each_mu(figures):
     map_, path = drawn_map(0.05, **figures)
     axes = panel_of(map_)
-    to_axis, _, end = decision_map._scale(map_)
+    scale = decision_map.MuScale.of([map_])
+    to_axis, end = scale.to_axis, scale.end
     probes = [b * factor for b in path.breakpoints for factor in (0.97, 1.03) if b > 0]
 
     def colours_at(row, x):
@@ -85,3 +86,20 @@ def test_links_are_followed_and_long_names_work(tmp_path):
     assert (tmp_path / "link.png").is_symlink()
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
     decision_map.draw([map_], tmp_path / f"{'a' * 240}.png")
+
+
+def test_all_maps_of_a_page_share_one_axis():
+    """Linear only if all of them could be; both ends reach every breakpoint."""
+    near, _ = drawn_map(0.05, profits={"a": -0.05, "b": 0.15}, contributions={"a": 0.5, "b": 0.4})
+    far, _ = drawn_map(0.05, profits={"a": -5.0, "b": 0.15}, contributions={"a": 0.05, "b": 0.4})
+    alone, together = decision_map.MuScale.of([near]), decision_map.MuScale.of([near, far])
+    assert alone.to_axis(0.05) == 0.05
+    assert together.to_axis(0.1) - together.to_axis(0.01) == pytest.approx(1)  # a decade
+    for map_ in (near, far):
+        axes = Figure().subplots()
+        decision_map.panel(axes, map_, together, title="")
+        assert axes.get_xlim() == (-0.005 * together.end, 1.085 * together.end)
+        assert all(0 < together.to_axis(mu) < together.end for mu in map_.breakpoints)
+    labels = [f"{tick:g}" for tick in together.ticks]
+    assert labels[0] == "0"
+    assert len(labels) <= 9

@@ -248,7 +248,7 @@ def test_a_history_that_cannot_be_opened_is_refused(tmp_path):
         (
             ("rounds", 0, "rules", "loss_rule"),
             "new",
-            "rounds[0].rules.loss_rule must be one of contribution, equal, cost,",
+            "rounds[0].rules.loss_rule must be one of contribution, equal, cost, loss,",
         ),
         (("rounds", 0, "grace"), 1, "rounds[0].grace must be true or false, got 1."),
         (("rounds", 0, "node_count"), True, "rounds[0].node_count must be a whole number, got true."),

@@ -9,11 +9,21 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from commonweal.records import MetricName
+from commonweal.records import Estimate, MetricName
 from commonweal.report.alone_or_together import differences, over_rounds
 from commonweal.report.drawing import NARROW, WIDE, rendered
 from commonweal.report.palette import MUTED, client_styles
-from commonweal.report.plots import durations, metric, payment_totals, plots, tsw
+from commonweal.report.plots import (
+    contributions,
+    durations,
+    in_all_rounds,
+    mean,
+    metric,
+    payment_totals,
+    plots,
+    profits,
+    tsw,
+)
 from commonweal.report.write import rendered_plots
 from tests.report import run_reports
 
@@ -144,6 +154,40 @@ def test_thirty_clients_get_a_panel_each():
 def test_the_welfare_line_is_tsw(hospitals):
     line = next(line for line in tsw(hospitals, WIDE).axes[0].lines if len(line.get_xdata()) == 8)
     assert list(line.get_ydata()) == [total.value for total in hospitals.tsw]
+
+
+@pytest.mark.parametrize(("draw", "kind"), [(profits, "profit"), (contributions, "contribution")])
+def test_profits_and_contributions_are_drawn_with_their_errors(hospitals, draw, kind):
+    axes = draw(hospitals, WIDE).axes[0]
+    lines = {to_hex(line.get_color()): line for line in axes.lines if len(line.get_xdata()) > 1}
+    for client, style in client_styles(hospitals.clients).items():
+        figures = [getattr(each.clients[client], kind) for each in hospitals.rounds if client in each.clients]
+        assert lines[style.colour].get_ydata() == pytest.approx([one.value for one in figures])
+        bands = [band for band in axes.collections if to_hex(band.get_facecolor()[0]) == style.colour]
+        heights = bands[0].get_paths()[0].vertices[:, 1]
+        assert heights.max() == pytest.approx(max(one.value + one.standard_error for one in figures))
+
+
+def test_an_infinite_error_is_not_drawn():
+    pair = run_reports.pair()
+    (only,) = pair.rounds
+    unknown = Estimate(value=0.1, standard_error=math.inf)
+    clients = {client: replace(figures, contribution=unknown) for client, figures in only.clients.items()}
+    report = replace(pair, rounds=(replace(only, clients=clients),))
+    assert rendered(lambda: contributions(report, WIDE), "svg").startswith(b"<?xml")
+
+
+def test_the_mean_is_that_of_the_clients_of_all_rounds(hospitals):
+    """By hand: a client that left or was absent does not count in any round."""
+    same = in_all_rounds(hospitals)
+    assert 0 < len(same) < len(hospitals.clients)
+    assert all(hospitals.durations[client] == len(hospitals.rounds) for client in same)
+    line = next(line for line in mean(hospitals, WIDE).axes[0].lines if len(line.get_xdata()) > 1)
+    by_hand = [np.mean([each.clients[client].accuracy.value for client in same]) for each in hospitals.rounds]
+    assert line.get_ydata() == pytest.approx(by_hand)
+    nobody = replace(hospitals, rounds=(*hospitals.rounds, replace(hospitals.rounds[-1], clients={})))
+    assert in_all_rounds(nobody) == ()
+    assert "mean" not in [plot.name for plot in plots(nobody)]
 
 
 def test_payments_add_up_to_the_transfers(hospitals):

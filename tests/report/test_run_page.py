@@ -82,14 +82,17 @@ def test_the_table_shows_the_clients_figures(page, hospitals):
         [re.sub("<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
         for row in re.findall(r"<tr.*?</tr>", section)
     ]
-    assert rows[0][:9] == [
-        "round", "accuracy", "utility", "cost", "profit", "contribution", "share", "payoff", "transfer",
+    assert rows[0][:10] == [
+        "round", "accuracy", "utility", "cost", "profit", "contribution", "share", "payoff", "transfer", "stability",
     ]  # fmt: skip
     first = hospitals.rounds[0].clients["SVHN"]
     assert rows[1][1] == f"{100 * first.accuracy.value:.1f} % ± 3.0"
     assert rows[1][4].startswith(f"{first.profit.value:+.4f}")
     assert rows[4][0] == "4 ✕"
     assert rows[4][6:9] == ["–", "–", "–"]
+    stability = f"{100 * hospitals.rounds[3].record.stability_of('SVHN').share:.0f} %"
+    assert rows[4][9] == stability
+    assert f"eliminated after round 4 (stability {stability})" in section
     assert "Why it was eliminated" in section
     assert str(hospitals.rounds[3].clients["SVHN"].stays_for_mu[0]).replace(">", "&gt;") in section
 
@@ -160,7 +163,7 @@ def test_an_error_is_not_said_to_be_gained():
 
 def test_an_absence_is_a_row(page):
     section = page[page.index('id="client-3"') : page.index('id="client-4"')]
-    assert '<th scope="row">3</th><td colspan="9">absent</td>' in section
+    assert '<th scope="row">3</th><td colspan="10">absent</td>' in section
 
 
 @pytest.mark.parametrize("name", UNUSUAL)

@@ -8,7 +8,10 @@ from commonweal.errors import StorageError
 from commonweal.report import write
 from tests.report import run_reports
 
-NAMES = ("accuracy", "decision-maps", "durations", "payments", "transfers", "tsfi", "tsw")
+NAMES = (
+    "accuracy", "contributions", "decision-maps", "durations", "mean",
+    "payments", "profits", "transfers", "tsfi", "tsw",
+)  # fmt: skip
 
 
 def test_everything_is_there(hospitals_folder):

@@ -53,7 +53,7 @@ rules = st.builds(
     Rules,
     mu=st.sampled_from([0.0, math.inf]) | st.floats(1e-50, 1e50),
     contribution_rule=st.sampled_from(["clip", "raw"]),
-    loss_rule=st.sampled_from(["contribution", "equal", "cost"]),
+    loss_rule=st.sampled_from(["contribution", "equal", "cost", "loss"]),
     liability_cap=st.none() | amounts,
 )
 measures = st.one_of(

@@ -149,7 +149,7 @@ REFUSALS = {
     "contribution rule": (in_table("mechanism", 'contribution_rule = "x" #!'), "must be one of clip, raw, got 'x'"),
     "loss rule": (
         in_table("mechanism", "loss_rule = 1 #!"),
-        "loss_rule must be one of contribution, equal, cost, got 1",
+        "loss_rule must be one of contribution, equal, cost, loss, got 1",
     ),
     "model": (in_table("learning", 'model = "resnet" #!'), "model must be one of compact, fedbn-digits"),
     "algorithm": (in_table("learning", 'algorithm = "fedsgd" #!'), "algorithm must be one of fedavg, fedbn"),

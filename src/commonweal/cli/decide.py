@@ -48,6 +48,7 @@ class LossRuleOption(StrEnum):
     contribution = "contribution"
     equal = "equal"
     cost = "cost"
+    loss = "loss"
 
 
 def decide_command(
@@ -79,7 +80,8 @@ def decide_command(
         ),
     ] = ContributionRuleOption.clip,
     loss_rule: Annotated[
-        LossRuleOption, typer.Option(help="How a negative budget is divided; cost needs a cost column.")
+        LossRuleOption,
+        typer.Option(help="In proportion to what a negative budget is divided; cost needs a cost column."),
     ] = LossRuleOption.contribution,
     liability_cap: Annotated[
         str | None,

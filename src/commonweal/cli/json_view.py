@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from commonweal.cli.outcome import DecidedRound, DecideResult
-from commonweal.report.history_json import range_document, rules_document
+from commonweal.report.history_json import range_document, rules_document, stability_share
 
 SCHEMA = "commonweal.decide/1"
 _INDENTED_ROWS = 10_000
@@ -62,6 +62,7 @@ def _round(view: DecidedRound, with_pieces: bool) -> dict[str, Any]:
         "proven_gap": decision.proven_gap,
         "node_limit_reached": decision.limit_reached,
         "individual_rationality": {"held": not below, "violations": below},
+        "draw_count": view.record.draw_count,
         "breakpoints": None if path is None else list(path.breakpoints),
         "clients": [_client(view, client) for client in decision.figures.clients],
     }
@@ -86,10 +87,12 @@ def _client(view: DecidedRound, client: str) -> dict[str, Any]:
         "used_contribution": decision.used_contributions[client],
         "candidate": decision.figures.selecting[client] < 0,
         "retained": client in decision.payoffs,
+        "stability": stability_share(view.record, client),
         "share": decision.shares.get(client),
         "payoff": decision.payoffs.get(client),
         "transfer": decision.transfers.get(client),
         "stays_for_mu": (None if path is None else [range_document(range_) for range_ in path.stays(client)]),
+        "sentence": None if fate is None else view.reason(client),
         "runner_up": (
             None
             if fate is None or fate.gain is None or fate.runner_up_retained is None

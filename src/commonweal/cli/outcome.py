@@ -10,6 +10,7 @@ from commonweal.decision.decide import mu_path_of_figures
 from commonweal.decision.explain import Fate, explain
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.promises import warnings_of
+from commonweal.decision.reasons import reason
 from commonweal.federation.replay import Replay, replay
 from commonweal.records import DecisionMap, Figures, RoundRecord, Rules
 
@@ -39,6 +40,10 @@ class DecidedRound:
     def whole_path(self) -> MuPath | None:
         """The path if it is complete, so that ranges may be shown."""
         return self.path if self.path is not None and self.path.complete else None
+
+    def reason(self, client: str) -> str:
+        """Why an explained client is retained or eliminated."""
+        return reason(self.record.decision, client, self.record.evidence.get(client), self.fates[client].sentence)
 
     def map(self, mu: float | None) -> DecisionMap | None:
         path = self.whole_path

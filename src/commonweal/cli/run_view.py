@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from commonweal.cli.text_view import stability_text
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.federation.measuring import Progress as RoundProgress
 from commonweal.federation.round_result import RoundResult
@@ -36,6 +37,7 @@ class RunView:
         self._profits: dict[str, float] = {}
         self._contributions: dict[str, float] = {}
         self._eliminated_after: dict[str, int] = {}
+        self._stabilities: dict[str, str] = {}
         self.completed_count = 0
         self._live: Live | None = None
         self._bar = Progress(
@@ -70,11 +72,13 @@ class RunView:
         self._contributions = dict(decision.figures.contributions)
         self._accuracies |= {client: measured.accuracy.value for client, measured in result.measured.items()}
         self._eliminated_after |= dict.fromkeys(decision.eliminated, number)
+        self._stabilities |= {client: stability_text(result.record, client) for client in decision.figures.clients}
         self._bar.update(self._task, completed=number)
         self._refresh()
         if self._live is None:
             loss_makers = ", ".join(decision.candidates) or "nobody"
-            eliminated = f"; eliminated: {', '.join(decision.eliminated)}" if decision.eliminated else ""
+            leaving = [_with_stability(client, self._stabilities[client]) for client in decision.eliminated]
+            eliminated = f"; eliminated: {', '.join(leaving)}" if leaving else ""
             self._console.print(
                 Text(
                     f"round {number}/{self._scenario.round_count}: {self._mean(result)}, at a loss: "
@@ -84,10 +88,17 @@ class RunView:
             )
 
     def _mean(self, result: RoundResult) -> str:
-        """Over the clients at which the metric can be measured."""
+        """Before and after the round, over the same clients: those at which the metric can be measured.
+
+        Means of different rounds are not compared: they differ also because clients leave.
+        """
         label = self._scenario.task.metric.label
-        measured = [m.accuracy.value for m in result.measured.values() if not math.isnan(m.accuracy.value)]
-        return f"mean {label} {sum(measured) / len(measured):.3f}" if measured else f"{label} not measurable"
+        pairs = [(m.previous_accuracy, m.accuracy.value) for m in result.measured.values()]
+        measured = [pair for pair in pairs if not any(map(math.isnan, pair))]
+        if not measured:
+            return f"{label} not measurable"
+        before, now = (sum(values) / len(measured) for values in zip(*measured, strict=True))
+        return f"mean {label} from {before:.3f} to {now:.3f}"
 
     def _refresh(self) -> None:
         if self._live is not None:
@@ -99,6 +110,7 @@ class RunView:
         for name in (self._scenario.task.metric.label, "last profit", "last contribution"):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
+        table.add_column("stability", justify="right", no_wrap=True)
         for client in self._scenario.client_names[:_CLIENTS_SHOWN]:
             after = self._eliminated_after.get(client)
             profit = self._profits.get(client)
@@ -111,6 +123,7 @@ class RunView:
                 "" if profit is None else f"{profit:+.4f}",
                 "" if profit is None else f"{self._contributions[client]:+.4f}",
                 state,
+                self._stabilities.get(client, ""),
             )
         return Group(self._bar, table)
 
@@ -130,8 +143,13 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
     for name in ("rounds", run_report.metric.label, "payoffs", "transfers"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("outcome", no_wrap=True)
+    has_stability = any(each.record.draw_count is not None for each in run_report.rounds)
+    if has_stability:
+        table.add_column("stability", justify="right", no_wrap=True)
     for client in run_report.clients[:_CLIENTS_SHOWN]:
-        last = next((each.clients[client] for each in reversed(run_report.rounds) if client in each.clients), None)
+        last_round = next((each for each in reversed(run_report.rounds) if client in each.clients), None)
+        last = None if last_round is None else last_round.clients[client]
+        stability = "" if last_round is None else stability_text(last_round.record, client)
         table.add_row(
             escape(client),
             str(run_report.durations[client]),
@@ -139,8 +157,11 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
             _signed(run_report.total_payoffs[client]),
             _signed(run_report.total_transfers[client]),
             _state(run_report, client),
+            *([stability] if has_stability else []),
         )
     console.print(table)
+    if has_stability:
+        console.print(f"[dim]{_about_stability(run_report)}[/]", soft_wrap=True)
     if run_report.advice is not None:
         console.print(Text(run_report.advice.sentence), soft_wrap=True)
     if len(run_report.clients) > _CLIENTS_SHOWN:
@@ -155,6 +176,18 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
         console.print(f"[dim]... and {len(run_report.warnings) - _WARNINGS_SHOWN} more warnings in the run report[/]")
     for path in (directory / "history.json", directory / "report.html"):
         console.print(Text(f"{path.stem}: {path}"), soft_wrap=True)
+
+
+def _about_stability(run_report: RunReport) -> str:
+    counts = [each.record.draw_count for each in run_report.rounds if each.record.draw_count is not None]
+    return (
+        f"stability: how often each client's last decision is the same if its round is decided again on {min(counts)} "
+        "draws of the validation samples"
+    )
+
+
+def _with_stability(client: str, stability: str) -> str:
+    return f"{client} (stability {stability})" if stability else client
 
 
 def _measured(value: float) -> str:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from commonweal.cli.outcome import DecidedRound, DecideResult
 from commonweal.decision.explain import describe
+from commonweal.records import RoundRecord
 
 _CLIENTS_SHOWN = 40
 _NAME_WIDTH = 30
@@ -77,6 +78,8 @@ def _round(view: DecidedRound, mu: float) -> tuple[Table, list[str]]:
     for column in ("profit", "contribution", "share"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("decision", no_wrap=True)
+    if view.record.draw_count is not None:
+        table.add_column("stability", justify="right", no_wrap=True)
     for column in ("payoff", "transfer"):
         table.add_column(column, justify="right", no_wrap=True)
     path = view.whole_path
@@ -91,6 +94,7 @@ def _round(view: DecidedRound, mu: float) -> tuple[Table, list[str]]:
             amount(decision.figures.contributions[client], signed=False),
             f"{decision.shares[client]:.4f}" if stays else "",
             "[green]retained[/]" if stays else "[red]eliminated[/]",
+            *([] if view.record.draw_count is None else [stability_text(view.record, client)]),
             amount(decision.payoffs[client]) if stays else "",
             amount(decision.transfers[client]) if stays else "",
         ]
@@ -105,8 +109,8 @@ def _round(view: DecidedRound, mu: float) -> tuple[Table, list[str]]:
         f"objective {amount(decision.objective)}"
         + ("" if decision.proven_gap == 0 else f" (proven best to within {decision.proven_gap:.2g})")
     )
-    told = [view.fates[client] for client in decision.eliminated if client in view.fates]
-    sentences += [escape(f"  {fate.sentence}") for fate in told[:_SENTENCES_SHOWN]]
+    told = [client for client in decision.eliminated if client in view.fates]
+    sentences += [escape(f"  {view.reason(client)}") for client in told[:_SENTENCES_SHOWN]]
     untold = len(decision.eliminated) - len(told[:_SENTENCES_SHOWN])
     if untold:
         sentences.append(f"[dim]  ... {untold:,} more eliminated[/]")
@@ -198,6 +202,12 @@ def _totals(outcome: DecideResult) -> RenderableType:
     if known:
         parts.append(f"payoffs: {known}")
     return Group(*parts, "")
+
+
+def stability_text(record: RoundRecord, client: str) -> str:
+    """A percentage; "" where it is not known."""
+    stability = record.stability_of(client)
+    return "" if stability is None else f"{100 * stability.share:.0f} %"
 
 
 def amount(value: float, *, signed: bool = True) -> str:

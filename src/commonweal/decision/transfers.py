@@ -4,7 +4,12 @@
     payoff(n)   = share(n) · B,       B = Σ profit of the retained
     transfer(n) = payoff(n) − profit(n)
 
-If B < 0, the loss rule says how the loss is divided instead. A liability cap limits what one client pays; what it does
+If B < 0, the loss rule says in proportion to what B is divided instead:
+
+    "contribution"  share(n), as above       "equal"  1
+    "cost"          cost(n)                  "loss"   max(−profit(n), 0): who earned something pays it, and no more
+
+A liability cap limits what one client pays; what it does
 not pay is taken from the receivers, in proportion to what they would receive.
 """
 
@@ -52,6 +57,8 @@ def divide(
     elif budget < 0 and loss_rule == "cost":
         assert costs is not None, "the loss rule 'cost' needs costs"
         parts = proportions(costs)
+    elif budget < 0 and loss_rule == "loss":
+        parts = proportions(np.maximum(-profits, 0.0))
     transfers = parts * budget - profits
     if liability_cap is not None:
         transfers = capped(transfers, liability_cap)

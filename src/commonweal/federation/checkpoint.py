@@ -1,7 +1,8 @@
 """A session on disk after each round: one file, replaced as a whole, from which it continues as if never interrupted.
 
 The file is a NumPy archive without pickles: completed rounds as JSON, bootstrap draws and the state of the client set
-as arrays. Decisions are not stored but made again from their figures: the same figures give the same decision.
+as arrays. Decisions and their stability are not stored but made again from figures and draws: the same figures give
+the same decision.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from commonweal.decision.mechanism import RoundDecider
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import StorageError
 from commonweal.federation.client_set import State
+from commonweal.federation.evidence import measured_evidence
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
 from commonweal.records import Estimate, Event, Figures, PairedGain, RoundGains, RoundRecord, Rules
 from commonweal.records.rounds import RULES_VERSION
@@ -122,6 +124,7 @@ def _from_document(
     document: Mapping[str, Any], decider: RoundDecider, profit_draws: np.ndarray, contribution_draws: np.ndarray
 ) -> RoundResult:
     measured = {client: _measurement(given) for client, given in document["measured"].items()}
+    state = decider.state
     decision = decider.decide(
         Figures(**document["figures"]),
         grace=document["grace"],
@@ -134,6 +137,14 @@ def _from_document(
             absent=tuple(document["absent"]),
             withdrawn=tuple(document["withdrawn"]),
             gains=_gains(document.get("gains")),
+            evidence=measured_evidence(
+                decision,
+                decider.mechanism,
+                state,
+                measured,
+                profit_draws=profit_draws,
+                contribution_draws=contribution_draws,
+            ),
         ),
         measured=measured,
         iteration_accuracies=tuple(document["iteration_accuracies"]),

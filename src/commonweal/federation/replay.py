@@ -5,12 +5,13 @@ Tracks who is active, ignores the figures of eliminated clients, and records who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from commonweal.decision.mechanism import RoundDecider
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import InputError
+from commonweal.federation.evidence import stated_evidence
 from commonweal.records import Figures, History, RoundRecord, Rules
 
 
@@ -54,13 +55,15 @@ def replay(
             ignored[round_number] = late
             figures = _without(figures, frozenset(late))
         if figures.profits:
+            state = decider.state
             decision = decider.decide(figures, grace=position < grace_rounds)
             absent = (
                 tuple(client for client in active if client not in figures.profits)
                 if len(figures.profits) < len(active)
                 else ()
             )
-            records.append(RoundRecord(round_number=round_number, decision=decision, absent=absent))
+            evidence = stated_evidence(decision, decider.mechanism, state, round_number)
+            records.append(RoundRecord(round_number=round_number, decision=decision, absent=absent, evidence=evidence))
             for client in decision.eliminated:
                 del active[client]
         if progress is not None:
@@ -69,12 +72,17 @@ def replay(
 
 
 def _without(figures: Figures, clients: frozenset[str]) -> Figures:
-    def drop(values: dict[str, float]) -> dict[str, float]:
+    def drop(values: Mapping[str, float]) -> dict[str, float]:
         return {client: value for client, value in values.items() if client not in clients}
 
+    def drop_given(values: Mapping[str, float] | None) -> dict[str, float] | None:
+        return None if values is None else drop(values)
+
     return Figures(
-        profits=drop(dict(figures.profits)),
-        contributions=drop(dict(figures.contributions)),
-        costs=None if figures.costs is None else drop(dict(figures.costs)),
-        expected=None if figures.expected is None else drop(dict(figures.expected)),
+        profits=drop(figures.profits),
+        contributions=drop(figures.contributions),
+        costs=drop_given(figures.costs),
+        expected=drop_given(figures.expected),
+        profit_errors=drop_given(figures.profit_errors),
+        contribution_errors=drop_given(figures.contribution_errors),
     )

@@ -15,6 +15,7 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import used_contributions
 from commonweal.decision.promises import warnings_of
+from commonweal.decision.reasons import loss_reason, reason
 from commonweal.federation.advice import advise_on_run
 from commonweal.federation.round_result import ClientMeasurement, RoundResult, rules_in_force
 from commonweal.records import (
@@ -197,7 +198,10 @@ def _round(result: RoundResult, divisions: _Divisions, mechanism: Mechanism) -> 
     path = None if decision.grace else mechanism.mu_path(decision.figures, limit=PATH_LIMIT)
 
     def explained(client: str) -> str:
-        return mechanism.explain(divisions.view, divisions.state, decision, client, path)
+        why = mechanism.explain(divisions.view, divisions.state, decision, client, path)
+        loss = loss_reason(decision, client, who=client)
+        told = reason(decision, client, result.record.evidence.get(client), why)
+        return f"{told} In this round {loss}." if loss else told
 
     return RoundReport(
         record=result.record,

@@ -23,6 +23,7 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import FederationError
 from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.client_set import ClientSet
+from commonweal.federation.evidence import measured_evidence
 from commonweal.federation.measuring import Watch, measure_round
 from commonweal.federation.round_result import MeasuredRound, RoundResult, rules_in_force
 from commonweal.federation.run_report import make_run_report
@@ -163,7 +164,8 @@ def run_round(
 
 
 def decided(measured: MeasuredRound, decider: RoundDecider, *, grace: bool) -> RoundRecord:
-    """The measured round with its decision."""
+    """The measured round with its decision, and how sure that is."""
+    state = decider.state
     decision = decider.decide(measured.figures, grace=grace, sample_counts=measured.sample_counts)
     return RoundRecord(
         round_number=measured.round_number,
@@ -171,4 +173,12 @@ def decided(measured: MeasuredRound, decider: RoundDecider, *, grace: bool) -> R
         absent=measured.absent,
         withdrawn=tuple(client for client in decision.retained if client in measured.withdrawals),
         gains=measured.gains,
+        evidence=measured_evidence(
+            decision,
+            decider.mechanism,
+            state,
+            measured.measured,
+            profit_draws=measured.profit_draws,
+            contribution_draws=measured.contribution_draws,
+        ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from commonweal.ledger.entries import POTENTIAL, Draft, Posting, accrued_account
 from commonweal.ledger.member_documents import ClientReport, SignedGain, SignedTable
 from commonweal.ledger.money import check_amount, settle_payoffs, settle_transfers
 from commonweal.ledger.terms import Terms
-from commonweal.records import Decision, Figures, RoundGains, RoundRecord, Rules
+from commonweal.records import Decision, Evidence, Figures, RoundGains, RoundRecord, Rules, Stability
 from commonweal.records.gains import table_of
 
 
@@ -84,6 +85,8 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
     }
     if record.gains is not None:
         body["gains"] = _gains_document(record.gains, record.round_number)
+    if record.evidence:
+        body["evidence"] = [_evidence_row(client, evidence) for client, evidence in record.evidence.items()]
     return Draft(kind="round", body=body, postings=round_postings(decision, terms))
 
 
@@ -111,6 +114,39 @@ def gains_of(body: Mapping[str, Any]) -> RoundGains | None:
         pooled={client: float(gain) for client, gain in stated["pooled"].items()},
         expected=None if expected is None else {client: float(gain) for client, gain in expected.items()},
     )
+
+
+def _evidence_row(client: str, evidence: Evidence) -> Document:
+    stability = evidence.stability
+    return {
+        "client": client,
+        "profit_error": evidence.profit_error,
+        "contribution_error": evidence.contribution_error,
+        "same_count": None if stability is None else stability.same_count,
+        "draw_count": None if stability is None else stability.draw_count,
+    }
+
+
+def evidence_of(body: Mapping[str, Any]) -> dict[str, Evidence]:
+    """How sure the operator says that a settled round's figures and fates are; nobody can compute this again.
+
+    Raises KeyError, TypeError or ValueError if the rows are not as `draft_round` writes them.
+    """
+    found = {}
+    for row in body.get("evidence", ()):
+        same, drawn = row["same_count"], row["draw_count"]
+        if drawn is not None and not (type(same) is type(drawn) is int and 0 <= same <= drawn and drawn):
+            raise ValueError(f"{same!r} of {drawn!r} draws")
+        errors = {name: row[name] for name in ("profit_error", "contribution_error")}
+        if any(not _is_size(error) for error in errors.values() if error is not None):
+            raise ValueError(f"errors {errors!r}")
+        stability = None if drawn is None else Stability(same_count=same, draw_count=drawn)
+        found[row["client"]] = Evidence(**errors, stability=stability)
+    return found
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf
 
 
 def round_postings(decision: Decision, terms: Terms) -> tuple[Posting, ...]:
@@ -167,6 +203,32 @@ def table_in(body: Mapping[str, Any]) -> SignedTable | None:
     """The table of gains whose hash the clients of a settled round signed; None if there is none."""
     gains = gains_of(body)
     return None if gains is None else SignedTable.of(gains, body["round"])
+
+
+def decision_of(body: Mapping[str, Any]) -> Decision:
+    """The decision as the entry states it."""
+    figures, rules, grace = figures_of(body)
+    stated = body["decision"]
+
+    def by_client(name: str) -> dict[str, float]:
+        return dict(zip(stated["retained"], map(float, stated[name]), strict=True))
+
+    def used(contribution: float) -> float:
+        return max(contribution, 0.0) if rules.contribution_rule == "clip" else contribution
+
+    return Decision(
+        figures=figures,
+        rules=rules,
+        used_contributions={client: used(each) for client, each in figures.contributions.items()},
+        retained=tuple(stated["retained"]),
+        eliminated=tuple(stated["eliminated"]),
+        objective=float(stated["objective"]),
+        budget=float(stated["budget"]),
+        shares=by_client("shares"),
+        payoffs=by_client("payoffs"),
+        transfers=by_client("transfers"),
+        grace=grace,
+    )
 
 
 def report_of(body: Mapping[str, Any], row: Mapping[str, Any], ledger: str, table: SignedTable | None) -> ClientReport:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from commonweal.decision.reasons import brought_and_earned, how_sure, loss_reason
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.chain import documents, key_rotations, keys_since
@@ -14,13 +16,14 @@ from commonweal.ledger.checks import listed
 from commonweal.ledger.entries import accrued_account, client_account, postings_of
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
-from commonweal.ledger.rounds import gains_of
+from commonweal.ledger.rounds import decision_of, evidence_of, gains_of
 from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, read_signed, signed_content
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 from commonweal.ledger.terms import MOST_MINOR_DIGITS
 from commonweal.records.statement import Statement, StatementLine
 
+SEPARATOR = "; "  # between what a round meant for a client and how that is explained
 _PLAIN_FIELDS = ("name", "client", "client_key", "currency", "minor_digits", "settlement", "at")
 _AMOUNTS = ("amount", "accrued", "balance", "accrued_balance")
 _GAINS = ("measured_gain", "used_gain", "expected_gain")  # not in statements of version 0.1, nor in lines without them
@@ -158,7 +161,8 @@ def _line(
     figures: dict[str, float] = {}
     kind, body = document["kind"], document["body"]
     if kind == "round":
-        line = _round_line(body, client)
+        assert state.terms is not None, "the first entry states the terms"
+        line = _round_line(body, client, is_paid=state.terms.settlement == "transfers")
         if line is None:
             return None
         text, figures = line
@@ -185,7 +189,7 @@ def _line(
     )
 
 
-def _round_line(body: Mapping[str, Any], client: str) -> tuple[str, dict[str, float]] | None:
+def _round_line(body: Mapping[str, Any], client: str, *, is_paid: bool) -> tuple[str, dict[str, float]] | None:
     """What a round meant for a client, in words and figures."""
     number, decision = body["round"], body["decision"]
     if client in body["absent"]:
@@ -195,10 +199,11 @@ def _round_line(body: Mapping[str, Any], client: str) -> tuple[str, dict[str, fl
         return None
     figures = {"profit": float(row["profit"]), "contribution": float(row["contribution"]), **_gains(body, client)}
     if client not in decision["retained"]:
-        return f"round {number}: eliminated", figures
+        return f"round {number}: eliminated{_explained(body, client, is_paid=is_paid)}", figures
     place = decision["retained"].index(client)
     parts = {"share": "shares", "payoff": "payoffs", "transfer": "transfers"}
-    return f"round {number}: retained", figures | {name: float(decision[row][place]) for name, row in parts.items()}
+    figures |= {name: float(decision[row][place]) for name, row in parts.items()}
+    return f"round {number}: retained{_explained(body, client, is_paid=is_paid)}", figures
 
 
 def _gains(body: Mapping[str, Any], client: str) -> dict[str, float]:
@@ -215,3 +220,25 @@ def _gains(body: Mapping[str, Any], client: str) -> dict[str, float]:
     if gains.expected is not None:
         figures["expected_gain"] = gains.expected.get(client, 0.0)
     return figures
+
+
+def _explained(body: Mapping[str, Any], client: str, *, is_paid: bool) -> str:
+    """How sure the figures and the fate are, and why the client bears a part of a loss; each after a semicolon."""
+    try:
+        decision, evidence = decision_of(body), evidence_of(body).get(client)
+    except (KeyError, TypeError, ValueError):  # a finding of verification
+        return ""
+    stays, told = client in decision.payoffs, []
+    if evidence is not None or not stays:
+        told.append(
+            brought_and_earned(
+                profit=decision.figures.profits[client],
+                contribution=decision.figures.contributions[client],
+                evidence=evidence,
+                part=None,
+            )
+        )
+    if evidence is not None and not decision.grace and decision.mu < math.inf:
+        told.append(how_sure(stays, evidence.stability, who="you"))
+    told.append(loss_reason(decision, client, who="you", is_paid=is_paid))
+    return "".join(f"{SEPARATOR}{sentence}" for sentence in told if sentence)

@@ -6,12 +6,14 @@ from commonweal.records.rounds import (
     ContributionRule,
     Decision,
     DecisionMap,
+    Evidence,
     Figures,
     History,
     LossRule,
     MuRange,
     RoundRecord,
     Rules,
+    Stability,
 )
 from commonweal.records.run_report import (
     ClientRound,
@@ -32,6 +34,7 @@ __all__ = [
     "DecisionMap",
     "Estimate",
     "Event",
+    "Evidence",
     "FederationVerdict",
     "Figures",
     "FiguresRule",
@@ -46,4 +49,5 @@ __all__ = [
     "RoundReport",
     "Rules",
     "RunReport",
+    "Stability",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from commonweal.records.gains import RoundGains
 
 ContributionRule = Literal["clip", "raw"]
-LossRule = Literal["contribution", "equal", "cost"]
+LossRule = Literal["contribution", "equal", "cost", "loss"]
 DEFAULT_MECHANISM = "paper"
 RULES_VERSION = 2
 """The version that new rounds are decided by. 1: only sets with equal objectives tie. 2: ties within rounding."""
@@ -26,6 +26,8 @@ class Figures:
     contributions: Mapping[str, float]  # as measured, before any rule
     costs: Mapping[str, float] | None = None  # only for the loss rule "cost"
     expected: Mapping[str, float] | None = None  # profits of the next round, which selection goes by; money never does
+    profit_errors: Mapping[str, float] | None = None  # standard errors, where given; decisions do not use them
+    contribution_errors: Mapping[str, float] | None = None
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -203,6 +205,28 @@ class MuRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stability:
+    """In how many draws of the round's figures a client has the same fate as in the decision."""
+
+    same_count: int
+    draw_count: int
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        return self.same_count / self.draw_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """How sure a client's figures and its fate are."""
+
+    profit_error: float | None = None  # standard errors; None: not known
+    contribution_error: float | None = None
+    stability: Stability | None = None  # None: not known, because the errors of profits are not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundRecord:
     """One decided round of a federation."""
 
@@ -211,6 +235,17 @@ class RoundRecord:
     absent: tuple[str, ...] = ()  # active, but without figures in this round
     withdrawn: tuple[str, ...] = ()  # took part, and leave of their own accord after it
     gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
+    evidence: Mapping[str, Evidence] = field(default_factory=dict)  # of clients whose errors are known
+
+    def stability_of(self, client: str) -> Stability | None:
+        """The stability of the client's fate; None: not known."""
+        return self.evidence[client].stability if client in self.evidence else None
+
+    @property
+    def draw_count(self) -> int | None:
+        """How many draws the stability of its fates is a share of; None: it is not known."""
+        known = (one.stability for one in self.evidence.values() if one.stability is not None)
+        return next((one.draw_count for one in known), None)
 
     @property
     def left(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,21 +46,54 @@ def draw(maps: Sequence[DecisionMap], path: Path) -> int:
     return len(shown)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MuScale:
+    """An axis of μ that all maps of a page or file share, so that they can be compared."""
+
+    to_axis: Callable[[float], float]
+    ticks: Sequence[float]
+    end: float  # on the axis
+
+    @classmethod
+    def of(cls, maps: Sequence[DecisionMap]) -> MuScale:
+        """For all breakpoints and decided μ: linear if they are close, otherwise logarithmic."""
+        positive = [mu for each in maps for mu in (*each.breakpoints, each.mu or 0.0) if 0 < mu < math.inf]
+        largest = max(positive, default=1.0)
+        smallest = min(positive, default=largest)
+        if largest <= 30 * smallest:
+            step = 10 ** math.floor(math.log10(largest * 1.3)) / 2
+            while largest * 1.3 / step > 6:
+                step *= 2
+            ticks = [k * step for k in range(int(largest * 1.3 / step) + 1)]
+            return cls(to_axis=lambda mu: mu, ticks=ticks, end=largest * 1.3)
+        bottom = math.floor(math.log10(smallest)) - 1
+        top = math.log10(largest) + 0.3
+
+        def logarithmic(mu: float) -> float:
+            """0 at the left edge, then decades from one below the smallest breakpoint."""
+            return max(math.log10(mu) - bottom, 0.0) if mu > 0 else 0.0
+
+        decades = range(bottom + 1, math.floor(top) + 1)
+        stride = max(1, math.ceil(len(decades) / 7))
+        return cls(to_axis=logarithmic, ticks=[0.0, *(10.0**k for k in decades[::stride])], end=top - bottom)
+
+
 def _figure(maps: Sequence[DecisionMap]) -> Figure:
     rows = [min(len(m.clients), CLIENTS_SHOWN) for m in maps]
     height = sum(0.34 * count + 1.25 for count in rows)
     figure: Figure = figure_class()(figsize=(9, max(height, 2.6)), layout="tight")
     axes = figure.subplots(len(maps), 1, squeeze=False, height_ratios=[count + 2.5 for count in rows])
+    scale = MuScale.of(maps)
     for part, decision_map in zip(axes[:, 0], maps, strict=True):
         count = len(decision_map.clients)
         more = f" (first {CLIENTS_SHOWN} of {count} clients)" if count > CLIENTS_SHOWN else ""
-        panel(part, decision_map, title=f"{decision_map.title}{more}: dark = retained, light = eliminated")
+        panel(part, decision_map, scale, title=f"{decision_map.title}{more}: dark = retained, light = eliminated")
     return figure
 
 
-def panel(axes: Axes, decision_map: DecisionMap, *, title: str, text_size: float = 8) -> None:
+def panel(axes: Axes, decision_map: DecisionMap, scale: MuScale, *, title: str, text_size: float = 8) -> None:
     """One row per client; the colour shows whether it is retained at that μ."""
-    to_axis, ticks, end = _scale(decision_map)
+    to_axis, ticks, end = scale.to_axis, scale.ticks, scale.end
     clients = decision_map.clients[:CLIENTS_SHOWN]
     gap = end * 0.03
     retained_sets = [frozenset(retained) for _, retained in decision_map.pieces]
@@ -116,31 +150,6 @@ def _merged(blocks: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return merged
 
 
-def _scale(decision_map: DecisionMap) -> tuple[Callable[[float], float], list[float], float]:
-    """From μ to the axis, tick values, and the axis's end: linear if breakpoints are close, otherwise logarithmic."""
-    positive = [b for b in decision_map.breakpoints if b > 0]
-    if decision_map.mu is not None and 0 < decision_map.mu < math.inf:
-        positive.append(decision_map.mu)
-    largest = max(positive, default=1.0)
-    smallest = min(positive, default=largest)
-    if largest <= 30 * smallest:
-        step = 10 ** math.floor(math.log10(largest * 1.3)) / 2
-        while largest * 1.3 / step > 6:
-            step *= 2
-        ticks = [k * step for k in range(int(largest * 1.3 / step) + 1)]
-        return (lambda mu: mu), ticks, largest * 1.3
-    bottom = math.floor(math.log10(smallest)) - 1
-    top = math.log10(largest) + 0.3
-
-    def logarithmic(mu: float) -> float:
-        """0 at the left edge, then decades from one below the smallest breakpoint."""
-        return max(math.log10(mu) - bottom, 0.0) if mu > 0 else 0.0
-
-    decades = range(bottom + 1, math.floor(top) + 1)
-    stride = max(1, len(decades) // 7)
-    return logarithmic, [0.0, *(10.0**k for k in decades[::stride])], top - bottom
-
-
 def has_mu(run_report: RunReport) -> bool:
     """Whether decisions depended on μ. If not, there is no map to draw and no range of μ to name."""
     mechanism = MECHANISMS.get(run_report.rules.mechanism)
@@ -168,20 +177,25 @@ def maps_of_run(run_report: RunReport, width: float) -> Figure:
     columns = min(len(shown), max(1, round(width / NARROW)))
     lines = [shown[start : start + columns] for start in range(0, len(shown), columns)]
     heights = [max(_map_height(each) for each in line) for line in lines]
-    figure = new_figure(NARROW * columns, sum(heights))
+    figure, scale = new_figure(NARROW * columns, sum(heights)), scale_of_run(run_report)
     grid = figure.subplots(len(lines), columns, squeeze=False, height_ratios=heights)
     for place, axes in enumerate(grid.flat):
         if place < len(shown):
-            _map_panel(axes, shown[place])
+            _map_panel(axes, shown[place], scale)
         else:
             axes.set_axis_off()
     return figure
 
 
-def map_of_round(round_report: RoundReport) -> Figure:
+def scale_of_run(run_report: RunReport) -> MuScale:
+    """One axis for the maps of all rounds."""
+    return MuScale.of([each.decision_map for each in rounds_with_choice(run_report) if each.decision_map is not None])
+
+
+def map_of_round(round_report: RoundReport, scale: MuScale) -> Figure:
     """One round's map, as wide as a phone."""
     figure = new_figure(NARROW, _map_height(round_report))
-    _map_panel(figure.subplots(), round_report)
+    _map_panel(figure.subplots(), round_report, scale)
     return figure
 
 
@@ -189,9 +203,9 @@ def _map_height(round_report: RoundReport) -> float:
     return 19.0 * min(len(round_report.clients), CLIENTS_SHOWN) + 82
 
 
-def _map_panel(axes: Axes, round_report: RoundReport) -> None:
+def _map_panel(axes: Axes, round_report: RoundReport, scale: MuScale) -> None:
     assert round_report.decision_map is not None
     eliminated = round_report.record.decision.eliminated
     who = shortened(eliminated[0], 14) if len(eliminated) == 1 else f"{len(eliminated)} clients"
     title = f"Round {round_report.number}: {f'{who} eliminated' if eliminated else 'all retained'}"
-    panel(axes, round_report.decision_map, title=title, text_size=TEXT_SIZE - 0.5)
+    panel(axes, round_report.decision_map, scale, title=title, text_size=TEXT_SIZE - 0.5)

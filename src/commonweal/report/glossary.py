@@ -22,6 +22,8 @@ GLOSSARY = {
     "payoff": "Profit plus transfer: what the client ends up with in the round.",
     "retained, eliminated": "A retained client stays in the federation after the round. An eliminated client leaves "
     "for good; it bears its own loss and neither pays nor receives in that round.",
+    "stability": "Figures are measured on few samples. Each round is decided again on draws of these samples; the "
+    "stability of a decision about a client is the share of draws in which it is the same.",
     "absent": "A member without figures in a round: it has no transfer and no vote, and may return.",
     "mu, leniency": "How much weight the federation gives to the contribution that it loses by eliminating a client. "
     "At 0 every loss-maker is eliminated; a larger mu makes eliminations rarer; at infinity nobody is eliminated.",

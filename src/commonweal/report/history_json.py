@@ -25,6 +25,7 @@ from commonweal.records import (
     DecisionMap,
     Estimate,
     Event,
+    Evidence,
     FederationVerdict,
     Figures,
     Improvement,
@@ -35,6 +36,7 @@ from commonweal.records import (
     RoundReport,
     Rules,
     RunReport,
+    Stability,
 )
 from commonweal.scenario.spec import UtilityRule
 
@@ -123,6 +125,7 @@ def _round(result: RoundReport) -> dict[str, Any]:
             for coalition, worth in result.coalition_values
         ],
         "events": [{"kind": event.kind, "client": event.client, "text": event.text} for event in result.events],
+        "draw_count": result.record.draw_count,
     }
 
 
@@ -146,12 +149,19 @@ def _client(result: RoundReport, client: str, figures: ClientRound) -> dict[str,
         "share": _estimate(figures.share),
         "payoff": _estimate(figures.payoff),
         "transfer": _estimate(figures.transfer),
+        "stability": stability_share(result.record, client),
         "sentence": figures.sentence,
         "stays_for_mu": None
         if figures.stays_for_mu is None
         else [range_document(range_) for range_ in figures.stays_for_mu],
         **_alone(figures),
     }
+
+
+def stability_share(record: RoundRecord, client: str) -> float | None:
+    """From 0 to 1; null where it is not known."""
+    stability = record.stability_of(client)
+    return None if stability is None else stability.share
 
 
 def _alone(figures: ClientRound) -> dict[str, Any]:
@@ -442,12 +452,14 @@ def _read_round(written: _Value) -> RoundReport:
     budget = _read_estimate(written["budget"])
     decision = _read_decision(written, named, clients, budget)
     number = written["round"].whole()
+    draw_count = written.optional("draw_count", _Value.whole)
     return RoundReport(
         record=RoundRecord(
             round_number=number,
             decision=decision,
             absent=written["absent"].each(_Value.text),
             withdrawn=written["withdrawn"].each(_Value.text),
+            evidence={name: _read_evidence(one, clients[name], draw_count) for name, one in named.items()},
         ),
         clients=clients,
         budget=budget,
@@ -469,6 +481,18 @@ def _read_round(written: _Value) -> RoundReport:
                 mu=decision.mu,
             )
         ),
+    )
+
+
+def _read_evidence(written: _Value, figures: ClientRound, draw_count: int | None) -> Evidence:
+    share = written.optional("stability", _Value.number)
+    contribution_error = figures.contribution.standard_error
+    return Evidence(
+        profit_error=figures.profit.standard_error,
+        contribution_error=None if contribution_error == math.inf else contribution_error,
+        stability=None
+        if share is None or draw_count is None
+        else Stability(same_count=round(share * draw_count), draw_count=draw_count),
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from commonweal.records import Estimate, RunReport
+from commonweal.records import ClientRound, Estimate, RunReport
 from commonweal.report.alone_or_together import alone_plots
 from commonweal.report.client_lines import lines_by_client
 from commonweal.report.decision_map import has_mu, maps_of_run
@@ -36,10 +36,14 @@ def plots(run_report: RunReport) -> tuple[Plot, ...]:
         return Plot(name=name, title=title, draw=lambda width: draw(run_report, width))
 
     heading = MetricText.of(run_report).heading
+    has_mean = bool(in_all_rounds(run_report))
     return (
         *alone_plots(run_report),
         plot("durations", "Rounds each client took part in", durations),
         plot(metric_plot_name(run_report), f"{heading} of each client after each round", metric),
+        *([plot("mean", f"Mean {run_report.metric.label} of the same clients after each round", mean)] * has_mean),
+        plot("profits", "Profit of each client in each round", profits),
+        plot("contributions", "Contribution of each client in each round", contributions),
         plot("tsw", "TSW: total social welfare after each round", tsw),
         plot("tsfi", "TSFI: total selection fairness index after each round", tsfi),
         plot("payments", "Who paid whom, over all rounds", payments),
@@ -92,6 +96,58 @@ def metric(run_report: RunReport, width: float) -> Figure:
         for client in run_report.clients
     }
     return lines_by_client(run_report, points, width=width, value_text=MetricText.of(run_report).tick)
+
+
+def in_all_rounds(run_report: RunReport) -> tuple[str, ...]:
+    """The clients at which the metric was measured in every round: their mean does not change because others leave."""
+    return tuple(
+        client
+        for client in run_report.clients
+        if all(
+            client in each.clients and not math.isnan(each.clients[client].accuracy.value) for each in run_report.rounds
+        )
+    )
+
+
+def mean(run_report: RunReport, width: float) -> Figure:
+    """The mean metric of the clients that were measured in all rounds; their validation samples are independent."""
+    same, means = in_all_rounds(run_report), []
+    for each in run_report.rounds:
+        measured = [each.clients[client].accuracy for client in same]
+        errors = [one.standard_error for one in measured if one.standard_error is not None]
+        error = math.hypot(*errors) / len(same) if len(errors) == len(same) else None
+        means.append(Estimate(value=math.fsum(one.value for one in measured) / len(same), standard_error=error))
+    figure = _total(run_report, means, width)
+    figure.axes[0].yaxis.set_major_formatter(lambda value, _: MetricText.of(run_report).tick(value))
+    return figure
+
+
+def profits(run_report: RunReport, width: float) -> Figure:
+    """Before transfers; below zero a client made a loss."""
+    return _by_client(run_report, lambda figures: figures.profit, width)
+
+
+def contributions(run_report: RunReport, width: float) -> Figure:
+    """As measured, before any rule."""
+    return _by_client(run_report, lambda figures: figures.contribution, width)
+
+
+def _by_client(run_report: RunReport, figure_of: Callable[[ClientRound], Estimate], width: float) -> Figure:
+    points = {
+        client: {
+            each.number: _with_finite_error(figure_of(each.clients[client]))
+            for each in run_report.rounds
+            if client in each.clients
+        }
+        for client in run_report.clients
+    }
+    return lines_by_client(run_report, points, width=width, value_text=amount_text)
+
+
+def _with_finite_error(estimate: Estimate) -> Estimate:
+    """A sampled contribution of which only one sample is known has an infinite error, which cannot be drawn."""
+    is_known = estimate.standard_error is not None and math.isfinite(estimate.standard_error)
+    return estimate if is_known else Estimate(value=estimate.value, standard_error=None)
 
 
 def tsw(run_report: RunReport, width: float) -> Figure:

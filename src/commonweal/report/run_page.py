@@ -10,16 +10,17 @@ from commonweal.decision.mechanisms import MECHANISMS, make_mechanism
 from commonweal.records import ClientRound, MuRange, RoundReport, RunReport
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.report.alone_or_together import alone_or_together
-from commonweal.report.decision_map import MAPS_SHOWN, has_mu, map_of_round, rounds_with_choice
+from commonweal.report.decision_map import MAPS_SHOWN, has_mu, map_of_round, rounds_with_choice, scale_of_run
 from commonweal.report.glossary import WORDS_ABOUT_MU, metric_meaning, run_glossary
-from commonweal.report.inline_svg import InlinePlot, at_phone_width, in_both_widths, inline_svg
+from commonweal.report.inline_svg import InlinePlot, in_both_widths, inline_svg
 from commonweal.report.metric_text import MetricText
 from commonweal.report.palette import client_styles
-from commonweal.report.plots import metric_plot_name, payment_totals, plots
+from commonweal.report.plots import in_all_rounds, metric_plot_name, payment_totals, plots
 from commonweal.report.templating import render
-from commonweal.report.text import MISSING, counted, decimals_for, estimate_parts, number, with_error
+from commonweal.report.text import MISSING, counted, decimals_for, estimate_parts, number, shortened, shown, with_error
 
 Parts = tuple[str, str]  # a value and its standard error, or ""
+_NAMED_CLIENTS = 6  # more are only counted
 _ALONE_COLUMNS = ("alone", "difference")
 _MONEY_COLUMNS = ("utility", "cost", "profit", "contribution", "share", "payoff", "transfer")
 
@@ -34,15 +35,23 @@ def to_page(run_report: RunReport) -> str:
         plots=_inline_plots(run_report),
         payments=_payments(run_report),
         has_mu=has_mu(run_report),
+        has_stability=_has_stability(run_report),
         decided_by=_decided_by(run_report),
         maps=_maps(run_report),
         rounds=_rounds(run_report),
         events=[(each.number, event.text) for each in run_report.rounds for event in each.events],
         clients=[_client(run_report, client) for client in run_report.clients],
-        columns=["round", run_report.metric.label, *_ALONE_COLUMNS * has_alone, *_MONEY_COLUMNS],
+        columns=[
+            "round",
+            run_report.metric.label,
+            *_ALONE_COLUMNS * has_alone,
+            *_MONEY_COLUMNS,
+            *["stability"] * _has_stability(run_report),
+        ],
         metric=MetricText.of(run_report),
         metric_meaning=metric_meaning(run_report.metric),
         unmeasurable=_unmeasurable(run_report),
+        same_clients=_same_clients(run_report),
         alone=alone_or_together(run_report),
         named={client: _named(run_report, client) for client in run_report.clients},
         glossary=_glossary(run_report),
@@ -63,14 +72,31 @@ def _tiles(run_report: RunReport) -> list[tuple[str, str, str]]:
     client_count = len(run_report.clients)
     moved = math.fsum(amount for *_, amount in run_report.payments)
     tsw, tsw_error = estimate_parts(run_report.tsw[-1], decimals=decimals_for((run_report.tsw[-1].value,)), signed=True)
-    tsfi, tsfi_error = estimate_parts(run_report.tsfi[-1], decimals=3)
     return [
         ("Rounds completed", str(len(run_report.rounds)), f"of {run_report.round_count} planned"),
         ("Stayed", str(client_count - len(run_report.left_after)), f"of {counted(client_count, 'client')}"),
         ("TSW", tsw, _noted(tsw_error, "total welfare")),
-        ("TSFI", tsfi, _noted(tsfi_error, "selection fairness, 1 is best")),
         ("Money moved", number(moved, decimals=decimals_for((moved,))), "paid between clients"),
+        *_least_stable(run_report),
     ]
+
+
+def _least_stable(run_report: RunReport) -> list[tuple[str, str, str]]:
+    """The elimination that rests most on chance, if it is known how stable eliminations are."""
+    known = [
+        (stability.share, client, each.number)
+        for each in run_report.rounds
+        for client in each.record.decision.eliminated
+        if (stability := each.record.stability_of(client)) is not None
+    ]
+    if not known:
+        return []
+    share, client, round_number = min(known, key=lambda one: one[0])
+    return [("Least stable elimination", _percent(share), f"of draws: {shortened(client)}, round {round_number}")]
+
+
+def _percent(share: float | None) -> str:
+    return MISSING if share is None else f"{100 * share:.0f} %"
 
 
 def _noted(error: str, note: str) -> str:
@@ -78,15 +104,26 @@ def _noted(error: str, note: str) -> str:
 
 
 def _inline_plots(run_report: RunReport) -> dict[str, InlinePlot]:
-    """TSW and TSFI are side by side, so each must fit the width of a phone."""
     metric = metric_plot_name(run_report)
     return {
-        "metric" if plot.name == metric else plot.name: at_phone_width(plot)
-        if plot.name in ("tsw", "tsfi")
-        else in_both_widths(plot)
+        "metric" if plot.name == metric else plot.name: in_both_widths(plot)
         for plot in plots(run_report)
-        if plot.name in ("durations", metric, "tsw", "tsfi", "transfers")
+        if plot.name in ("durations", metric, "mean", "profits", "contributions", "tsw", "tsfi", "transfers")
     }
+
+
+def _same_clients(run_report: RunReport) -> str:
+    """The caption of the mean metric: whose it is."""
+    same, label = in_all_rounds(run_report), run_report.metric.label
+    if not same:
+        return f"No client took part in all rounds, so there is no mean {label} of the same clients."
+    if len(same) == len(run_report.clients):
+        return f"Mean {label} of all clients after each round."
+    who = ", ".join(shown(client) for client in same) if len(same) <= _NAMED_CLIENTS else counted(len(same), "client")
+    return (
+        f"Mean {label} of the same clients after each round: those that took part in all of them ({who}). A mean over "
+        "whoever is left would also change because others leave."
+    )
 
 
 def _unmeasurable(run_report: RunReport) -> list[str]:
@@ -187,9 +224,10 @@ def _maps(run_report: RunReport) -> _Maps:
         sentences.append(f"{_numbered(unanimous)}: everybody is retained at any mu.")
     if unmapped:
         sentences.append(f"{_numbered(unmapped)}: no map, because the decision changes at too many values of mu.")
+    scale = scale_of_run(run_report)
     drawn = [
         inline_svg(
-            lambda each=each: map_of_round(each),  # type: ignore[misc]
+            lambda each=each: map_of_round(each, scale),  # type: ignore[misc]
             name=f"map-{each.number}",
             title=f"Decision map of round {each.number}: who is retained at which mu",
         )
@@ -215,11 +253,10 @@ def _numbered(rounds: Sequence[int]) -> str:
 class _Round:
     number: int
     client_count: int
-    eliminated: Sequence[str]
+    eliminated: Sequence[tuple[str, str]]  # with the stability of that
     absent: Sequence[str]
     budget: Parts
     tsw: Parts
-    tsfi: Parts
     moved: str
 
 
@@ -227,18 +264,17 @@ def _rounds(run_report: RunReport) -> list[_Round]:
     budgets = [each.budget.value for each in run_report.rounds]
     decimals = decimals_for([*budgets, *(total.value for total in run_report.tsw)])
     rows = []
-    for each, tsw, tsfi in zip(run_report.rounds, run_report.tsw, run_report.tsfi, strict=True):
+    for each, tsw in zip(run_report.rounds, run_report.tsw, strict=True):
         decision = each.record.decision
         moved = math.fsum(amount for amount in decision.transfers.values() if amount > 0)
         rows.append(
             _Round(
                 number=each.number,
                 client_count=len(each.clients),
-                eliminated=decision.eliminated,
+                eliminated=[(client, _stability(each, client)) for client in decision.eliminated],
                 absent=each.record.absent,
                 budget=estimate_parts(each.budget, decimals=decimals, signed=True),
                 tsw=estimate_parts(tsw, decimals=decimals, signed=True),
-                tsfi=estimate_parts(tsfi, decimals=3),
                 moved=number(moved, decimals=decimals),
             )
         )
@@ -355,7 +391,19 @@ def _state(run_report: RunReport, client: str) -> str:
     if client in run_report.withdrawn_after:
         return f"withdrew after round {run_report.withdrawn_after[client]}"
     after = run_report.eliminated_after[client]
-    return "stayed to the end" if after is None else f"eliminated after round {after}"
+    if after is None:
+        return "stayed to the end"
+    stability = next(_stability(each, client) for each in run_report.rounds if each.number == after)
+    return f"eliminated after round {after}" + ("" if stability == MISSING else f" (stability {stability})")
+
+
+def _has_stability(run_report: RunReport) -> bool:
+    return any(each.record.draw_count is not None for each in run_report.rounds)
+
+
+def _stability(each: RoundReport, client: str) -> str:
+    stability = each.record.stability_of(client)
+    return _percent(None if stability is None else stability.share)
 
 
 def _last_round(last: RoundReport, figures: ClientRound, *, eliminated: bool) -> _LastRound:
@@ -426,6 +474,7 @@ def _client_rounds(run_report: RunReport, client: str) -> list[_ClientRow]:
                     estimate_parts(figures.share, decimals=3),
                     estimate_parts(figures.payoff, decimals=money, signed=True),
                     estimate_parts(figures.transfer, decimals=money, signed=True),
+                    *([(_stability(each, client), "")] if _has_stability(run_report) else []),
                 ],
                 retained_for=_in_words(figures.stays_for_mu, grace=each.record.decision.grace),
             )

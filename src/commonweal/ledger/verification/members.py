@@ -9,7 +9,7 @@ from commonweal.errors import CommonwealError
 from commonweal.ledger.chain import keys_since
 from commonweal.ledger.signed_files import KnownHead
 from commonweal.ledger.state import LedgerState
-from commonweal.ledger.statements import make_statement
+from commonweal.ledger.statements import SEPARATOR, make_statement
 from commonweal.ledger.store import Store
 from commonweal.ledger.verification.replay import Finding, Findings
 from commonweal.records.statement import Statement, StatementLine
@@ -24,8 +24,9 @@ def contradictions(store: Store, statement: Statement, source: str) -> tuple[Fin
         derived = make_statement(store, statement.client, at=statement.at, last=statement.head_number)
     except CommonwealError:
         return ()
-    stated = {line.entry: asdict(_in_todays_words(line)) for line in statement.lines}
     in_ledger = {line.entry: asdict(line) for line in derived.lines}
+    texts = {line.entry: line.text for line in derived.lines}
+    stated = {line.entry: asdict(_in_todays_words(line, texts.get(line.entry, ""))) for line in statement.lines}
     for entry in sorted({*stated, *in_ledger}):
         findings.compare(entry, rule, in_ledger.get(entry), stated.get(entry))
     for name in ("client_key", "currency", "minor_digits", "worth", "settlement"):
@@ -33,10 +34,11 @@ def contradictions(store: Store, statement: Statement, source: str) -> tuple[Fin
     return findings.all()
 
 
-def _in_todays_words(line: StatementLine) -> StatementLine:
-    """Version 0.1 wrote "stays" and "let go" into the statements that it signed."""
+def _in_todays_words(line: StatementLine, today: str) -> StatementLine:
+    """Version 0.1 wrote "stays" and "let go" into the statements that it signed, and nothing was explained then."""
     start, _, word = line.text.rpartition(": ")
-    return replace(line, text=f"{start}: {_EARLIER_WORDS[word]}") if word in _EARLIER_WORDS else line
+    text = f"{start}: {_EARLIER_WORDS[word]}" if word in _EARLIER_WORDS else line.text
+    return replace(line, text=today if today.partition(SEPARATOR)[0] == text else text)
 
 
 def keys_that_differ(state: LedgerState, own: Mapping[str, str]) -> tuple[Finding, ...]:

@@ -12,6 +12,7 @@ from commonweal.ledger.member_documents import SignedTable
 from commonweal.ledger.rounds import (
     check_shares,
     decision_document,
+    evidence_of,
     figures_of,
     report_of,
     round_postings,
@@ -37,6 +38,7 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
         _check_gains(number, round_number, body, table.gains, replay)
     for row in body["inputs"]:
         _check_report(number, body, row, table, replay)
+    _check_evidence(number, body, replay)
     return _check_decision(number, round_number, body, replay)
 
 
@@ -136,6 +138,19 @@ def _compare_gains(
     for client, gain in computed.items():
         if not abs(gain - stated[client]) <= _GAIN_ROUNDING * size:
             findings.add(number, rule, f"{client} {gain:.12g}", f"{stated[client]:.12g}")
+
+
+def _check_evidence(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """The draws are not in the ledger, so only the form of the evidence can be checked."""
+    clients = [row["client"] for row in body["inputs"]]
+    try:
+        stated = evidence_of(body)
+    except (KeyError, TypeError, ValueError) as error:
+        replay.findings.add(number, "evidence has errors and counts of draws", "numbers of at least 0", repr(error))
+        return
+    for client in stated:
+        if client not in clients:
+            replay.findings.add(number, "evidence is about clients of the round", "one of its clients", str(client))
 
 
 def _check_decision(

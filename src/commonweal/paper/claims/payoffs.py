@@ -18,6 +18,7 @@ _BORNE: dict[LossRule, str] = {
     "contribution": "of which the largest contributor bears the most",
     "equal": "which all bear equally",
     "cost": "which is shared in proportion to cost",
+    "loss": "which those bear who made losses",
 }
 
 ROUNDING = 1e-9

@@ -191,7 +191,7 @@ def read_federation(path: Path) -> Federation:
         faults.add(
             ("mechanism", "loss_rule"),
             'loss_rule = "cost" needs costs, which never leave the clients',
-            'Write loss_rule = "contribution" or "equal"',
+            'Write loss_rule = "loss", "contribution" or "equal"',
         )
     kind = mechanism_values.get("kind")
     if kind is not None and MECHANISMS[kind].needs_costs:
