@@ -24,8 +24,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-
 from benchmarks.promises import Promise, conclude
+
 from commonweal.federation.session import run_rounds
 from commonweal.scenario.spec import Scenario
 from commonweal.scenario.toml_file import parse_scenario
