@@ -51,15 +51,21 @@ def value_round(
     round_number: int,
     measures: CoalitionMeasures,
     sample_counts: Mapping[str, int],
-    path_effects: Callable[[], Mapping[str, ScorerEffects]],
+    path_effects: Callable[[], Mapping[str, ScorerEffects]] | None = None,
 ) -> RoundValuation:
-    """Value the round of the clients present by the plan's contribution measure."""
+    """Value the round of the clients present by the plan's contribution measure.
+
+    `path_effects` asks for the effects of clients on scorers; only measures that use gradients need it.
+    """
     mechanism = plan.mechanism
     measure = MEASURES[mechanism.measure]
     values = _Values(clients, plan.task.metric, measures, is_smooth=mechanism.scores_coalitions_smoothly)
     everyone = frozenset(clients)
     values.fetch([frozenset(), everyone, *measure.coalitions(clients)])
-    effects = _effects(clients, path_effects(), mechanism.scorers) if measure.uses_gradients else None
+    effects = None
+    if measure.uses_gradients:
+        assert path_effects is not None, "gradients are asked for where they are needed"
+        effects = _effects(clients, path_effects(), mechanism.scorers)
     inputs = ValuationInputs(
         clients=clients,
         coalition_value=values,
@@ -148,12 +154,10 @@ class _Values:
             self._by_client[coalition] = {client: by_client[client] for client in self._clients}
             self.draws[coalition] = self._sign * np.mean([one.draws for one in self._counted(coalition)], axis=0)
 
-    @property
     def by_scorer(self) -> dict[Coalition, NDArray[np.float64]]:
         """The value of each coalition at each client; NaN where it cannot be measured."""
         return {c: self._sign * np.array([one.value for one in self._scored(c)]) for c in self._by_client}
 
-    @property
     def draws_by_scorer(self) -> dict[Coalition, NDArray[np.float64]]:
         return {c: self._sign * np.array([one.draws for one in self._scored(c)]) for c in self._by_client}
 
