@@ -27,6 +27,9 @@ from commonweal.valuation.measure import ValuationInputs
 from commonweal.valuation.registry import MEASURES
 from commonweal.valuation.scorers import FEWEST_GUARDED, Effects, ScorersRule, is_guarded
 
+LEAST_EFFECT = 1e-15
+"""Less counts as 0: it is rounding, and contributions made of it could be too small for a decision."""
+
 CoalitionMeasures = Callable[[Sequence[Coalition]], Mapping[Coalition, Mapping[str, Measured]]]
 """From coalitions to the metric of their models at each client present; asked for in one batch where possible."""
 
@@ -111,12 +114,12 @@ def estimate(measured: Measured) -> Estimate:
 def _effects(clients: Sequence[str], answers: Mapping[str, ScorerEffects], scorers: ScorersRule) -> Effects:
     """One row per scorer; of guarded scorers, as if no gradient were longer than the median of all."""
     effects = np.array([answers[client].effects for client in clients])
-    if not is_guarded(scorers, len(clients)):
-        return effects
-    norms = np.array([answers[client].gradient_norm for client in clients])
-    usual = float(np.median(norms))
-    factors = np.divide(usual, norms, out=np.ones_like(norms), where=norms > usual)
-    return np.asarray(factors[:, None] * effects)
+    if is_guarded(scorers, len(clients)):
+        norms = np.array([answers[client].gradient_norm for client in clients])
+        usual = float(np.median(norms))
+        effects *= np.divide(usual, norms, out=np.ones_like(norms), where=norms > usual)[:, None]
+    effects[np.abs(effects) < LEAST_EFFECT] = 0.0
+    return effects
 
 
 def _warnings(scorers: ScorersRule, scorer_count: int) -> tuple[Event, ...]:
