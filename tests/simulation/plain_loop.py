@@ -108,7 +108,7 @@ class _Loop:
             return sum(values.values()) / len(values)
 
         if self.scenario.mechanism.measure == "path":
-            contributions = self.path(round_number, start, bases, locals_)
+            contributions: Mapping[str, float] = self.path(round_number, start, bases, locals_)
         else:
             contributions = self.contributions(round_number, coalition_value)
         decision = self.decide(round_number, accuracies, previous, step_counts, contributions)
