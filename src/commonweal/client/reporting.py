@@ -63,6 +63,7 @@ class ClientAccount:
     profit_draws: NDArray[np.float64]  # in each bootstrap draw
     alone_cost: float | None = None  # what the client would have spent alone; only for advantage
     expected_profit: float | None = None  # of the next round; only if a forecast was told
+    expected_profit_draws: NDArray[np.float64] | None = None  # in the first draws
     measured_profit: float | None = None  # this and the next: as they would be had nothing been told
     measured_profit_draws: NDArray[np.float64] | None = None
 
@@ -145,12 +146,17 @@ def _as_told(
     in_draws = np.empty(0)
     if told.pooled_draws is not None:
         in_draws = _worth_gained(metric, curve, opening.draws, told.pooled_draws)
+    expected_draws = None
+    if told.expected_draws is not None:
+        starts = now.draws[: len(told.expected_draws)]
+        expected_draws = terms.unit_value * _worth_gained(metric, curve, starts, told.expected_draws) - spent
     return ClientAccount(
         utility=used,
         cost=spent,
         profit=used_profit,
         profit_draws=terms.unit_value * in_draws - spent,
         expected_profit=None if told.expected is None else of_gain(now.value, told.expected)[1],
+        expected_profit_draws=expected_draws,
         measured_profit=measured.profit,
         measured_profit_draws=measured.profit_draws,
     )

@@ -63,6 +63,9 @@ class CheckpointFile:
         for number, result in enumerate(results):
             arrays[f"profit_draws/{number}"] = result.profit_draws
             arrays[f"contribution_draws/{number}"] = result.contribution_draws
+            for name, draws in (("gain_draws", result.gain_draws), ("expected_draws", result.expected_draws)):
+                if draws is not None:
+                    arrays[f"{name}/{number}"] = draws
         arrays["document"] = np.frombuffer(json.dumps(document).encode(), np.uint8)
         content = io.BytesIO()
         np.savez(content, **arrays)
@@ -86,7 +89,12 @@ class CheckpointFile:
             decider = RoundDecider(make_mechanism(replace(rules, version=document.get("rules_version", 1))))
             results = [
                 _from_document(
-                    given, decider, arrays.pop(f"profit_draws/{number}"), arrays.pop(f"contribution_draws/{number}")
+                    given,
+                    decider,
+                    profit_draws=arrays.pop(f"profit_draws/{number}"),
+                    contribution_draws=arrays.pop(f"contribution_draws/{number}"),
+                    gain_draws=arrays.pop(f"gain_draws/{number}", None),
+                    expected_draws=arrays.pop(f"expected_draws/{number}", None),
                 )
                 for number, given in enumerate(document["rounds"])
             ]
@@ -120,9 +128,7 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
     }
 
 
-def _from_document(
-    document: Mapping[str, Any], decider: RoundDecider, profit_draws: np.ndarray, contribution_draws: np.ndarray
-) -> RoundResult:
+def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays: Any) -> RoundResult:
     measured = {client: _measurement(given) for client, given in document["measured"].items()}
     state = decider.state
     decision = decider.decide(
@@ -142,8 +148,9 @@ def _from_document(
                 decider.mechanism,
                 state,
                 measured,
-                profit_draws=profit_draws,
-                contribution_draws=contribution_draws,
+                profit_draws=arrays["profit_draws"],
+                contribution_draws=arrays["contribution_draws"],
+                expected_draws=arrays["expected_draws"],
             ),
         ),
         measured=measured,
@@ -154,8 +161,7 @@ def _from_document(
         events=tuple(Event(**event) for event in document["events"]),
         signatures=document["signatures"],
         withdrawals=document["withdrawals"],
-        profit_draws=profit_draws,
-        contribution_draws=contribution_draws,
+        **arrays,
     )
 
 

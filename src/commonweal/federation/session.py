@@ -25,10 +25,10 @@ from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.client_set import ClientSet
 from commonweal.federation.evidence import measured_evidence
 from commonweal.federation.measuring import Watch, measure_round
-from commonweal.federation.round_result import MeasuredRound, RoundResult, rules_in_force
+from commonweal.federation.round_result import MeasuredRound, PastGains, RoundResult, rules_in_force
 from commonweal.federation.run_report import make_run_report
 from commonweal.federation.settlement import FederationLedger
-from commonweal.records import RoundGains, RoundRecord, RunReport
+from commonweal.records import RoundRecord, RunReport
 from commonweal.report.text import counted
 from commonweal.report.write import write_all
 from commonweal.scenario.description import Description
@@ -131,7 +131,7 @@ def run_rounds(
     """
     decider = RoundDecider(make_mechanism(rules_in_force(plan, completed)))
     active = list(plan.client_names)
-    gains = [earlier.record.gains for earlier in completed]
+    gains = [earlier.past_gains for earlier in completed]
     for earlier in completed:
         decider.advance(earlier.record.decision, sample_counts=earlier.sample_counts)
         active = [client for client in active if client not in earlier.record.left]
@@ -139,7 +139,7 @@ def run_rounds(
         if len(active) < 2:
             return
         result = run_round(clients, plan, decider, round_number, active, earlier=gains, check=check, watch=watch)
-        gains.append(result.record.gains)
+        gains.append(result.past_gains)
         active = [client for client in active if client not in result.record.left]
         yield result
 
@@ -151,7 +151,7 @@ def run_round(
     round_number: int,
     active: Sequence[str],
     *,
-    earlier: Sequence[RoundGains | None] = (),
+    earlier: Sequence[PastGains | None] = (),
     check: Check | None = None,
     watch: Watch | None = None,
 ) -> RoundResult:
@@ -180,5 +180,6 @@ def decided(measured: MeasuredRound, decider: RoundDecider, *, grace: bool) -> R
             measured.measured,
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
+            expected_draws=measured.expected_draws,
         ),
     )

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from commonweal.decision.reasons import brought_and_earned, how_sure, loss_reason
+from commonweal.decision.reasons import brought_and_earned, expectation, how_sure, loss_reason
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.chain import documents, key_rotations, keys_since
@@ -214,12 +214,10 @@ def _gains(body: Mapping[str, Any], client: str) -> dict[str, float]:
         return {}
     if gains is None:
         return {}
-    figures = {"used_gain": gains.pooled.get(client, 0.0)}
-    if client in gains.table:
-        figures["measured_gain"] = gains.table[client].gain
-    if gains.expected is not None:
-        figures["expected_gain"] = gains.expected.get(client, 0.0)
-    return figures
+    used, expected = gains.used(client)
+    measured = gains.table[client].gain if client in gains.table else None
+    figures = {"measured_gain": measured, "used_gain": used, "expected_gain": expected}
+    return {name: gain for name, gain in figures.items() if gain is not None}
 
 
 def _explained(body: Mapping[str, Any], client: str, *, is_paid: bool) -> str:
@@ -237,6 +235,7 @@ def _explained(body: Mapping[str, Any], client: str, *, is_paid: bool) -> str:
                 evidence=evidence,
                 part=None,
             )
+            + expectation(decision, client, who="you")
         )
     if evidence is not None and not decision.grace and decision.mu < math.inf:
         told.append(how_sure(stays, evidence.stability, who="you"))

@@ -274,6 +274,7 @@ class InProcessClients:
             profit=own.profit,
             profit_draws=own.profit_draws,
             expected_profit=own.expected_profit,
+            expected_profit_draws=own.expected_profit_draws,
             measured_profit=own.measured_profit,
             measured_profit_draws=own.measured_profit_draws,
             previous_accuracy=member.previous.value,

@@ -54,7 +54,8 @@ def sweep(
             scenario,
             number,
             completed[-1][1] if completed else scenario.client_names,
-            earlier=[before.gains for before, _ in completed],
+            earlier=[before.past_gains for before, _ in completed],
+            with_expected_draws=False,
         )
         parts = _split(measured, scenario, followed)
         # The smallest federation continues first: a waiting fork keeps its data in memory, and this way only one waits.
