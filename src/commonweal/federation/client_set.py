@@ -60,9 +60,12 @@ class ToldGains:
     expected_draws: Mapping[str, Draws] | None = None
 
     def of(self, client: str) -> ToldGain:
-        """Where the metric cannot be measured, nothing is known to have been gained."""
+        """Everything that a client in this process is told."""
+        pooled, expected = self.gains.used(client)
+        draws = self.expected_draws()
+        count = 0 if draws is None else max(map(len, draws.values()), default=0)
         return ToldGain(
-            pooled=self.gains.pooled.get(client, 0.0),
+            pooled=pooled,
             pooled_draws=self.pooled_draws.get(client, np.zeros(DRAW_COUNT)),
             expected=None if self.gains.expected is None else self.gains.expected.get(client, 0.0),
             expected_draws=None

@@ -125,7 +125,7 @@ def _check_gains(
     rounds = sorted({round_number, *(n for n in replay.state.rounds if n < round_number)} & set(replay.gain_tables))
     try:
         again = used_gains(gains.version, [replay.gain_tables[each] for each in rounds])
-    except CommonwealError as error:
+    except (CommonwealError, ArithmeticError, ValueError) as error:
         findings.add(number, "the gains used follow from those measured", "gains that can be computed", str(error))
         return
     findings.compare(number, "newcomers are in no earlier table", list(again.newcomers), list(gains.newcomers))
