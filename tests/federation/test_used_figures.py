@@ -22,7 +22,7 @@ from commonweal.task.measured import Measured, gain_draws, measure, paired_gain
 from commonweal.task.metrics import METRICS
 from commonweal.task.records import Predictions
 from commonweal.valuation.bootstrap import resampling_weights
-from commonweal.valuation.forecast import forecast_gains
+from commonweal.valuation.forecast import forecast_draws
 from commonweal.valuation.pooling import pool
 from commonweal.valuation.used_gains import used_gains
 
@@ -175,32 +175,19 @@ def test_draws_are_pooled_like_the_figures(forecast):
             assert result.profit_draws[place] == pytest.approx(spec.unit_value * expected - spent, abs=1e-9)
 
 
-def test_expected_profits_have_draws_and_fates_a_stability(forecast):
-    """Each draw is a forecast from that draw of every round so far; fates are decided again on the expected profits."""
-    scenario, results, watched = forecast
-    tables, draws = [], []
-    for number, result in enumerate(results, 1):
+def test_fates_by_expected_profits_have_a_stability(forecast):
+    """They are decided again on draws of the forecast; what a client spends is certain."""
+    scenario, results, _ = forecast
+    tables = []
+    for result in results:
         gains, clients = result.record.gains, result.record.decision.figures.clients
-        of_round = {}
-        for client in gains.table:
-            before, now = watched.openings[number][client].measured.scores, watched.scores[number][client]
-            weights = resampling_weights(scenario.seed, client, len(now))
-            of_round[client] = (now - before) @ weights / weights.sum(axis=0)
         tables.append(gains.table)
-        draws.append(of_round)
-        for draw in (0, 57, 99):
-            drawn = [
-                {client: replace(row, gain=by_client[client][draw]) for client, row in table.items()}
-                for table, by_client in zip(tables, draws, strict=True)
-            ]
-            expected = forecast_gains(drawn)
-            for place, client in enumerate(clients):
-                spec = next(spec for spec in scenario.clients if spec.name == client)
-                if spec.worth_curve is None:
-                    spent = spec.cost_per_sample * result.measured[client].sample_count + spec.cost_per_round
-                    coming = spec.unit_value * expected[client] - spent
-                    assert result.expected_draws[place, draw] == pytest.approx(coming, abs=1e-9)
-        assert result.expected_draws.shape == (len(clients), 100)
+        drawn = forecast_draws(tables)
+        for place, client in enumerate(clients):
+            spec = next(spec for spec in scenario.clients if spec.name == client)
+            if spec.worth_curve is None:
+                spent = spec.cost_per_sample * result.measured[client].sample_count + spec.cost_per_round
+                assert result.expected_draws[place] == pytest.approx(spec.unit_value * drawn[client] - spent, abs=1e-9)
         assert all(result.record.stability_of(client).draw_count == 100 for client in clients)
 
 

@@ -49,8 +49,7 @@ def stabilities(
     rule = mechanism.rules.contribution_rule
     if rule == "raw" and len(view.clients) > _RAW_CLIENTS:
         return {}
-    selecting = profit_draws if expected_draws is None else expected_draws
-    draw_count = min(draw_count_for(len(view.clients)), selecting.shape[1])
+    draw_count = min(draw_count_for(len(view.clients)), profit_draws.shape[1])
     profits = _without_rounding(profit_draws[:, :draw_count])
     expected = None if expected_draws is None else _without_rounding(expected_draws[:, :draw_count])
     contributions = used_contributions(contribution_draws[:, :draw_count], rule)

@@ -60,12 +60,9 @@ class ToldGains:
     expected_draws: Mapping[str, Draws] | None = None
 
     def of(self, client: str) -> ToldGain:
-        """Everything that a client in this process is told."""
-        pooled, expected = self.gains.used(client)
-        draws = self.expected_draws()
-        count = 0 if draws is None else max(map(len, draws.values()), default=0)
+        """Where the metric cannot be measured, nothing is known to have been gained."""
         return ToldGain(
-            pooled=pooled,
+            pooled=self.gains.pooled.get(client, 0.0),
             pooled_draws=self.pooled_draws.get(client, np.zeros(DRAW_COUNT)),
             expected=None if self.gains.expected is None else self.gains.expected.get(client, 0.0),
             expected_draws=None

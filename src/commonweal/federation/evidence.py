@@ -33,7 +33,6 @@ def measured_evidence(
     stable = (
         {}
         if any(one.profit_error is None for one in measured.values())
-        or (decision.figures.expected is not None and expected_draws is None)
         else stabilities(
             mechanism,
             view,

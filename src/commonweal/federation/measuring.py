@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from commonweal.decision.stability import draw_count_for
 from commonweal.errors import FederationError
 from commonweal.federation.client_set import ClientSet, Coalition, Opening, ProfitReport, ScorerEffects, ToldGains
 from commonweal.federation.round_result import ClientMeasurement, MeasuredRound
 from commonweal.federation.round_valuation import RoundValuation, estimate, value_round
-from commonweal.records import Estimate, Figures
+from commonweal.records import Estimate, Figures, PairedGain, RoundGains
 from commonweal.scenario.spec import FederationPlan
 from commonweal.task.measured import Measured, gain_draws, paired_gain
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 from commonweal.valuation.forecast import forecast_draws
 from commonweal.valuation.pooling import pool
-from commonweal.valuation.used_gains import FIGURES_VERSIONS, expected_in_draws, used_gains
+from commonweal.valuation.used_gains import FIGURES_VERSIONS, used_gains
 
 Answer = TypeVar("Answer")
 
@@ -53,17 +50,15 @@ def measure_round(
     round_number: int,
     active: Sequence[str],
     *,
-    earlier: Sequence[PastGains | None] = (),
-    with_expected_draws: bool = True,
+    earlier: Sequence[RoundGains | None] = (),
     watch: Watch | None = None,
 ) -> MeasuredRound:
     """Train, score and value one round with the clients that are active in it.
 
-    `earlier` are the gains of the rounds before it, for figures that are not used as measured. Expected profits in
-    bootstrap draws need many forecasts; without them the stability of fates is not known where figures are forecast.
+    `earlier` are the gains of the rounds before it, for figures that are not used as measured.
     """
-    past = [gains for gains in earlier if gains is not None]
-    return _Round(clients, plan, round_number, active, past, with_expected_draws, watch).measure()
+    tables = [gains.table for gains in earlier if gains is not None]
+    return _Round(clients, plan, round_number, active, tables, watch).measure()
 
 
 def has_converged(before: Mapping[str, float], now: Mapping[str, float], stop_below: float) -> bool:
@@ -85,8 +80,7 @@ class _Round:
         plan: FederationPlan,
         number: int,
         active: Sequence[str],
-        earlier: Sequence[PastGains],
-        with_expected_draws: bool,
+        earlier: Sequence[Mapping[str, PairedGain]],
         watch: Watch | None,
     ) -> None:
         self._clients = clients
@@ -95,7 +89,6 @@ class _Round:
         self._active = tuple(active)
         self._present = list(active)
         self._earlier = earlier
-        self._with_expected_draws = with_expected_draws
         self._watch = watch
         self._step_counts: Counter[str] = Counter()  # of the clients that report them
         self._measures: dict[Coalition, Mapping[str, Measured]] = {}
@@ -137,8 +130,6 @@ class _Round:
             contribution_draws=np.array([valuation.contribution_draws[c] for c in self._present]),
             effects=valuation.effects,
             gains=None if told is None else told.gains,
-            gain_draws=None if told is None else self._gain_draws(openings, valuation, told.gains.table),
-            expected_draws=_expected_draws([reports[c] for c in self._present]),
         )
 
     def _open(self) -> Mapping[str, Opening]:
@@ -276,12 +267,6 @@ def _expected_draws(reports: Sequence[ProfitReport]) -> np.ndarray | None:
 def _profit_draws(report: ProfitReport) -> np.ndarray:
     """A profit whose uncertainty is private counts as certain."""
     return np.full(DRAW_COUNT, report.profit) if report.profit_draws is None else report.profit_draws
-
-
-def _expected_draws(reports: Sequence[ProfitReport]) -> NDArray[np.float64] | None:
-    """None where selection goes by profits, or the uncertainty of expected ones is private."""
-    rows = [report.expected_profit_draws for report in reports]
-    return np.array(rows) if all(row is not None for row in rows) else None
 
 
 def _measured_profit(report: ProfitReport) -> Estimate | None:

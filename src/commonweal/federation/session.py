@@ -26,7 +26,7 @@ from commonweal.federation.client_set import ClientSet
 from commonweal.federation.evidence import measured_evidence
 from commonweal.federation.fates import Foregone, events_of, foregone
 from commonweal.federation.measuring import Watch, measure_round
-from commonweal.federation.round_result import MeasuredRound, PastGains, RoundResult, rules_in_force
+from commonweal.federation.round_result import MeasuredRound, RoundResult, rules_in_force
 from commonweal.federation.run_report import make_run_report
 from commonweal.federation.settlement import FederationLedger
 from commonweal.records import RoundRecord, RunReport

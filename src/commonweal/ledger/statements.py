@@ -224,6 +224,7 @@ def _explained(body: Mapping[str, Any], client: str, *, is_paid: bool) -> str:
                 evidence=evidence,
                 part=None,
             )
+            + expectation(decision, client, who="you")
         )
     if harm is not None:
         told.append(("" if not stays else "reported as harmful: ") + harm_in_words(harm, who="you"))

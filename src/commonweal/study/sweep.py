@@ -55,8 +55,7 @@ def sweep(
             scenario,
             number,
             completed[-1][1] if completed else scenario.client_names,
-            earlier=[before.past_gains for before, _ in completed],
-            with_expected_draws=False,
+            earlier=[before.gains for before, _ in completed],
         )
         scored = [before.scored for before, _ in completed if before.scored is not None]
         known = foregone(measured, scenario, scored)
