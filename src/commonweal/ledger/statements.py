@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from commonweal.decision.reasons import brought_and_earned, harm_in_words, how_sure, loss_reason
+from commonweal.decision.reasons import brought_and_earned, expectation, harm_in_words, how_sure, loss_reason
 from commonweal.errors import CommonwealError, LedgerError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.chain import documents, key_rotations, keys_since
