@@ -13,7 +13,8 @@ import numpy as np
 
 from commonweal.decision.exact import BoolArray, FloatArray, IntArray
 from commonweal.decision.instance import Instance
-from commonweal.decision.solver import EXACT_TIE_LIMIT, near_best, solve
+from commonweal.decision.near_best import EXACT_TIE_LIMIT, near_best
+from commonweal.decision.solver import solve
 from commonweal.decision.ties import in_tie_order, negligible, rough_tie_width, sets_that_go, tie_width
 from commonweal.records import ContributionRule
 from commonweal.records.rounds import RULES_VERSION
@@ -148,7 +149,15 @@ class ClipProblem:
     def best(self, mu: float | Fraction) -> Choice:
         if self._is_free:
             return Choice(retained=self.just_above_zero())
-        solution = self._near_best(mu).best(self._instance, mu) if self.width else solve(self._instance, mu)
+        if self.width:
+            near = self._near_best(mu)
+            return Choice(
+                retained=self._retained(near.best(mu)),
+                proven_gap=near.gap,
+                node_count=near.node_count,
+                limit_reached=near.limit_reached,
+            )
+        solution = solve(self._instance, mu)
         return Choice(
             retained=self._retained(solution.goes),
             proven_gap=solution.proven_gap,
