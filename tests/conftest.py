@@ -31,6 +31,15 @@ def pytest_configure(config):
         config.pluginmanager.register(quick.QuickWatch())
 
 
+@pytest.fixture
+def numbers_only(monkeypatch):
+    """Runs write history.json without a page and plots, which take longer than a small run."""
+    from commonweal.federation import session
+    from commonweal.report.history_json import write_history
+
+    monkeypatch.setattr(session, "write_all", lambda report, folder: write_history(report, folder / "history.json"))
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _keys_of_nobody(tmp_path_factory):
     """Commands sign with the tests' keys, never with the user's own."""

@@ -72,7 +72,7 @@ def test_ruff_accepts_them(section):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_strict_mypy_accepts_them(copy):
     files = [f"commonweal/{file}" for file, _ in EXAMPLES.values()]
     copy.python("-m", "mypy", "--strict", "--explicit-package-bases", "--follow-imports=silent", *files)

@@ -22,7 +22,7 @@ def test_a_table_a_sentence_and_json(commonweal, tmp_path):
     assert "ROC AUC alone" in done.stdout
     *_, sentence = done.stdout.strip().splitlines()
     assert sentence.startswith(("Federate: ", "Do not federate: ", "Undecided: "))
-    document = json.loads(commonweal("advise", file, "--splits", 4, "--json", "--workers", 2).stdout)
+    document = json.loads(commonweal("advise", file, "--splits", 4, "--json", "--workers", 1).stdout)
     assert document["sentence"] == sentence
     assert document["metric"]["label"] == "ROC AUC"
     assert len(document["splits"]) == 4 * len(NAMES)
@@ -54,9 +54,9 @@ def test_a_missing_package_is_named(commonweal, tmp_path, monkeypatch):
 @pytest.mark.skipif(DATA is None or not (Path(DATA) / "tables").is_dir(), reason="COMMONWEAL_DATA has no folder tables")
 def test_the_sites_of_the_insurance_experiment_are_advised_not_to_federate(commonweal, tmp_path):
     (tmp_path / "insurance.toml").write_text(
-        'name = "insurance"\nrounds = 8\n[mechanism]\nmu = 0.01\n[task]\n'
+        'name = "insurance"\nrounds = 3\n[mechanism]\nmu = 0.01\n[task]\n'
         f'table = "{DATA}/tables/randhie.csv"\nsite = "site"\ntarget = "binexp"\nignore = ["meddol"]\n'
         'metric = "roc-auc"\n'
     )
-    done = commonweal("advise", "insurance.toml", "--splits", 6, "--workers", 2)
+    done = commonweal("advise", "insurance.toml", "--splits", 4, "--workers", 1)
     assert "Do not federate: pooling does not help" in done.stdout

@@ -68,6 +68,7 @@ def test_a_run_that_does_not_complete_is_an_error(commonweal, tmp_path, monkeypa
     assert last == "error: The run did not complete: failed (no disk). Its logs are in out/logs."
 
 
+@pytest.mark.soak
 def test_an_error_of_a_member_is_told_at_once(commonweal, tmp_path):
     """Over real processes: the sentence with function, client, round and the user's own line."""
     make_federation(tmp_path / "mine", 2)

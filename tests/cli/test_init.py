@@ -112,6 +112,7 @@ def test_a_task_of_ones_own_runs_at_once(commonweal, tmp_path):
     assert "report: out/my-task/report.html" in done.stdout
 
 
+@pytest.mark.usefixtures("numbers_only")
 @pytest.mark.parametrize("algorithm", ["fedprox", "scaffold", "fedamp"])
 def test_the_task_works_with_every_algorithm(commonweal, tmp_path, algorithm):
     """FedBN needs batch normalisation, which the starter's network does not have."""
@@ -153,6 +154,7 @@ def test_from_a_csv_to_a_report_in_two_commands(commonweal, tmp_path):
     assert (tmp_path / "out" / "mine" / "report.html").exists()
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_a_scenario_for_numbers_and_many_sites(commonweal, tmp_path):
     rows = "".join(f"{n % 10},{n * 7 % 13},{n * 11 % 101 / 3}\n" for n in range(200))
     (tmp_path / "stays.csv").write_text(f"centre,age,days\n{rows}")

@@ -149,6 +149,7 @@ def test_two_runs_at_once_do_not_share_a_folder(interrupted):
     assert "another process is using the directory" in second.stderr
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_options_override_the_scenario(commonweal, small, tmp_path):
     done = commonweal("run", "small.toml", "--mu", "inf", "--seed", 9, "--rounds", 1, "--out", "one")
     assert done.returncode == 0, done.stderr
@@ -187,6 +188,7 @@ def test_a_refused_run_leaves_other_files_alone(commonweal, small, tmp_path):
     assert [path.name for path in (tmp_path / "shared").iterdir()] == ["theirs"]
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_a_run_is_not_continued_on_other_data(commonweal, refused, small, tmp_path):
     random = np.random.default_rng(1)
     small.write_text(SMALL.replace("mnist-5k", "mine"))

@@ -42,6 +42,7 @@ def test_every_round_is_settled_with_reports_that_the_clients_signed(run, whole)
         assert abs(Decimal(balances[f"clients/{client}"]) - Decimal(total["value"]) * 1000) <= Decimal("0.05")
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_a_named_ledger_is_kept_and_takes_no_other_run(run, tmp_path):
     words = ["run", "small.toml", "--ledger", "named.db", "--rounds", "1"]
     run(*words, "--out", "named")
@@ -54,6 +55,7 @@ def test_a_named_ledger_is_kept_and_takes_no_other_run(run, tmp_path):
     assert (tmp_path / "named.db").read_bytes() == before
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_a_lost_ledger_is_written_again_from_the_checkpoint(run, whole):
     expected = settled_rounds(whole)
     (whole / "ledger.db").unlink()

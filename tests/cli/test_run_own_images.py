@@ -63,6 +63,7 @@ def test_a_federation_learns_twenty_six_classes(commonweal, letters, tmp_path, m
     assert (tmp_path / "out/report.html").exists()
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_a_run_is_not_resumed_with_another_number_of_classes(commonweal, letters):
     assert commonweal("run", "letters.toml", "--data", "store", "--out", "out").returncode == 0
     files = ["labels.gz", "images.gz"]
@@ -72,6 +73,7 @@ def test_a_run_is_not_resumed_with_another_number_of_classes(commonweal, letters
     assert "was written for different data: the scenario is the same" in done.stderr
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_sources_of_different_sizes_are_refused_with_the_way_out(commonweal, letters, refused, tmp_path):
     files = write_mnist(tmp_path, pictures(800, 28, 1), np.arange(800) % 10)
     assert commonweal("data", "import", "fashion-mnist", *files, "--data", "store").returncode == 0

@@ -133,6 +133,7 @@ def keys(tmp_path):
     KeyDirectory(tmp_path / "keys").current()
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_the_task_itself_is_good(commonweal, tmp_path):
     (tmp_path / "task.py").write_text(TASK)
     (tmp_path / "x.toml").write_text(SCENARIO)

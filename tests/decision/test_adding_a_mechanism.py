@@ -129,7 +129,6 @@ def test_its_rounds_are_settled_and_verified(copy, history):
 
 
 def test_a_run_that_is_resumed_knows_its_state(copy, history):
-    copy.python(*COMMAND, "run", "mine.toml", "--rounds", "1", "--out", "first", "--keys", "keys")
     longer = (
         "import numpy as np, json, sys; from pathlib import Path;"
         "from commonweal.scenario.shipped import load; from commonweal.simulation.run import run_scenario;"

@@ -20,8 +20,8 @@ from commonweal.decision.solver import solve
 from tests.decision.families import KINDS, figures, leniency
 from tests.decision.oracles import exhaustive, knapsack, tolerant
 
-CHUNKS = 20
 INSTANCES_PER_CHUNK = 1050
+SOAK = pytest.mark.soak
 
 
 def eliminated(profits, contributions, mu, rule="clip", version=1):
@@ -30,7 +30,7 @@ def eliminated(profits, contributions, mu, rule="clip", version=1):
     return tuple(np.flatnonzero(~choice.retained).tolist())
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", [*range(5), *(pytest.param(chunk, marks=SOAK) for chunk in range(5, 20))])
 def test_equals_brute_force_with_ties_on_21000_instances(chunk):
     rng = np.random.default_rng([7, chunk])
     for trial in range(INSTANCES_PER_CHUNK):
@@ -211,7 +211,7 @@ def test_tiny_and_huge_figures_do_not_blur_each_other(chunk):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exponent", [20, 40, 50, 60])
+@pytest.mark.parametrize("exponent", [20, pytest.param(40, marks=SOAK), pytest.param(50, marks=SOAK), 60])
 def test_the_gap_holds_with_one_huge_candidate_among_many(exponent):
     """A huge candidate that goes must not hide what the others leave: dynamic programming with it, and without it."""
     for seed in range(12):

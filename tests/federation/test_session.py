@@ -24,6 +24,8 @@ from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.run import ledger_of_run, run_scenario
 
+pytestmark = pytest.mark.usefixtures("numbers_only")
+
 RAW = """
 name = "raw"
 rounds = 2

@@ -57,6 +57,7 @@ def commonweal(folder, *words):
     return done.stdout
 
 
+@pytest.mark.soak  # test_from_scenario.py compares the figures without processes
 @pytest.mark.skipif(DATA is None or not (Path(DATA) / "tables").is_dir(), reason="COMMONWEAL_DATA has no folder tables")
 def test_one_task_file_gives_the_same_figures_everywhere(tmp_path):
     shutil.copyfile(azpro_task.__file__, tmp_path / "task.py")

@@ -19,8 +19,8 @@ algorithm = "{algorithm}"
 iteration_limit = 2
 [defaults]
 source = "mnist-5k"
-samples_per_round = 60
-cost_per_sample = 1e-3
+samples_per_round = 20
+cost_per_sample = 3e-3
 [[clients]]
 name = "a"
 [[clients]]
