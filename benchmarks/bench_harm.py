@@ -2,12 +2,12 @@
 
     python -m benchmarks.bench_harm [--seeds 20] [--out FILE] [SETTING ...]
 
-Eight clients learn MNIST (built in) for six rounds at mu = 0.05. In a poisoned federation one of them sends its update
-with the opposite sign, or with noise of fifty times its length, or trained on flipped labels, and reports a profit of 0,
-so that it makes no loss and the mechanism never eliminates it. It must be eliminated as harmful within five rounds. In
-honest federations nobody may be found harmful: clients are equal, large and small, have other labels, or other images.
-Where data are that different, harm = "advise" is what the guide recommends; the test is the same, and its advice is
-counted. The five original domains need COMMONWEAL_DATA.
+Eight clients learn MNIST (built in) for six rounds, two of them of grace, at mu = 0.05. In a poisoned federation one of
+them sends its update with the opposite sign, or with noise of 50 or 100 times its length, or trained on flipped labels,
+and reports a profit of 0: it makes no loss, so the mechanism never eliminates it. It must be eliminated as harmful
+within five rounds. In honest federations nobody may be found harmful: clients are equal, or large and small, or have
+other labels or other images than the others. Where data are that different, the guide recommends harm = "advise"; the
+test is the same, and its advice is counted. The five original domains need COMMONWEAL_DATA.
 
 With a file, runs that are in it are not repeated. `make bench` runs two seeds; the figures in the documentation are of
 twenty.
@@ -24,8 +24,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-
 from benchmarks.promises import Promise, conclude
+
 from commonweal.federation.session import run_rounds
 from commonweal.scenario.spec import Scenario
 from commonweal.scenario.toml_file import parse_scenario
@@ -44,6 +44,7 @@ rounds = {rounds}
 seed = {seed}
 [mechanism]
 mu = 0.05
+grace_rounds = 2
 contribution = "path"
 scorers = "guarded"
 figures = "pooled"
@@ -83,7 +84,8 @@ class Setting:
 
 SETTINGS = {
     "sign-flipped": Setting(defect='{ kind = "sign-flip" }'),
-    "noised": Setting(defect='{ kind = "noised-update", ratio = 50 }'),
+    "noised-50": Setting(defect='{ kind = "noised-update", ratio = 50 }'),
+    "noised-100": Setting(defect='{ kind = "noised-update", ratio = 100 }'),
     "label-flipped": Setting(defect='{ kind = "label-flip" }'),
     "equal": Setting(),
     "large-and-small": Setting(samples=_SIZES),
