@@ -9,9 +9,9 @@ validation samples persist, so its errors in successive rounds are not independe
     n is harmful if   mean(s_n) + t(1 − α/(T N); K − 1) · sd(s_n)/√K < 0       over its K scorers
 
 T is the number of planned rounds, without those of grace, and N that of clients: α bounds the chance that any honest
-client of the federation is ever found harmful, if its effects on scorers are a sample of what it does to clients of this
-kind. The client's own score does not count, since the client could make it up. A single scorer that lies can hide harm,
-but cannot feign it: however large the effects that it states, it weighs as much as any other.
+client of the federation is ever found harmful, if its effects on scorers are a sample of what it does to clients of
+this kind. The client's own score does not count, since the client could make it up. A single scorer that lies can hide
+harm, but cannot feign it: however large the effects that it states, it weighs as much as any other.
 
 A scorer may have missed a round. Such a round counts for it with the mean of the others, and their deviations from
 that mean count K/K_t-fold, K_t being their number: this gives the mean over rounds of means over scorers, and its
