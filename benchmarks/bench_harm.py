@@ -2,12 +2,13 @@
 
     python -m benchmarks.bench_harm [--seeds 20] [--out FILE] [SETTING ...]
 
-Eight clients learn MNIST (built in) for six rounds, two of them of grace. In a poisoned federation, at mu = 0.05, one of
-them sends its update with the opposite sign, or with noise of 50 or 100 times its length, or trained on flipped labels,
-and reports a profit of 0: it makes no loss, so the mechanism never eliminates it. It must be eliminated as harmful
-within five rounds. In honest federations nobody may be found harmful: clients are equal, or large and small, or have
-other labels or other images than the others; mu is infinite, so that everybody is tested in every round. Where data are that different, the guide recommends harm = "advise"; the
-test is the same, and its advice is counted. The five original domains need COMMONWEAL_DATA.
+Eight clients learn MNIST (built in) for six rounds, two of them of grace. In a poisoned federation, at mu = 0.05, one
+of them sends its update with the opposite sign, or with noise of 50 or 100 times its length, or trained on flipped
+labels, and reports a profit of 0: it makes no loss, so the mechanism never eliminates it. It must be eliminated as
+harmful within five rounds. In honest federations nobody may be found harmful: clients are equal, or large and small, or
+have other labels or other images than the others; mu is infinite, so that everybody is tested in every round. Where
+data are that different, the guide recommends harm = "advise"; the test is the same, and its advice is counted. The five
+original domains need COMMONWEAL_DATA.
 
 With a file, runs that are in it are not repeated. `make bench` runs two seeds; the figures in the documentation are of
 twenty.
