@@ -52,6 +52,9 @@ def scenario_with_private_figures(task, folder, mechanism):
         ("fedbn", 'contribution = "shapley"'),
         pytest.param("fedprox", 'contribution = "adaptive"\nevaluation_limit = 16', marks=pytest.mark.soak),
         ("scaffold", 'contribution = "marginal"'),
+        ("fedavg", 'contribution = "path"\nscorers = "guarded"'),
+        pytest.param("fedbn", 'contribution = "path"', marks=pytest.mark.soak),
+        pytest.param("scaffold", 'contribution = "path"', marks=pytest.mark.soak),
     ],
 )
 def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, algorithm, mechanism):

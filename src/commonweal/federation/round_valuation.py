@@ -27,6 +27,9 @@ from commonweal.valuation.measure import ValuationInputs
 from commonweal.valuation.registry import MEASURES
 from commonweal.valuation.scorers import FEWEST_GUARDED, Effects, ScorersRule, is_guarded
 
+LEAST_EFFECT = 1e-15
+"""Less counts as 0: it is rounding, and contributions made of it could be too small for a decision."""
+
 CoalitionMeasures = Callable[[Sequence[Coalition]], Mapping[Coalition, Mapping[str, Measured]]]
 """From coalitions to the metric of their models at each client present; asked for in one batch where possible."""
 
@@ -51,15 +54,21 @@ def value_round(
     round_number: int,
     measures: CoalitionMeasures,
     sample_counts: Mapping[str, int],
-    path_effects: Callable[[], Mapping[str, ScorerEffects]],
+    path_effects: Callable[[], Mapping[str, ScorerEffects]] | None = None,
 ) -> RoundValuation:
-    """Value the round of the clients present by the plan's contribution measure."""
+    """Value the round of the clients present by the plan's contribution measure.
+
+    `path_effects` asks for the effects of clients on scorers; only measures that use gradients need it.
+    """
     mechanism = plan.mechanism
     measure = MEASURES[mechanism.measure]
     values = _Values(clients, plan.task.metric, measures, is_smooth=mechanism.scores_coalitions_smoothly)
     everyone = frozenset(clients)
     values.fetch([frozenset(), everyone, *measure.coalitions(clients)])
-    effects = _effects(clients, path_effects(), mechanism.scorers) if measure.uses_gradients else None
+    effects = None
+    if measure.uses_gradients:
+        assert path_effects is not None, "gradients are asked for where they are needed"
+        effects = _effects(clients, path_effects(), mechanism.scorers)
     inputs = ValuationInputs(
         clients=clients,
         coalition_value=values,
@@ -105,12 +114,12 @@ def estimate(measured: Measured) -> Estimate:
 def _effects(clients: Sequence[str], answers: Mapping[str, ScorerEffects], scorers: ScorersRule) -> Effects:
     """One row per scorer; of guarded scorers, as if no gradient were longer than the median of all."""
     effects = np.array([answers[client].effects for client in clients])
-    if not is_guarded(scorers, len(clients)):
-        return effects
-    norms = np.array([answers[client].gradient_norm for client in clients])
-    usual = float(np.median(norms))
-    factors = np.divide(usual, norms, out=np.ones_like(norms), where=norms > usual)
-    return np.asarray(factors[:, None] * effects)
+    if is_guarded(scorers, len(clients)):
+        norms = np.array([answers[client].gradient_norm for client in clients])
+        usual = float(np.median(norms))
+        effects *= np.divide(usual, norms, out=np.ones_like(norms), where=norms > usual)[:, None]
+    effects[np.abs(effects) < LEAST_EFFECT] = 0.0
+    return effects
 
 
 def _warnings(scorers: ScorersRule, scorer_count: int) -> tuple[Event, ...]:
@@ -148,12 +157,10 @@ class _Values:
             self._by_client[coalition] = {client: by_client[client] for client in self._clients}
             self.draws[coalition] = self._sign * np.mean([one.draws for one in self._counted(coalition)], axis=0)
 
-    @property
     def by_scorer(self) -> dict[Coalition, NDArray[np.float64]]:
         """The value of each coalition at each client; NaN where it cannot be measured."""
         return {c: self._sign * np.array([one.value for one in self._scored(c)]) for c in self._by_client}
 
-    @property
     def draws_by_scorer(self) -> dict[Coalition, NDArray[np.float64]]:
         return {c: self._sign * np.array([one.draws for one in self._scored(c)]) for c in self._by_client}
 

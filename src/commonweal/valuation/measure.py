@@ -68,6 +68,8 @@ MeasureDraws = Callable[[Contributions, Mapping[Coalition, Draws], ClientStream]
 """From contributions and the bootstrap draws of all coalitions evaluated to draws of the contributions."""
 Columns = Callable[[Sequence[str], Mapping[Coalition, Draws]], dict[str, Draws]]
 """From clients and columns of coalition values to the contributions in each column."""
+ByScorer = Callable[[], Mapping[Coalition, NDArray[np.float64]]]
+"""What every coalition that was evaluated is worth at every client; asked for after the evaluations."""
 
 
 def no_coalitions(clients: Sequence[str]) -> list[Coalition]:
@@ -131,28 +133,30 @@ class Measure:
     def value_guarded(
         self,
         inputs: ValuationInputs,
-        scorer_values: Mapping[Coalition, NDArray[np.float64]],
-        scorer_draws: Mapping[Coalition, NDArray[np.float64]],
+        scorer_values: ByScorer,
+        scorer_draws: ByScorer,
         client_stream: ClientStream,
     ) -> tuple[Contributions, dict[str, Draws], Effects]:
         """The same with guarded scorers (see `valuation.scorers`), and the effects on each scorer.
 
-        Of each coalition that is evaluated, `scorer_values` has one value per scorer and `scorer_draws` one row of
-        draws per scorer, in the order of the clients. NaN is a client that cannot score. What an estimator adds to the
-        fit of its coalitions is added to the effects on every scorer.
+        Of each coalition that was evaluated, `scorer_values` gives one value per client and `scorer_draws` one row of
+        draws per client. NaN is a client that cannot score. What an estimator adds to the fit of its coalitions is
+        added to the effects on every scorer.
         """
         estimated = self.compute(inputs)
         clients = list(estimated.values)
-        is_scorer = ~np.isnan(np.array(list(scorer_values.values()))).any(axis=0)
+        at_scorers = scorer_values()
+        is_scorer = ~np.isnan(np.array(list(at_scorers.values()))).any(axis=0)
         effects = np.full((len(clients), len(clients)), np.nan)
-        of_scorers = {coalition: values[is_scorer] for coalition, values in scorer_values.items()}
+        of_scorers = {coalition: values[is_scorer] for coalition, values in at_scorers.items()}
         effects[is_scorer] = np.array(list(self._by_column(inputs, of_scorers).values())).T
         shift = np.array(list(estimated.values.values())) - effects[is_scorer].mean(axis=0)
         if self.is_sampled:
             effects += shift
         in_draws = np.full((len(clients), len(clients), DRAW_COUNT), np.nan)
+        draws_at_scorers = scorer_draws()
         for scorer in np.flatnonzero(is_scorer):
-            own = {coalition: draws[scorer] for coalition, draws in scorer_draws.items()}
+            own = {coalition: draws[scorer] for coalition, draws in draws_at_scorers.items()}
             in_draws[scorer] = np.array(list(self._by_column(inputs, own).values()))
         values = dict(zip(clients, combine(effects, "guarded").tolist(), strict=True))
         draws = dict(zip(clients, combine(in_draws, "guarded"), strict=True))
