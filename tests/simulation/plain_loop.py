@@ -7,7 +7,7 @@ contributions and decisions. It has no absences, threads, remembered scores, unc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -22,7 +22,7 @@ from commonweal.learning.local_training import make_epochs, pretended_model
 from commonweal.learning.models import ARCHITECTURES, Layout, average, to_tensor
 from commonweal.learning.plain import PlainLearner
 from commonweal.records import Decision, Figures
-from commonweal.scenario.spec import FreeRide, Scenario, ScoreName
+from commonweal.scenario.spec import FreeRide, NoisedUpdate, Scenario, ScoreName, SignFlip
 from commonweal.seeds import stream, stream_number
 from commonweal.valuation import cost, profit, utility
 from commonweal.valuation.measure import ValuationInputs
@@ -89,7 +89,8 @@ class _Loop:
             served = self.algorithm.serve([self.memories[c] for c in self.active], self.sizes(self.active))
             for client in self.active:
                 client_steps = partial(self.descend, client, round_number, iteration, step_counts)
-                results[client] = self.algorithm.local(self.shared, served, self.memories[client], client_steps)
+                local = self.algorithm.local(self.shared, served, self.memories[client], client_steps)
+                results[client] = replace(local, model=self.sent(client, round_number, iteration, local.model))
             bases.append(self.shared)
             locals_.append({client: results[client].model for client in self.active})
             self.memories = {client: results[client].memory for client in self.active}
@@ -137,6 +138,21 @@ class _Loop:
         step_count = sum(map(len, epochs))
         step_counts[client] += step_count
         return model, step_count
+
+    def sent(self, client: str, round_number: int, iteration: int, model: Tensor) -> Tensor:
+        """What a client sends of its trained model: a poisoner moves every entry that is trained."""
+        defect, trained_count = self.specs[client].defect, self.layout.trainable.stop
+        moved = model - self.shared
+        if isinstance(defect, SignFlip):
+            moved = -defect.factor * moved
+        elif isinstance(defect, NoisedUpdate):
+            random = stream(self.scenario.seed, "poisoner", client, round_number, iteration)
+            noise = torch.from_numpy(random.standard_normal(trained_count)).to(self.dtype)
+            length = moved[:trained_count].square().sum().sqrt()
+            moved[:trained_count] += defect.ratio * length / trained_count**0.5 * noise
+        else:
+            return model
+        return torch.cat([(self.shared + moved)[:trained_count], model[trained_count:]])
 
     def aggregate(self, results: Mapping[str, LocalResult], clients: Sequence[str]) -> Tensor:
         return average([results[client].model for client in clients], self.sizes(clients))
@@ -202,6 +218,8 @@ class _Loop:
             )
             gained = utility(spec.unit_value, accuracies[client], previous[client])
             profits[client] = profit(gained, costs[client])
+            if spec.reported_profit is not None:
+                profits[client] = spec.reported_profit
         mechanism = self.scenario.mechanism
         figures = Figures(profits=profits, contributions=contributions, costs=costs)
         return decide_figures(figures, mechanism.rules, grace=round_number <= mechanism.grace_rounds)

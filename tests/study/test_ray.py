@@ -1,4 +1,8 @@
-"""Replications on a Ray cluster of two nodes, started by the tests: results, failures, and cleaning up."""
+"""Replications on Ray clusters, started by the tests: results, failures, and cleaning up.
+
+Ray may compute everything on one node while another is still starting. A test that needs a certain node to compute
+therefore leaves Ray no choice.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -60,13 +63,13 @@ def end(processes):
 
 
 class Node:
-    """A node with one core; it is a child process, so that we know what to end."""
+    """A node with at most one core; it is a child process, so that we know what to end."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, core_count=1):
         environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
         environment.pop("RAY_ADDRESS", None)
         self._process = subprocess.Popen(
-            [RAY, "start", "--block", "--num-cpus=1", "--object-store-memory=80000000", *words],
+            [RAY, "start", "--block", f"--num-cpus={core_count}", "--object-store-memory=80000000", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -102,38 +105,46 @@ def command_of(process):
         return ""
 
 
-@dataclass(frozen=True)
 class Cluster:
-    """A cluster of two nodes."""
+    """A cluster whose head has a core or none; each further node has one."""
 
-    address: str
-    first: Node
-    second: Node
+    def __init__(self, *, head_core_count):
+        self._folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # names of sockets may not be long
+        port = free_port()
+        self.address = f"127.0.0.1:{port}"
+        head = ["--head", f"--port={port}", f"--temp-dir={self._folder}", "--include-dashboard=false"]
+        if find_spec("grpc"):  # then Ray listens for clients from outside, at a fixed port unless told otherwise
+            head.append(f"--ray-client-server-port={free_port()}")
+        self.nodes = [Node(*head, f"--dashboard-agent-listen-port={free_port()}", core_count=head_core_count)]
+
+    def add_node(self):
+        node = Node(f"--address={self.address}", f"--dashboard-agent-listen-port={free_port()}")
+        self.nodes.append(node)
+        return node
+
+    def workers(self):
+        return set().union(*(node.workers() for node in self.nodes))
+
+    def end(self):
+        for node in reversed(self.nodes):
+            node.end()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 @contextmanager
-def two_nodes(folder):
-    port = free_port()
-    address = f"127.0.0.1:{port}"
-    with ExitStack() as ending:
-        head = ["--head", f"--port={port}", f"--temp-dir={folder}", "--include-dashboard=false"]
-        if find_spec("grpc"):  # then Ray listens for clients from outside, at a fixed port unless told otherwise
-            head.append(f"--ray-client-server-port={free_port()}")
-        first = Node(*head, f"--dashboard-agent-listen-port={free_port()}")
-        ending.callback(first.end)
-        second = Node(f"--address={address}", f"--dashboard-agent-listen-port={free_port()}")
-        ending.callback(second.end)
-        yield Cluster(address=address, first=first, second=second)
+def ended(cluster):
+    try:
+        yield cluster
+    finally:
+        cluster.end()
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # names of sockets may not be long
-    try:
-        with two_nodes(folder) as nodes:
-            yield nodes
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    """Two nodes with a core each."""
+    with ended(Cluster(head_core_count=1)) as both:
+        both.add_node()
+        yield both
 
 
 @pytest.fixture(scope="module")
@@ -148,14 +159,14 @@ def whole(tmp_path_factory):
 
 
 @pytest.fixture
-def started(cluster, store, tmp_path):
-    """Start the command on the cluster; killed at the end."""
+def start(store, tmp_path):
+    """Start the command on a cluster; killed at the end."""
     processes = []
 
     (tmp_path / "store").symlink_to(store)
-    on_cluster = ["--backend", "ray", "--ray-address", cluster.address]
 
-    def start(*words, **environment):
+    def start(cluster, *words, **environment):
+        on_cluster = ["--backend", "ray", "--ray-address", cluster.address]
         process = subprocess.Popen(
             [COMMAND, "reproduce", *ASKED, "--data", "store", "--out", "out", *on_cluster, *words],
             cwd=tmp_path,
@@ -171,6 +182,16 @@ def started(cluster, store, tmp_path):
     for process in processes:
         process.kill()
         process.communicate()
+
+
+@contextmanager
+def stopped(processes):
+    """They do nothing until the block ends."""
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    yield
+    for process in processes:
+        os.kill(process, signal.SIGCONT)
 
 
 def python(code, *arguments):
@@ -223,25 +244,23 @@ def test_a_port_where_no_ray_answers_is_refused(monkeypatch):
             raise AssertionError("connected")
 
 
-def test_two_nodes_give_the_rows_of_one_machine(cluster, started, whole, tmp_path):
-    process = started()
-    on_first, on_second = set(), set()
-    while process.poll() is None:
-        on_first |= cluster.first.workers()
-        on_second |= cluster.second.workers()
-        time.sleep(0.05)
-    error = process.stderr.read()
+def test_two_nodes_give_the_rows_of_one_machine(cluster, start, whole, tmp_path):
+    process = start(cluster)
+    wait_until(cluster.workers, "nothing is computed")
+    one, other = cluster.nodes if cluster.nodes[0].workers() else reversed(cluster.nodes)
+    with stopped(one.workers()):
+        wait_until(other.workers, "only one node computes")
+    _, error = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, error
     assert len(error.splitlines()) == TOTAL, f"one line per replication, none of Ray's own:\n{error}"
-    assert on_first, "nothing was computed on the first node"
-    assert on_second, "nothing was computed on the second node"
     assert rows(tmp_path / "out").equals(rows(whole))
-    wait_until(lambda: not cluster.first.workers() | cluster.second.workers(), "workers go on")
+    wait_until(lambda: not cluster.workers(), "workers go on")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_interrupted_and_continued_it_gives_the_same_result(how, cluster, started, whole, tmp_path):
-    process = started()
+def test_interrupted_and_continued_it_gives_the_same_result(how, cluster, start, whole, tmp_path):
+    process = start(cluster)
     told = wait_for_results(process, 1)
     process.send_signal(how)
     _, error = process.communicate(timeout=PATIENCE_SECONDS)
@@ -251,11 +270,13 @@ def test_interrupted_and_continued_it_gives_the_same_result(how, cluster, starte
         assert "Traceback" not in error
     assert told <= done_in(tmp_path / "out")
     assert len(done_in(tmp_path / "out")) < TOTAL, "ended too late"
-    wait_until(lambda: not cluster.first.workers() | cluster.second.workers(), "workers continue although nobody waits")
-    process = started("--workers", "1")
-    most = 0
+    wait_until(lambda: not cluster.workers(), "workers continue although nobody waits")
+    process = start(cluster, "--workers", "1")
+    most, before = 0, set()
     while process.poll() is None:
-        most = max(most, len(cluster.first.workers() | cluster.second.workers()))
+        now = cluster.workers()
+        most = max(most, len(now & before))  # one that ends while another starts is not in both
+        before = now
         time.sleep(0.05)
     assert process.returncode == 0, process.stderr.read()
     assert most == 1, "one at a time was asked for"
@@ -299,6 +320,7 @@ print(*told, sep="\\n")
 """
 
 
+@pytest.mark.soak
 def test_failures_of_a_worker_arrive_as_one_sentence(cluster):
     printed, error = python(FAILURES, cluster.address)
     refused, crashed, missing, bug = printed.splitlines()
@@ -312,10 +334,11 @@ def test_failures_of_a_worker_arrive_as_one_sentence(cluster):
     assert error == ""
 
 
-def test_other_versions_are_refused(started, tmp_path):
+@pytest.mark.soak
+def test_other_versions_are_refused(cluster, start, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other/sitecustomize.py").write_text("import ray\nray.__version__ = '2.1.0'\n")
-    process = started(PYTHONPATH=str(tmp_path / "other"))
+    process = start(cluster, PYTHONPATH=str(tmp_path / "other"))
     _, error = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 2
     assert "This machine has a different version of Python or Ray from the cluster (Version mismatch" in error
@@ -324,15 +347,15 @@ def test_other_versions_are_refused(started, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_lost_with_a_node_is_computed_again(cluster, started, whole, tmp_path):
-    third = Node(f"--address={cluster.address}", f"--dashboard-agent-listen-port={free_port()}")
-    try:
-        process = started()
-        wait_until(third.workers, "nothing is computed on the third node")
-        third.pull_the_plug()
+@pytest.mark.soak
+def test_what_is_lost_with_a_node_is_computed_again(start, whole, tmp_path):
+    with ended(Cluster(head_core_count=0)) as cluster:
+        only = cluster.add_node()
+        process = start(cluster)
+        wait_until(only.workers, "nothing is computed on the only node with a core")
+        only.pull_the_plug()
+        cluster.add_node()
         printed, error = process.communicate(timeout=PATIENCE_SECONDS)
-    finally:
-        third.end()
     assert process.returncode == 0, error
     assert printed == "results: out/results.parquet\n", "nothing of Ray's own"
     assert len(error.splitlines()) == TOTAL, error

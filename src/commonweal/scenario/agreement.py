@@ -12,6 +12,7 @@ from commonweal.scenario.keys import (
     FEWEST_CLIENTS,
     MOST_CLIENTS,
     RAW_RULE_CLIENTS,
+    defect_kind,
 )
 from commonweal.scenario.spec import DataDefect, LearningSpec, MechanismSpec, TaskSpec
 from commonweal.scenario.toml_table import TomlTable
@@ -182,10 +183,11 @@ def check_task(
                 faults.add(
                     ("clients", position, key), f"{key} is only for images, and this task is {what}", "Remove it"
                 )
-        if isinstance(client.get("defect"), DataDefect):
+        if isinstance(client["defect"], DataDefect):
+            kind, name = defect_kind(client["defect"]), shown(client.get("name"))
             faults.add(
                 ("clients", position, "defect"),
-                f"defects of the data are only for images, and this task is {what}",
+                f"defects of the data are only for images, and this task is {what}, got {kind} for client {name}",
                 "Change the client's data instead",
             )
 

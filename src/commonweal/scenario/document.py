@@ -11,7 +11,7 @@ from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.scenario.agreement import ignored_keys
 from commonweal.scenario.assembly import assemble
 from commonweal.scenario.faults import Faults
-from commonweal.scenario.keys import DEFECTS
+from commonweal.scenario.keys import defect_kind
 from commonweal.scenario.spec import ClientSpec, Defect, LearningSpec, MechanismSpec, Scenario, TaskSpec
 
 # The first version listed this parameter with every algorithm; digests of older runs depend on it.
@@ -100,5 +100,4 @@ def _client(client: ClientSpec) -> dict[str, object]:
 
 def defect_document(defect: Defect) -> dict[str, object]:
     """A defect with the keys of its table."""
-    kind = next(kind for kind, (make, _) in DEFECTS.items() if make is type(defect))
-    return {"kind": kind, **asdict(defect)}
+    return {"kind": defect_kind(defect), **asdict(defect)}

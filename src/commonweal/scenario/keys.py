@@ -193,3 +193,8 @@ DEFECTS: Mapping[str, tuple[type[Defect], Keys]] = MappingProxyType(
     }
 )
 DEFECT_KIND = one_of(tuple(DEFECTS))
+
+
+def defect_kind(defect: Defect) -> str:
+    """The name of a defect in scenarios."""
+    return next(kind for kind, (make, _) in DEFECTS.items() if make is type(defect))
