@@ -2,12 +2,13 @@
 
     python -m benchmarks.bench_harm [--seeds 20] [--out FILE] [SETTING ...]
 
-Eight clients learn MNIST (built in) for six rounds at mu = 0.05. In a poisoned federation one of them sends its update
-with the opposite sign, or with noise of fifty times its length, or trained on flipped labels, and reports a profit of 0,
-so that it makes no loss and the mechanism never eliminates it. It must be eliminated as harmful within five rounds. In
-honest federations nobody may be found harmful: clients are equal, large and small, have other labels, or other images.
-Where data are that different, harm = "advise" is what the guide recommends; the test is the same, and its advice is
-counted. The five original domains need COMMONWEAL_DATA.
+Eight clients learn MNIST (built in) for six rounds, two of them of grace. In a poisoned federation, at mu = 0.05, one
+of them sends its update with the opposite sign, or with noise of 50 or 100 times its length, or trained on flipped
+labels, and reports a profit of 0: it makes no loss, so the mechanism never eliminates it. It must be eliminated as
+harmful within five rounds. In honest federations nobody may be found harmful: clients are equal, or large and small, or
+have other labels or other images than the others; mu is infinite, so that everybody is tested in every round. Where
+data are that different, the guide recommends harm = "advise"; the test is the same, and its advice is counted. The five
+original domains need COMMONWEAL_DATA.
 
 With a file, runs that are in it are not repeated. `make bench` runs two seeds; the figures in the documentation are of
 twenty.
@@ -43,7 +44,8 @@ name = "harm"
 rounds = {rounds}
 seed = {seed}
 [mechanism]
-mu = 0.05
+mu = {mu}
+grace_rounds = 2
 contribution = "path"
 scorers = "guarded"
 figures = "pooled"
@@ -72,7 +74,14 @@ class Setting:
     rule: str = "eliminate"
 
     def scenario(self, seed: int) -> Scenario:
-        text = _HEAD.format(rounds=ROUNDS, seed=seed, rule=self.rule, algorithm=self.algorithm, data=self.data)
+        text = _HEAD.format(
+            rounds=ROUNDS,
+            seed=seed,
+            mu="inf" if self.defect is None else "0.05",
+            rule=self.rule,
+            algorithm=self.algorithm,
+            data=self.data,
+        )
         for place, samples in enumerate(self.samples):
             source = self.sources[place % len(self.sources)]
             text += f'[[clients]]\nname = "client-{place}"\nsource = "{source}"\nsamples_per_round = {samples}\n'
@@ -83,7 +92,8 @@ class Setting:
 
 SETTINGS = {
     "sign-flipped": Setting(defect='{ kind = "sign-flip" }'),
-    "noised": Setting(defect='{ kind = "noised-update", ratio = 50 }'),
+    "noised-50": Setting(defect='{ kind = "noised-update", ratio = 50 }'),
+    "noised-100": Setting(defect='{ kind = "noised-update", ratio = 100 }'),
     "label-flipped": Setting(defect='{ kind = "label-flip" }'),
     "equal": Setting(),
     "large-and-small": Setting(samples=_SIZES),

@@ -18,13 +18,13 @@ def rounds_of(effects, clients=CLIENTS):
 
 
 def obvious_sums(client, rounds):
-    """S_k scorer by scorer, as the module's docstring defines it."""
+    """S_k of one client, scorer by scorer, as the module's docstring defines it."""
     last = rounds[-1]
-    scorers = [k for k in last.clients if k != client and not np.isnan(last.effects[list(last.clients).index(k)]).any()]
+    scorers = [k for k in scorers_of(last) if k != client]
     sums, numbers = dict.fromkeys(scorers, 0.0), []
     for each in rounds:
         at = list(each.clients).index
-        there = [k for k in scorers if k in each.clients and not np.isnan(each.effects[at(k)]).any()]
+        there = [k for k in scorers if k in scorers_of(each)]
         if client not in each.clients or len(there) < FEWEST_SCORERS:
             continue
         numbers.append(each.number)
@@ -34,6 +34,19 @@ def obvious_sums(client, rounds):
             if k in there:
                 sums[k] += (each.effects[at(k), at(client)] - mean) * len(scorers) / len(there)
     return sums, tuple(numbers)
+
+
+def scorers_of(scored):
+    return [k for row, k in enumerate(scored.clients) if not np.isnan(scored.effects[row]).any()]
+
+
+def obvious_evidence(client, rounds):
+    """The sums with every scorer weighing the same."""
+    all_sums = {each: obvious_sums(each, rounds)[0] for each in rounds[-1].clients}
+    sizes = {k: sum(abs(sums[k]) for n, sums in all_sums.items() if n != k) for k in scorers_of(rounds[-1])}
+    mean = sum(sizes.values()) / len(rounds[-1].clients)
+    numbers = obvious_sums(client, rounds)[1]
+    return {k: effect * mean / sizes[k] for k, effect in all_sums[client].items()}, numbers
 
 
 @given(st.lists(st.floats(-1, 1), min_size=3, max_size=9), st.integers(1, 10_000))
@@ -62,24 +75,30 @@ def test_sums_over_rounds_are_those_of_the_obvious_loop(seed):
         effects[:, 0] -= 4  # harmful, so that it is reported
         rounds.append(ScoredRound(number=number, clients=tuple(there), effects=effects))
     for found in find_harm(rounds, test_count=1):
-        sums, numbers = obvious_sums(found.client, rounds)
+        sums, numbers = obvious_evidence(found.client, rounds)
         assert found.round_numbers == numbers
         assert dict(found.by_scorer) == pytest.approx(sums, abs=1e-12)
     harmful = {found.client for found in find_harm(rounds, test_count=1)}
     for client in rounds[-1].clients:
-        sums, numbers = obvious_sums(client, rounds)
+        sums, numbers = obvious_evidence(client, rounds)
         if len(sums) >= FEWEST_SCORERS and client not in harmful:
             assert not harm_evidence(client, numbers, sums, 1).is_beyond_doubt
 
 
-def test_if_nobody_missed_a_round_each_scorer_counts_with_its_sum():
+def test_if_nobody_missed_a_round_scorers_count_with_their_sums_and_weigh_the_same():
     effects = np.random.default_rng(1).normal(-1, 0.1, size=(4, 6, 6))
-    for found in find_harm(rounds_of(effects), test_count=1):
-        n = CLIENTS.index(found.client)
-        expected = {k: effects[:, row, n].sum() for row, k in enumerate(CLIENTS) if row != n}
-        assert dict(found.by_scorer) == pytest.approx(expected)
-        assert found.round_numbers == (1, 2, 3, 4)
-        assert found.harmed_count == 5
+    scaled = effects * np.array([1, 1, 1, 1, 1, 1000.0])[None, :, None]  # one states larger effects than the others
+    found = find_harm(rounds_of(effects), test_count=1)
+    assert [one.client for one in find_harm(rounds_of(scaled), test_count=1)] == [one.client for one in found]
+    for one, other in zip(found, find_harm(rounds_of(scaled), test_count=1), strict=True):
+        n = CLIENTS.index(one.client)
+        sums = effects.sum(axis=0)
+        np.fill_diagonal(sums, 0.0)
+        shares = sums[:, n] / np.abs(sums).sum(axis=1)
+        expected = {k: shares[row] * np.abs(sums).sum() / 6 for row, k in enumerate(CLIENTS) if row != n}
+        assert dict(one.by_scorer) == pytest.approx(expected)
+        assert other.mean / other.standard_error == pytest.approx(one.mean / one.standard_error)
+        assert (one.round_numbers, one.harmed_count) == ((1, 2, 3, 4), 5)
 
 
 def test_the_own_score_counts_for_nothing():

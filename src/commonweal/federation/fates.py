@@ -23,23 +23,24 @@ class Foregone:
     finished: bool = False  # the federation ends for it
 
 
-def foregone(measured: MeasuredRound, plan: FederationPlan, earlier: Sequence[ScoredRound]) -> Foregone:
+def foregone(measured: MeasuredRound, plan: FederationPlan, earlier: Sequence[ScoredRound | None]) -> Foregone:
     """By the plan's rules; `earlier` are the scored rounds before this one.
 
-    In grace rounds nobody is eliminated and nothing ends, but the operator is told of harm. If half of the clients or
-    more came out harmful, it would be their scores that cannot be trusted, so that too is only told.
+    A grace round settles nothing, and is no evidence of harm in later ones either: effects on a model that has hardly
+    been trained say little. If half of the clients or more come out harmful, it may be their scores that are wrong, so
+    the operator is told, and nobody is eliminated for it.
     """
-    mechanism = plan.mechanism
-    grace = measured.round_number <= mechanism.grace_rounds
-    scored = measured.scored
+    mechanism, grace_rounds = plan.mechanism, plan.mechanism.grace_rounds
+    if measured.round_number <= grace_rounds:
+        return Foregone()
+    scored = [each for each in (*earlier, measured.scored) if each is not None and each.number > grace_rounds]
     harm: tuple[HarmEvidence, ...] = ()
-    if mechanism.harm != "none" and scored is not None:
-        harm = find_harm([*earlier, scored], test_count=plan.round_count * len(plan.client_names))
+    if mechanism.harm != "none" and scored:
+        harm = find_harm(scored, test_count=(plan.round_count - grace_rounds) * len(plan.client_names))
     is_minority = 2 * len(harm) < len(measured.figures.clients)
-    eliminates = mechanism.harm == "eliminate" and is_minority and not grace
-    harmful = tuple(one.client for one in harm) if eliminates else ()
+    harmful = tuple(one.client for one in harm) if mechanism.harm == "eliminate" and is_minority else ()
     expected = measured.figures.without(harmful).expected
-    ending = None if mechanism.ending == "none" or grace or expected is None else find_ending(expected)
+    ending = None if mechanism.ending == "none" or expected is None else find_ending(expected)
     return Foregone(
         harm=harm,
         harmful=harmful,

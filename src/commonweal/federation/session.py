@@ -162,8 +162,8 @@ def run_round(
     """Measure one round, decide it, and let the clients adopt it."""
     gains = [result.record.gains for result in earlier]
     measured = measure_round(clients, plan, round_number, active, earlier=gains, watch=watch)
-    scored = [result.scored for result in earlier if result.scored is not None]
-    record = decided(measured, decider, plan, foregone(measured, plan, scored))
+    known = foregone(measured, plan, [result.scored for result in earlier])
+    record = decided(measured, decider, plan, known)
     if check is not None:
         check(record, measured.sample_counts)
     return RoundResult.of(measured, record, events=(*clients.close_round(record), *events_of(record)))

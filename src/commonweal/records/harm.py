@@ -15,8 +15,8 @@ class HarmEvidence:
 
     client: str
     round_numbers: tuple[int, ...]  # that are summed
-    by_scorer: Mapping[str, float]  # the sum at each of the other clients
-    test_count: int  # planned rounds × clients: the tests that the chance of an error is divided among
+    by_scorer: Mapping[str, float]  # the sum at each of the other clients, all of which weigh the same
+    test_count: int  # planned rounds without grace × clients: the chance of an error is divided among so many tests
     mean: float  # over the scorers
     standard_error: float
     bound: float  # what the mean is below, but for the chance of an error

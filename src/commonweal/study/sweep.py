@@ -57,8 +57,7 @@ def sweep(
             completed[-1][1] if completed else scenario.client_names,
             earlier=[before.gains for before, _ in completed],
         )
-        scored = [before.scored for before, _ in completed if before.scored is not None]
-        known = foregone(measured, scenario, scored)
+        known = foregone(measured, scenario, [before.scored for before, _ in completed])
         parts = _split(measured, scenario, followed, known)
         # The smallest federation continues first: a waiting fork keeps its data in memory, and this way only one waits.
         for retained in sorted(parts, key=len, reverse=True):

@@ -3,14 +3,15 @@
 E_t[k, n] is the effect of client n's updates on the score of scorer k in round t (see `valuation.scorers`). A scorer's
 validation samples persist, so its errors in successive rounds are not independent; its effects are summed first:
 
-    S_k = Σ_t E_t[k, n]      over the rounds in which n took part, for all other clients k of the present round
+    S_kn = Σ_t E_t[k, n]                 over the rounds in which n took part, for all other clients k of this round
+    s_kn = S_kn · c / Σ_{m ≠ k} |S_km|   c = mean over k of Σ_{m ≠ k} |S_km|: every scorer weighs the same
 
-    n is harmful if   mean(S) + t(1 − α/(T N); K − 1) · sd(S)/√K < 0
+    n is harmful if   mean(s_n) + t(1 − α/(T N); K − 1) · sd(s_n)/√K < 0       over its K scorers
 
-K is the number of scorers, T that of planned rounds and N that of clients: α bounds the chance that any honest client
-of the federation is ever found harmful, if its effects on scorers are a sample of what it does to clients of this kind.
-The client's own score does not count, since the client could make it up. A single scorer that lies can hide harm by an
-outlier, but cannot feign it: a lone outlier never makes a mean significant.
+T is the number of planned rounds, without those of grace, and N that of clients: α bounds the chance that any honest
+client of the federation is ever found harmful, if its effects on scorers are a sample of what it does to clients of
+this kind. The client's own score does not count, since the client could make it up. A single scorer that lies can hide
+harm, but cannot feign it: however large the effects that it states, it weighs as much as any other.
 
 A scorer may have missed a round. Such a round counts for it with the mean of the others, and their deviations from
 that mean count K/K_t-fold, K_t being their number: this gives the mean over rounds of means over scorers, and its
@@ -72,7 +73,7 @@ def find_harm(rounds: Sequence[ScoredRound], *, test_count: int) -> tuple[HarmEv
         deviations += np.where(counted & is_enough, (effects - means) * (counts / present), 0.0)
         for position in np.flatnonzero(is_enough).tolist():
             numbers[position].append(each.number)
-    sums = totals + deviations
+    sums = _weighing_the_same(np.where(is_other, totals + deviations, 0.0))
     found = [
         harm_evidence(
             last.clients[n],
@@ -80,7 +81,7 @@ def find_harm(rounds: Sequence[ScoredRound], *, test_count: int) -> tuple[HarmEv
             {last.clients[k]: float(sums[k, n]) for k in np.flatnonzero(is_other[:, n]).tolist()},
             test_count,
         )
-        for n in np.flatnonzero((totals < 0) & (counts >= FEWEST_SCORERS)).tolist()
+        for n in np.flatnonzero((sums.sum(axis=0) < 0) & (counts >= FEWEST_SCORERS)).tolist()
     ]
     return tuple(one for one in found if one.is_beyond_doubt)
 
@@ -103,6 +104,12 @@ def harm_evidence(
         standard_error=error,
         bound=mean + quantile * error,
     )
+
+
+def _weighing_the_same(sums: Effects) -> Effects:
+    """Rows divided by the sum of their sizes, times the mean of these; a row of zeros stays."""
+    sizes = np.abs(sums).sum(axis=1, keepdims=True)
+    return sums * np.divide(sizes.mean(), sizes, out=np.zeros_like(sizes), where=sizes > 0)
 
 
 def _can_score(effects: Effects) -> NDArray[np.bool_]:

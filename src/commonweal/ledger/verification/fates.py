@@ -45,12 +45,12 @@ def _check_harm(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
                 f"some of {sorted(each for each in known if each <= round_number)}",
                 f"{list(one.round_numbers)}",
             )
-        fewest = round_number * len(clients)
+        fewest = len(one.round_numbers) * len(clients)
         if one.test_count < fewest:
             findings.add(
                 number,
                 "the chance of an error is divided among all tests",
-                f"at least {fewest} tests, one per round and client so far",
+                f"at least {fewest} tests, one per round and client",
                 f"{one.test_count}",
             )
     if harmful and body["grace"]:
