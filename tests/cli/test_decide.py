@@ -60,6 +60,7 @@ def test_json_is_complete(decided):
         "contribution_rule": "clip",
         "loss_rule": "contribution",
         "liability_cap": None,
+        "version": 2,
         "grace_rounds": 0,
     }
     (round_,) = found["rounds"]

@@ -27,8 +27,30 @@ def all_sets(profits, contributions):
     return candidates, loss_unit, [(mask, lost, gone, total - gone) for mask, lost, gone in sums]
 
 
+def tolerant(profits, contributions, mu):
+    """Indices of the clients to eliminate at a finite mu by version 2 of the rules, from the definition.
+
+    Of all sets whose objective falls short of the best one by at most 1e-12 of the sum of absolute profits, the one
+    that retains the most clients, and of these the one that retains the earlier clients.
+    """
+    candidates, loss_unit, sets = all_sets(profits, contributions)
+    objectives = {}
+    for mask, lost, gone, kept in sets:
+        if mu == 0 or gone == 0:
+            objectives[mask] = lost * loss_unit
+        elif kept != 0:
+            objectives[mask] = lost * loss_unit - Fraction(mu) * Fraction(gone, kept)
+    lowest = max(objectives.values()) - sum(abs(Fraction(p)) for p in profits) / 10**12
+    eliminated = (
+        tuple(n for bit, n in enumerate(candidates) if mask >> bit & 1)
+        for mask, objective in objectives.items()
+        if objective >= lowest
+    )
+    return min(eliminated, key=lambda gone: (len(gone), [n in gone for n in range(len(profits))]))
+
+
 def exhaustive(profits, contributions, mu):
-    """Indices of the clients to eliminate at a finite mu, by the tie rule."""
+    """Indices of the clients to eliminate at a finite mu by version 1 of the rules: exact ties only."""
     candidates, loss_unit, sets = all_sets(profits, contributions)
     price = Fraction(mu) / loss_unit
     top, bottom = price.numerator, price.denominator

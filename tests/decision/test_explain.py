@@ -8,9 +8,14 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import commonweal as cw
+from commonweal.decision.decide import decide_figures
 from commonweal.decision.reference import score
+from commonweal.records import Figures, Rules
+from tests.decision.near_tie_rounds import near_tie_rounds, revealing_mus
 
 ROUND = {"profits": {"C1": -0.05, "C2": -0.05, "C3": 0.15}, "contributions": {"C1": 0.5, "C2": 0.1, "C3": 0.4}}
 
@@ -80,7 +85,57 @@ def test_a_tie_is_called_a_tie():
     assert decision.eliminated == ("b",)
     sentence = cw.explain(decision, "b").sentence
     assert sentence.startswith(
-        "b is eliminated: two sets tie, and ties go to the larger set, then to clients earlier in the order; "
+        "b is eliminated: two sets of equal size tie, and ties go to clients earlier in the order; "
+    )
+
+
+LARGER, EARLIER = "ties go to the larger set", "ties go to clients earlier in the order"
+
+
+@given(st.data(), st.sampled_from(["clip", "raw"]), st.sampled_from([1, 2]))
+def test_a_sentence_never_contradicts_the_fate(data, rule, version):
+    """Ties, zero contributions, μ = 0, infinity: what a sentence says about a tie is checked against both sets."""
+    profits, contributions = data.draw(near_tie_rounds(rule, most_candidates=5))
+    mu = data.draw(st.one_of(revealing_mus(profits, contributions), st.sampled_from([0.0, math.inf])))
+    names = [f"c{n}" for n in range(len(profits))]
+    figures = Figures(
+        profits=dict(zip(names, profits.tolist(), strict=True)),
+        contributions=dict(zip(names, contributions.tolist(), strict=True)),
+    )
+    decision = decide_figures(figures, Rules(mu=mu, contribution_rule=rule, version=version))
+    width = math.fsum(abs(profits)) * 1e-12
+    for name in names:
+        fate = cw.explain(decision, name)
+        sentence = fate.sentence
+        assert sentence.startswith(f"{name} stays: " if name in decision.retained else f"{name} is eliminated: ")
+        if fate.runner_up_retained is None:
+            assert LARGER not in sentence
+            assert EARLIER not in sentence
+            continue
+        assert (name in fate.runner_up_retained) != (name in decision.retained)
+        this, other = len(decision.retained), len(fate.runner_up_retained)
+        if LARGER in sentence:
+            assert this > other
+        if EARLIER in sentence:
+            assert this == other
+            first = next(n for n in names if (n in decision.retained) != (n in fate.runner_up_retained))
+            assert first in decision.retained
+        if "gains" in sentence:
+            assert fate.gain > 0
+        if version == 2 and fate.gain < width * 0.999:
+            assert LARGER in sentence or EARLIER in sentence
+
+
+def test_who_goes_by_the_last_bit_of_version_1_is_not_told_of_a_tie():
+    figures = Figures(profits={"a": -0.05, "b": 0.15, "c": 0.02}, contributions={"a": 0.5, "b": 0.4, "c": 0.1})
+    decision = decide_figures(figures, Rules(mu=0.05, version=1))
+    assert decision.eliminated == ("a",)
+    assert cw.explain(decision, "a").sentence == (
+        "a is eliminated: no other set is better by more than rounding; the best set with it (a, b, c) scores 0.12."
+    )
+    decision = decide_figures(figures, Rules(mu=0.05))
+    assert cw.explain(decision, "a").sentence == (
+        "a stays: two sets tie, and ties go to the larger set; the best set without it (b, c) scores 0.12."
     )
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import commonweal as cw
 from commonweal.decision.decide import make_problem
 from commonweal.decision.envelope import trace
+from commonweal.decision.problem import choose
 from tests.decision.families import KINDS, figures
 from tests.decision.oracles import envelope, exhaustive
 
@@ -21,7 +22,8 @@ INF = math.inf
 
 
 def traced(profits, contributions, rule="clip", **options):
-    return trace(make_problem(profits, contributions, rule), len(profits), **options)
+    """The path by version 1 of the rules, whose breakpoints are those of the envelope."""
+    return trace(make_problem(profits, contributions, rule, version=1), len(profits), **options)
 
 
 def gone(mask):
@@ -68,7 +70,7 @@ clients = st.lists(
 def test_the_penalty_ratio_and_the_budget_never_rise_with_mu(figures_of_clients):
     profits = np.array([p for p, _ in figures_of_clients])
     contributions = np.array([q for _, q in figures_of_clients])
-    problem = make_problem(profits, contributions, "clip")
+    problem = make_problem(profits, contributions, "clip", version=1)
     path = trace(problem, len(profits))
     # Where 0 is a breakpoint, the set before it may leave no contribution at all: the ratio is infinite there.
     sets = path.between[1:] if path.breakpoints[:1] == (Fraction(0),) else path.between
@@ -76,6 +78,22 @@ def test_the_penalty_ratio_and_the_budget_never_rise_with_mu(figures_of_clients)
     ratios, welfares = [line.ratio for line in lines], [line.welfare for line in lines]
     assert all(a > b for a, b in pairwise(ratios))
     assert all(a > b for a, b in pairwise(welfares))
+
+
+@given(clients, st.tuples(size, size).filter(lambda mus: mus[0] < mus[1]))
+@settings(max_examples=150, deadline=None)
+def test_ties_within_rounding_change_that_by_no_more_than_rounding(figures_of_clients, mus):
+    """Either set falls short of the other by at most the width δ where it is retained, so with μ < ν
+
+    ratio(ν) − ratio(μ) ≤ 2δ/(ν − μ)   and   welfare(ν) − welfare(μ) ≤ δ + μ · 2δ/(ν − μ).
+    """
+    profits = np.array([p for p, _ in figures_of_clients])
+    problem = make_problem(profits, np.array([q for _, q in figures_of_clients]), "clip")
+    low, high = map(Fraction, mus)
+    before, after = (problem.line(choose(problem, len(profits), mu).retained) for mu in (low, high))
+    width = sum(abs(Fraction(p)) for p in profits) / 10**12
+    assert after.ratio - before.ratio <= 2 * width / (high - low)
+    assert after.welfare - before.welfare <= width + low * 2 * width / (high - low)
 
 
 @given(clients)

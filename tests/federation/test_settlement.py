@@ -59,6 +59,14 @@ def decided(number, *clients, rules=LENIENT, profits=PROFITS):
     return RoundRecord(round_number=number, decision=decide_figures(figures, rules))
 
 
+def by_the_last_bit(version, number=1):
+    """Retaining everybody and letting ann go tie on paper. As doubles, the latter is better by 1e-17."""
+    figures = Figures(
+        profits={"ann": -0.05, "bob": 0.15, "cyd": 0.02}, contributions={"ann": 0.5, "bob": 0.4, "cyd": 0.1}
+    )
+    return RoundRecord(round_number=number, decision=decide_figures(figures, Rules(mu=0.05, version=version)))
+
+
 def signatures(record, book, counts=None):
     """The signatures of the reports, as the clients send them."""
     settled = RoundToSettle(record=record, rules_version=Paper.version, sample_counts=counts or {})
@@ -111,6 +119,35 @@ def test_a_member_with_another_key_is_refused_each_time(new_federation_ledger):
             other.open()
     with pytest.raises(CommonwealError, match=r"'bob' was admitted to the ledger .* with another key"):
         other.check()
+
+
+# Versions of rules.
+
+
+def test_rounds_of_both_versions_stand_in_one_ledger(new_federation_ledger, tmp_path):
+    """The fixture verifies the ledger, and so decides each round again by its own version."""
+    federation_ledger = new_federation_ledger(dict.fromkeys(PROFITS))
+    federation_ledger.settle(by_the_last_bit(version=2, number=1))
+    federation_ledger.settle(by_the_last_bit(version=1, number=2))
+    rounds = [document["body"] for document in bodies(tmp_path) if document["kind"] == "round"]
+    assert [body["rules_version"] for body in rounds] == ["2", "1"]
+    assert [body["decision"]["eliminated"] for body in rounds] == [[], ["ann"]]
+    assert all("version" not in body["rules"] for body in rounds), "it is stated once"
+
+
+def test_a_round_that_was_settled_by_version_1_is_not_settled_again(new_federation_ledger):
+    federation_ledger = new_federation_ledger(dict.fromkeys(PROFITS))
+    old, new = decided(1, *PROFITS, rules=replace(LENIENT, version=1)), decided(1, *PROFITS)
+    assert old.decision.rules != new.decision.rules
+    first = federation_ledger.settle(old)
+    assert federation_ledger.settle(new) == replace(first, fresh=False)
+
+
+def test_a_round_that_version_2_decides_differently_is_refused(new_federation_ledger):
+    federation_ledger = new_federation_ledger(dict.fromkeys(PROFITS))
+    federation_ledger.settle(by_the_last_bit(version=1))
+    with pytest.raises(CommonwealError, match=r"already settled as entry 3 with different content: decision"):
+        federation_ledger.settle(by_the_last_bit(version=2))
 
 
 # Signatures.

@@ -55,6 +55,8 @@ def scenario_with_private_figures(task, folder, mechanism):
         ("fedavg", 'contribution = "path"\nscorers = "guarded"'),
         pytest.param("fedbn", 'contribution = "path"', marks=pytest.mark.soak),
         pytest.param("scaffold", 'contribution = "path"', marks=pytest.mark.soak),
+        pytest.param("fedavg", 'contribution = "marginal"\nfigures = "pooled"', marks=pytest.mark.soak),
+        ("fedavg", 'contribution = "marginal"\nfigures = "forecast"'),
     ],
 )
 def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, algorithm, mechanism):
@@ -92,6 +94,10 @@ def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, al
         assert one.transfers == pytest.approx(other.transfers, abs=TOLERANCE)
         assert one.figures.contributions == pytest.approx(other.figures.contributions, abs=TOLERANCE)
         assert one.figures.profits == pytest.approx(other.figures.profits, abs=TOLERANCE)
+        assert ours.record.gains == twin.record.gains, "hits are whole numbers, so both pool the same figures"
+        assert (one.figures.expected is None) == ('"forecast"' not in mechanism)
+        if one.figures.expected is not None:
+            assert one.figures.expected == pytest.approx(other.figures.expected, abs=TOLERANCE)
         assert len(ours.iteration_accuracies) == len(twin.iteration_accuracies)
         for accuracies, expected in zip(ours.iteration_accuracies, twin.iteration_accuracies, strict=True):
             assert accuracies == pytest.approx(expected, abs=TOLERANCE)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.types import TypeEngine
 
 from commonweal.decision.decide import decide_figures
-from commonweal.decision.mechanisms.paper import Paper
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.federation.recompute import recompute
 from commonweal.ledger.canonical import canonical, hash_of, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of, signed_message
@@ -74,7 +74,9 @@ def signed_round(
     )
     record = RoundRecord(round_number=number, decision=decide_figures(given, rules), absent=absent)
     counts = {client: 100 + place for place, client in enumerate(figures)}
-    unsigned = RoundToSettle(record=record, rules_version=Paper.version, sample_counts=counts)
+    unsigned = RoundToSettle(
+        record=record, rules_version=make_mechanism(rules).version_in_ledgers, sample_counts=counts
+    )
     signatures = {
         client: unsigned.report(ledger, client).signed(CLIENT_KEYS[client])
         for client in figures

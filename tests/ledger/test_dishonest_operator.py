@@ -229,6 +229,21 @@ def test_an_unknown_version_of_rules(sample, forge):
     assert "'77'" in finding.found
 
 
+BY_THE_LAST_BIT = {"ann": (-0.05, 0.5, None), "bob": (0.15, 0.4, None), "dan": (0.02, 0.1, None)}
+"""Retaining everybody and letting ann go tie on paper. As doubles, the latter is better by 1e-17."""
+
+
+@pytest.mark.parametrize(("version", "eliminated"), [(1, ["ann"]), (2, [])])
+def test_a_round_is_verified_by_the_version_it_names_and_by_no_other(sample, forge, version, eliminated):
+    settled = signed_round(sample.ledger.identity, ROUND, BY_THE_LAST_BIT, Rules(mu=0.05, version=version))
+    draft = draft_round(settled, sample.ledger.identity, sample.ledger.terms)
+    assert draft.body["rules_version"] == str(version)
+    assert draft.body["decision"]["eliminated"] == eliminated
+    assert forge("round", draft.body, draft.postings) == {}
+    body = body_of(draft) | {"rules_version": str(3 - version)}
+    assert "the decision follows from its inputs: retained" in forge("round", body, draft.postings)
+
+
 def test_shares_beyond_the_terms(sample, forge):
     """A ledger that was opened without a largest share accepts only shares from 0 to 1."""
     raw = {"ann": (0.2, 0.5, None), "bob": (0.1, -0.4, None)}

@@ -7,6 +7,7 @@ import io
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import faults_of, make_statement, read_statement
 from commonweal.ledger.verification.members import contradictions
 from commonweal.records import Rules
-from tests.ledger.sample_ledger import CLIENT_KEYS, signed_round, verified
+from tests.ledger.sample_ledger import CLIENT_KEYS, LENIENT, signed_round, verified
 
 OLD = Path(__file__).parent / "made_by_0_1"
 FIRST_KEY = SigningKey.from_seed(b"the operator's first signing key")
@@ -172,5 +173,5 @@ def test_a_round_of_an_old_ledger_is_not_settled_twice(tmp_path):
     with closing(open_store(restore("transfers", tmp_path))) as store:
         ledger = Ledger(store, keys)
         figures = {"ann": (0.29, 0.5, None), "bob": (0.13, 0.3, None), "cyd": (-0.04, -0.1, None)}
-        receipt = ledger.settle(signed_round(ledger.identity, 1, figures))
+        receipt = ledger.settle(signed_round(ledger.identity, 1, figures, replace(LENIENT, version=1)))
         assert (receipt.fresh, receipt.entry) == (False, 5)

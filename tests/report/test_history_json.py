@@ -177,6 +177,17 @@ def test_files_from_before_metrics_hold_accuracy_and_gain(hospitals, tmp_path):
     assert not {"alone", "alone_cost", "advantage"} & set(document["rounds"][0]["clients"][0])
 
 
+def test_files_from_before_rules_had_a_version_are_of_the_first(hospitals, tmp_path):
+    document = to_document(hospitals)
+    assert document["rules"]["version"] == 2
+    for rules in (document["rules"], *(round_["rules"] for round_ in document["rounds"])):
+        del rules["version"]
+    (tmp_path / "old.json").write_text(json.dumps(document), encoding="utf-8")
+    read = read_history(tmp_path / "old.json")
+    assert {read.rules.version, *(round_.record.decision.rules.version for round_ in read.rounds)} == {1}
+    assert replace(read.rules, version=2) == hospitals.rules
+
+
 def test_another_mechanism_comes_back(tmp_path):
     pair = without_exact_bounds(run_reports.pair())
     rules = Rules(mu=0.1, liability_cap=2.5, mechanism="another", parameters=(("rate", 0.5),))

@@ -95,7 +95,11 @@ def scenarios(draw):
         seed=draw(st.integers(0, 2**63 - 1)),
         clients=tuple(draw(st.lists(clients, min_size=2, max_size=8, unique_by=lambda client: client.name))),
         mechanism=MechanismSpec(
-            rules=draw(rules), grace_rounds=draw(st.integers(0, 10_000)), measure=measure, evaluation_limit=limit
+            rules=draw(rules),
+            grace_rounds=draw(st.integers(0, 10_000)),
+            measure=measure,
+            evaluation_limit=limit,
+            figures=draw(st.sampled_from(["measured", "pooled", "forecast"])),
         ),
         data=DataSpec(
             validation_share=draw(st.floats(0, 1, exclude_min=True, exclude_max=True)),

@@ -43,6 +43,15 @@ REFUSALS = {
     "batch of two": (in_table("learning", "batch_size = 2 #!"), "batch_size must be a whole number from 3"),
     "no iteration": (in_table("learning", "iteration_limit = 0 #!"), "iteration_limit must be a whole number from 1"),
     "no epoch": (in_table("learning", "local_epochs = 0 #!"), "local_epochs must be a whole number from 1"),
+    "figures that pool what is not a gain": (
+        in_table("mechanism", 'utility = "advantage"\nfigures = "pooled" #!'),
+        'figures = "pooled" pools gains over the last round',
+        'Write figures = "measured", or remove utility = "advantage".',
+    ),
+    "unknown figures": (
+        in_table("mechanism", 'figures = "guessed" #!'),
+        "figures must be one of measured, pooled, forecast",
+    ),
     # names and texts
     "name missing": (
         SMALL.replace('name = "trial"\n', ""),

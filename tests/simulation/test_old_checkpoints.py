@@ -21,6 +21,8 @@ def test_a_run_of_the_first_version_continues(tmp_path):
     report = run_scenario(read_scenario(LEFT / "four.toml"), directory=tmp_path, resume=True)
     assert len(written) == 2
     assert len(report.rounds) == 4
+    assert report.rules.version == 1
+    assert {round_.record.decision.rules.version for round_ in report.rounds} == {1}, "also of the rounds that follow"
     for before, now in zip(written, report.rounds, strict=False):
         figures = now.record.decision.figures
         assert before["figures"]["profits"] == dict(figures.profits)

@@ -15,7 +15,8 @@ from commonweal.records import ContributionRule, History, LossRule
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.simulated_task import image_task
 from commonweal.study.outcomes import Outcomes, gather
-from commonweal.study.result_set import read_results
+from commonweal.study.replication import ReplicationTask, replicate
+from commonweal.study.result_set import read_results, write_replication, write_results
 from tests.study.small_federation import small_federation
 
 
@@ -67,3 +68,32 @@ def test_some_replications_can_be_selected(outcomes):
     assert [outcome.replication for outcome in some.at(0.05)] == [1]
     missing_one = replace(some, replications={1: some.replications[1][1:]})
     assert not missing_one.with_whole_axis().replications, "without its first range it does not start at 0"
+
+
+def test_expected_and_measured_profits_are_read_back(tmp_path):
+    """An experiment with forecasts beside one with measured figures, whose rows have no such columns."""
+    forecast = small_federation(rounds=2, mechanism='figures = "forecast"')
+    for name, scenario in (("forecast", forecast), ("measured", small_federation(rounds=1))):
+        task = ReplicationTask(
+            experiment=name, replication=1, scenario=scenario, mus={"clip": (0.05,)}, data_directory=None
+        )
+        result = replicate(task)
+        assert ("expected_profit" in result.rows.column_names) == (name == "forecast")
+        write_replication(tmp_path, result)
+    write_results(tmp_path)
+    stored, rows = read_results(tmp_path)
+    (outcome,) = gather(stored, rows)["forecast", "clip"].at(0.05)
+    dataset = FederatedDataset.for_scenario(forecast, None)
+    with InProcessClients(forecast, image_task(forecast, dataset), worker_count=1) as clients:
+        alone = list(run_rounds(clients, forecast))
+    for ours, theirs in zip(outcome.history.rounds, alone, strict=True):
+        assert ours.decision.figures == theirs.record.decision.figures
+        assert ours.decision.transfers == theirs.record.decision.transfers
+        assert ours.decision.objective == theirs.record.decision.objective
+    told = {(row["round"], row["client"]): row for row in rows.to_pylist() if row["experiment"] == "forecast"}
+    for result in alone:
+        for client, measured in result.measured.items():
+            row = told[result.record.round_number, client]
+            assert row["measured_profit"] == measured.measured_profit.value
+    (plain,) = gather(stored, rows)["measured", "clip"].at(0.05)
+    assert plain.history.rounds[0].decision.figures.expected is None

@@ -23,10 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.federation.client_set import ToldGain
-from commonweal.task.measured import Measured, direction
+from commonweal.task.measured import Measured, direction, is_unchanged
 from commonweal.task.metrics import Metric
 from commonweal.valuation import cost, profit, utility
-from commonweal.valuation.profit import is_rounding
 
 Curve = Sequence[tuple[float, float]]
 
@@ -64,6 +63,7 @@ class ClientAccount:
     profit_draws: NDArray[np.float64]  # in each bootstrap draw
     alone_cost: float | None = None  # what the client would have spent alone; only for advantage
     expected_profit: float | None = None  # of the next round; only if a forecast was told
+    expected_profit_draws: NDArray[np.float64] | None = None  # in the first draws
     measured_profit: float | None = None  # this and the next: as they would be had nothing been told
     measured_profit_draws: NDArray[np.float64] | None = None
 
@@ -134,44 +134,42 @@ def account(
 def _as_told(
     terms: PrivateTerms, metric: Metric, measured: ClientAccount, *, now: Measured, opening: Measured, told: ToldGain
 ) -> ClientAccount:
-    def gained(start: float, gain: float) -> float:
-        return utility(terms.unit_value, float(_worth_gained(metric, terms.worth_curve, start, gain)), 0.0)
+    curve, spent = terms.worth_curve, measured.cost
 
+    def of_gain(start: float, gain: float) -> tuple[float, float]:
+        """Utility and profit."""
+        gained = utility(terms.unit_value, float(_worth_gained(metric, curve, start, gain)), 0.0)
+        size = 0.0 if math.isnan(start) else terms.unit_value * abs(float(worth(metric, curve, start)))
+        return gained, profit(gained, spent, size=size)
+
+    used, used_profit = of_gain(opening.value, told.pooled)
     in_draws = np.empty(0)
     if told.pooled_draws is not None:
-        in_draws = _worth_gained(metric, terms.worth_curve, opening.draws, told.pooled_draws)
-    used = gained(opening.value, told.pooled)
+        in_draws = _worth_gained(metric, curve, opening.draws, told.pooled_draws)
+    expected_draws = None
+    if told.expected_draws is not None:
+        starts = now.draws[: len(told.expected_draws)]
+        expected_draws = terms.unit_value * _worth_gained(metric, curve, starts, told.expected_draws) - spent
     return ClientAccount(
         utility=used,
-        cost=measured.cost,
-        profit=profit(used, measured.cost),
-        profit_draws=terms.unit_value * in_draws - measured.cost,
-        expected_profit=None if told.expected is None else profit(gained(now.value, told.expected), measured.cost),
+        cost=spent,
+        profit=used_profit,
+        profit_draws=terms.unit_value * in_draws - spent,
+        expected_profit=None if told.expected is None else of_gain(now.value, told.expected)[1],
+        expected_profit_draws=expected_draws,
         measured_profit=measured.profit,
         measured_profit_draws=measured.profit_draws,
     )
 
 
 def _worth_gained(
-    metric: Metric,
-    curve: Curve | None,
-    start: float | NDArray[np.float64],
-    gain: float | NDArray[np.float64],
+    metric: Metric, curve: Curve | None, start: float | NDArray[np.float64], gain: float | NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """W(start + gain) − W(start), where a gain is positive if the metric improves; 0 from an unknown start."""
     if curve is None:
         return np.asarray(gain)
     reached = start + direction(metric) * np.asarray(gain)
     return np.nan_to_num(worth(metric, curve, reached) - worth(metric, curve, start), nan=0.0)
-
-
-def is_unchanged(metric: Metric, now: float, reference: float) -> bool:
-    """Whether two values of the metric differ by no more than rounding.
-
-    A bounded metric is rounded relative to its bounds: R² near 0 is a difference of numbers near 1.
-    """
-    bounds = [bound for bound in (metric.lowest, metric.highest) if math.isfinite(bound)]
-    return bool(is_rounding(now - reference, now, reference, *bounds))
 
 
 def worth(metric: Metric, curve: Curve | None, figure: float | NDArray[np.float64]) -> NDArray[np.float64]:

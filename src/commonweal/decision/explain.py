@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
+from commonweal.decision.exact import BoolArray
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.objective import objective
 from commonweal.decision.problem import choose
 from commonweal.decision.raw import make_problem
+from commonweal.decision.ties import tie_width, wins_tie
 from commonweal.errors import InputError
 from commonweal.records import Decision, MuRange
+
+Tie = Literal["larger", "earlier"]
+_TIES: Mapping[Tie, str] = {
+    "larger": "tie, and ties go to the larger set",
+    "earlier": "of equal size tie, and ties go to clients earlier in the order",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +39,13 @@ class Fate:
     ranges: tuple[MuRange, ...] | None  # the μ at which the client stays; None if not asked for
     is_expected: bool = False  # `profit` is the one expected of the next round
     is_harmful: bool = False  # eliminated for that, not by the mechanism
+    rounding: float = 0.0  # a smaller gain is none
+    tie: Tie | None = None  # why this outcome wins, if the runner-up ties with it
 
     @property
     def is_tie(self) -> bool:
-        """Whether the runner-up scores the same, as far as doubles can tell."""
-        scale = max(abs(self.profit), abs(self.runner_up_objective or 0.0))
-        return self.gain is not None and abs(self.gain) <= 1e-14 * scale
+        """Whether the runner-up ties, so that the tie rule decided."""
+        return self.tie is not None
 
     @property
     def sentence(self) -> str:
@@ -55,8 +66,10 @@ class Fate:
         names = self.runner_up_retained
         others = (", ".join(names) or "nobody") if len(names) <= 6 else f"{len(names)} clients"
         gained = f"{doing} gains {self.gain:.6g}"
-        if self.is_tie:
-            gained = "two sets tie, and ties go to the larger set, then to clients earlier in the order"
+        if self.gain <= self.rounding:  # without a tie rule if there are many candidates, or in version 1 of the rules
+            gained = "no other set is better by more than rounding"
+        if self.tie is not None:
+            gained = f"two sets {_TIES[self.tie]}"
         return (
             f"{self.client} {fate}: {gained}; the best set {opposite} ({others}) "
             f"scores {self.runner_up_objective:.6g}.{stays_at}"
@@ -83,6 +96,8 @@ def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate
     may_go = profit < 0 and not decision.spares_losses and decision.mu < math.inf and not is_harmful
     runner_up: tuple[str, ...] | None = None
     runner_up_objective: float | None = None
+    rounding = 0.0
+    tie: Tie | None = None
     if may_go:
         profits = np.array([selecting[c] for c in clients], dtype=np.float64)
         used = np.array([decision.used_contributions[c] for c in clients])
@@ -91,6 +106,7 @@ def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate
             profits,
             used,
             decision.rules.contribution_rule,
+            version=1,  # the largest objective, not the largest set that ties with it
             stays=None if stays else position,
             goes=position if stays else None,
         )
@@ -100,6 +116,9 @@ def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate
         if score > -math.inf:
             runner_up = tuple(c for c, kept in zip(clients, retained.tolist(), strict=True) if kept)
             runner_up_objective = score
+            rounding = max(float(tie_width(profits, decision.rules.version)), 1e-14 * max(abs(profit), abs(score)))
+            if decision.objective - score <= rounding:
+                tie = _tie(np.array([c in decision.eliminated for c in clients]), ~retained)
     return Fate(
         client=client,
         stays=stays,
@@ -111,4 +130,13 @@ def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate
         ranges=None if path is None or is_harmful else path.stays(client),
         is_expected=decision.figures.expected is not None,
         is_harmful=is_harmful,
+        rounding=rounding,
+        tie=tie,
     )
+
+
+def _tie(goes: BoolArray, other: BoolArray) -> Tie | None:
+    """By which part of the tie rule a set (True = goes) wins against another one; None: it does not."""
+    if not wins_tie(goes, other):
+        return None
+    return "larger" if goes.sum() < other.sum() else "earlier"

@@ -5,7 +5,8 @@ contribution of all clients. Up to a constant, the round's objective is
 
     Σ_E l − μ·T / X(E),        X(E) = kept + Σ_{candidates that stay} q,
 
-because Q(E)/X = T/X − 1. Candidates with q = 0 always go, so they are not part of the choice.
+because Q(E)/X = T/X − 1. A candidate with q = 0 is part of the choice only if its loss is so small that a set in which
+it stays may tie with the best one; all others go.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from commonweal.decision.exact import BoolArray, FloatArray, IntArray, common_in
 
 @dataclass(frozen=True, kw_only=True)
 class Instance:
-    """Candidates with positive loss and positive contribution, and the contributions of all other clients."""
+    """Candidates with positive losses, and the contributions of all other clients."""
 
     losses: FloatArray
     contributions: FloatArray
@@ -45,7 +46,7 @@ class Instance:
     @cached_property
     def ratios(self) -> FloatArray:
         """Loss per unit of contribution: the candidate with the largest ratio goes first."""
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", divide="ignore"):
             return self.losses / self.contributions
 
     @cached_property
@@ -89,6 +90,12 @@ class Instance:
         if total == x:
             return intercept, Fraction(0)
         return intercept, Fraction(total - x, x) if x else None
+
+    def exact_value(self, goes: BoolArray, mu: Fraction) -> Fraction:
+        """Σ_E l − μ · Q(E)/X(E) of a set that retains some contribution."""
+        intercept, ratio = self.exact_line(goes)
+        assert ratio is not None, "a set without contribution has no value"
+        return intercept - mu * ratio
 
 
 def sums_after(values: FloatArray) -> FloatArray:

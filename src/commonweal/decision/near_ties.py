@@ -11,6 +11,7 @@ import numpy as np
 
 from commonweal.decision.exact import BoolArray, IntArray, common_integers, exact_sum
 from commonweal.decision.instance import Instance
+from commonweal.decision.ties import wins_tie
 
 _FEW_ROWS = 64  # compared one by one
 
@@ -47,7 +48,7 @@ def best_of(instance: Instance, mu: float | Fraction, goes: BoolArray, core: Int
         x = kept + sum(compress(core_contributions, map(not_, going)))
         if best_x:
             ahead = (lost - best_lost) * x * best_x * price.denominator - price.numerator * (best_x - x)
-            if ahead < 0 or (ahead == 0 and not _wins_tie(rows[row], rows[best])):
+            if ahead < 0 or (ahead == 0 and not wins_tie(rows[row], rows[best])):
                 continue
         best, best_lost, best_x = row, lost, x
     chosen[core] = rows[best]
@@ -75,9 +76,3 @@ def _distinct(rows: BoolArray, losses: list[int], contributions: list[int]) -> I
     first = np.concatenate(([True], (sums[:, 1:] != sums[:, :-1]).any(axis=0)))
     for row in ranked[first].tolist():
         yield row, rows[row].tolist()
-
-
-def _wins_tie(goes: BoolArray, other: BoolArray) -> bool:
-    """The larger retained set wins, then the one that retains the earlier client where the two first differ."""
-    goes_count, other_count = int(goes.sum()), int(other.sum())
-    return goes_count < other_count or (goes_count == other_count and bool(other[np.argmax(goes != other)]))

@@ -6,7 +6,7 @@ candidates is limited. Floats pick the sets that may be the best, and exact rati
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import compress
 from typing import Any
@@ -15,8 +15,10 @@ import numpy as np
 
 from commonweal.decision.exact import BoolArray, FloatArray, IntArray, common_integers
 from commonweal.decision.problem import Choice, ClipProblem, Line, Problem
+from commonweal.decision.ties import in_tie_order, sets_that_go, tie_width
 from commonweal.errors import InputError
 from commonweal.records import ContributionRule
+from commonweal.records.rounds import RULES_VERSION
 
 RAW_CANDIDATE_LIMIT = 20
 _ROUNDING = 2.0**-44  # relative to the sum of absolute values: far above the error of adding a few dozen doubles
@@ -26,7 +28,13 @@ class RawProblem:
     """All 2^m sets of candidates; bit i of a set's number says whether candidate i goes."""
 
     def __init__(
-        self, profits: FloatArray, contributions: FloatArray, *, stays: int | None = None, goes: int | None = None
+        self,
+        profits: FloatArray,
+        contributions: FloatArray,
+        *,
+        version: int = RULES_VERSION,
+        stays: int | None = None,
+        goes: int | None = None,
     ) -> None:
         """`stays` or `goes` fixes the fate of one client, to find the best set with that fate."""
         may_go = profits < 0
@@ -39,7 +47,8 @@ class RawProblem:
                 f"the raw contribution rule examines every set, so it allows at most {RAW_CANDIDATE_LIMIT} "
                 f"loss-making clients, got {len(self.candidates)}; use the contribution rule 'clip'"
             )
-        self._profits, self._contributions = profits, contributions
+        self.width = tie_width(profits, version)
+        self._profits = profits
         self._always = np.ones(len(profits), np.bool_)
         self._always[self.candidates] = False
         if goes is not None:
@@ -106,17 +115,47 @@ class RawProblem:
         # If a client's fate is fixed, there may be no set with a score; then nobody else goes.
         return self._set(0) if best is None else np.array(best[2])
 
-    def solve(self, mu: float | Fraction) -> Choice:
+    def _scores(self, mu: float | Fraction) -> tuple[FloatArray, FloatArray]:
+        """The objective of each set, and its rounding error."""
         ratios, errors = self._ratios()
-        scores = self._lost - float(mu) * ratios
         errors = float(mu) * errors + self._loss_blur + _ROUNDING * np.abs(float(mu) * ratios)
+        return self._lost - float(mu) * ratios, errors
+
+    def best(self, mu: float | Fraction) -> Choice:
         exact_mu = Fraction(mu)
+        scores, errors = self._scores(mu)
         retained = self._best(scores, errors, lambda saved, ratio: saved - exact_mu * ratio)
         return Choice(retained=retained, node_count=len(scores))
 
+    def near(self, mu: float | Fraction) -> Iterator[BoolArray]:
+        return self._in_tie_order(*self._scores(mu))
+
+    def near_above_zero(self) -> Iterator[BoolArray]:
+        lowest = self._lost[self._number(self.just_above_zero())]
+        may_tie = self._lost >= lowest - float(self.width) - 4 * self._loss_blur
+        return self._in_tie_order(np.where(may_tie, 0.0, -np.inf), np.zeros(len(may_tie)))
+
+    def _in_tie_order(self, scores: FloatArray, errors: FloatArray) -> Iterator[BoolArray]:
+        """The sets with a ratio that may be within the width of the largest score."""
+        with np.errstate(invalid="ignore"):
+            surely = np.where(np.isfinite(errors), scores - errors, -np.inf).max()
+            numbers = np.flatnonzero(~(scores + errors < surely - float(self.width) * (1 + 2.0**-50)))
+        goes = (numbers[:, np.newaxis] >> np.arange(len(self.candidates)) & 1).astype(np.bool_)
+        for row in in_tie_order(goes).tolist():
+            if self._figures(int(numbers[row]))[1] is not None:
+                yield self._set(int(numbers[row]))
+
+    def at_zero(self) -> BoolArray:
+        goes = next(sets_that_go(-self._profits[self.candidates], self.width))
+        retained = self._always.copy()
+        retained[self.candidates] = ~goes
+        return retained
+
+    def _number(self, retained: BoolArray) -> int:
+        return sum(1 << bit for bit, candidate in enumerate(self.candidates) if not retained[candidate])
+
     def line(self, retained: BoolArray) -> Line:
-        number = sum(1 << bit for bit, candidate in enumerate(self.candidates) if not retained[candidate])
-        saved, ratio = self._figures(number)
+        saved, ratio = self._figures(self._number(retained))
         assert ratio is not None, "a set without a ratio has no line"
         return Line(saved, ratio)
 
@@ -139,9 +178,10 @@ def make_problem(
     used: FloatArray,
     rule: ContributionRule,
     *,
+    version: int = RULES_VERSION,
     stays: int | None = None,
     goes: int | None = None,
 ) -> Problem:
-    """The choice under a contribution rule, optionally with the fate of one client fixed."""
+    """The choice under a contribution rule and a version of the rules, optionally with the fate of one client fixed."""
     kind = ClipProblem if rule == "clip" else RawProblem
-    return kind(profits, used, stays=stays, goes=goes)
+    return kind(profits, used, version=version, stays=stays, goes=goes)

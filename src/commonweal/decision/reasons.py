@@ -29,6 +29,7 @@ def reason(decision: Decision, client: str, evidence: Evidence | None, explained
         evidence=evidence,
         part=used / total if decision.rules.contribution_rule == "clip" and total > 0 else None,
     )
+    figures += expectation(decision, client)
     sure = how_sure(client not in decision.eliminated, (evidence or _UNKNOWN).stability) if can_go else ""
     rest = explained.removeprefix(f"{client} ")
     return f"{client} {figures}{f'; {sure}' if sure else ''}. {'It ' if rest != explained else ''}{rest}"
@@ -42,6 +43,16 @@ def brought_and_earned(*, profit: float, contribution: float, evidence: Evidence
         return f"{brought} and neither earned nor lost anything"
     verb = "lost" if profit < 0 else "earned"
     return f"{brought} and {verb} {in_figures(abs(profit), evidence.profit_error)}"
+
+
+def expectation(decision: Decision, client: str, *, who: str = "it") -> str:
+    """ "; it is expected to earn 0.01 in the next round", where selection goes by that; "" otherwise."""
+    if decision.figures.expected is None:
+        return ""
+    profit = decision.figures.expected[client]
+    verb = "lose" if profit < 0 else "earn"
+    is_ = "are" if who == "you" else "is"
+    return f"; {who} {is_} expected to {verb} {in_figures(abs(profit), None)} in the next round"
 
 
 def how_sure(stays: bool, stability: Stability | None, *, who: str = "it") -> str:

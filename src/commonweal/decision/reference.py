@@ -23,22 +23,26 @@ def score(profits: Sequence[Number], contributions: Sequence[Number], eliminated
 
 
 def best_eliminated(
-    profits: Sequence[Number], contributions: Sequence[Number], mu: Number
+    profits: Sequence[Number], contributions: Sequence[Number], mu: Number, *, width: Number = 0
 ) -> tuple[tuple[int, ...], Number]:
     """The set of clients to eliminate and its objective, over all subsets of the loss-makers.
 
-    Ties: the larger retained set wins, then the one that retains the earlier client where the two first
-    differ. Retained sets are tried in exactly that order, so the first of the best ones wins.
+    Sets tie if their objective falls short of the best one by no more than `width`. Ties: the larger retained set wins,
+    then the one that retains the earlier client where the two first differ. Retained sets are tried in exactly that
+    order, so the first one that ties with the best wins.
     """
     if mu == math.inf:
         return (), score(profits, contributions, (), 0)
     candidates = [n for n, profit in enumerate(profits) if profit < 0]
-    best: tuple[int, ...] = ()
-    best_objective = score(profits, contributions, best, mu)
-    for retained_count in range(len(candidates) - 1, -1, -1):
+    best: Number = -math.inf
+    near: list[tuple[tuple[int, ...], Number]] = []
+    for retained_count in range(len(candidates), -1, -1):
         for retained in combinations(candidates, retained_count):
             eliminated = tuple(n for n in candidates if n not in retained)
-            eliminated_score = score(profits, contributions, eliminated, mu)
-            if eliminated_score > best_objective:
-                best, best_objective = eliminated, eliminated_score
-    return best, best_objective
+            objective = score(profits, contributions, eliminated, mu)
+            if objective > best:
+                best = objective
+                near = [(other, its) for other, its in near if its >= best - width]
+            if objective >= best - width:
+                near.append((eliminated, objective))
+    return near[0]

@@ -18,7 +18,7 @@ could be the best in exact arithmetic is never dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -89,10 +89,13 @@ def search(
     good_enough: float = -1.0,
     all_ties: bool = True,
     stop_when_certain: bool = False,
+    width: float = 0.0,
+    most_going: int | None = None,
 ) -> SearchResult:
     """Find the sets that may maximise Σ_E l − μT/X(E), X(E) = kept + Σ_{stay} q.
 
-    With `all_ties`, every set that may be the best survives; without it, one of several equal sets does. The search
+    With `all_ties`, every set that may be the best survives, and every set that may fall short of it by no more than
+    `width`, unless more than `most_going` candidates go; without it, one of several equal sets survives. The search
     stops at `node_limit` states; once it is large, as soon as no set can be better than the best one found by more than
     `good_enough`; and, with `stop_when_certain`, when a single state is left, so that the caller can relax the rest
     again.
@@ -137,10 +140,10 @@ def search(
                 kept=kept,
                 rounding=(16 + 8 * len(losses)) * _EPSILON,
             )
-            states = States(lost=np.zeros(1), gone=np.zeros(1), stays=states.stays)
+            states = replace(states, lost=np.zeros(1), gone=np.zeros(1))
             best_low, best = 0.0, _Best(x=frame.x_start, step=step, state=0)
         elif states.count > _JOIN_ABOVE and choices_left[step] <= 1 + np.log2(states.count):
-            pairs = _join(states, groups, order[step:], frame, best_low, best.x)
+            pairs = _join(states, groups, order[step:], frame, best_low, best.x, width, most_going)
             if pairs is not None:
                 node_count += len(pairs[0])
                 return result(trail.sets(step, pairs[0]) | pairs[1])
@@ -161,7 +164,9 @@ def search(
                 here=int(counts[leader]),
                 rest=rest.groups[: full[leader]],
             )
-        keep = bound >= best_low
+        keep = bound >= best_low - width
+        if most_going is not None:
+            keep &= states.going <= most_going
         shortfall = float(bound.max()) - best_low
         if not all_ties and np.count_nonzero(keep) > _THIN_ABOVE:
             keep, near_tie = _undominated(states, keep, slack)
@@ -180,9 +185,10 @@ def _complete(
     """For each state: how many of the rest should go in full, the X, value and slack of that set, and a bound."""
     stays = frame.kept + states.stays
     full = np.searchsorted(rest.needed, stays)
-    full = np.minimum(full, len(rest.groups) - (stays == 0))  # somebody with a contribution must stay
-    alive = full >= 0
-    full = np.maximum(full, 0)
+    alive = (
+        stays + rest.stays_sums[0] > 0
+    )  # somebody with a contribution must stay: one before, or the last of the rest
+    full = np.maximum(np.minimum(full, len(rest.groups) - (stays == 0)), 0)
     x = np.where(alive, stays + rest.stays_sums[full], 1.0)
     value, slack = frame.value(states.lost + rest.loss_sums[full], states.gone + rest.gone_sums[full], x)
     value[~alive] = -np.inf
@@ -215,12 +221,19 @@ def _undominated(states: States, keep: BoolArray, slack: FloatArray) -> tuple[Bo
 
 
 def _join(
-    states: States, groups: Groups, order: IntArray, frame: _Frame, best_low: float, x_best: float
+    states: States,
+    groups: Groups,
+    order: IntArray,
+    frame: _Frame,
+    best_low: float,
+    x_best: float,
+    width: float,
+    most_going: int | None,
 ) -> tuple[IntArray, BoolArray] | None:
-    """All pairs (state, decision on the groups in `order`) that may be the best; None if there are too many.
+    """All pairs (state, decision on the groups in `order`) that may be near the best; None if there are too many.
 
     At the price λ = μT/X*² the pair's value is at most A + B + λ(X₀ − X*)²/X₀ − λ(X − X*)²/X, where A is the
-    state's Σ(l − λq) and B the largest such sum of any decision on the rest. To reach the best value known, X
+    state's Σ(l − λq) and B the largest such sum of any decision on the rest. To reach the lowest value asked for, X
     must therefore lie between the roots of (X − X*)² = hX, a short interval around X*.
     """
     others = States.undecided()
@@ -247,7 +260,8 @@ def _join(
 
     price = frame.mu_total / x_best / x_best
     top = price * (frame.x_start - x_best) * ((frame.x_start - x_best) / frame.x_start)
-    surplus = states.lost - price * states.gone + float((others.lost - price * others.gone).max()) + top - best_low
+    surplus = states.lost - price * states.gone + float((others.lost - price * others.gone).max()) + top
+    surplus -= best_low - width
     size = states.lost + price * states.gone + float((others.lost + price * others.gone).max()) + top
     h = np.maximum(surplus + 4 * frame.rounding * size, 0.0) / price
     middle, radius = x_best + h / 2, np.sqrt(h * x_best + h * h / 4)
@@ -262,5 +276,7 @@ def _join(
     starts = np.cumsum(pair_counts) - pair_counts
     second = np.arange(pair_count) - np.repeat(starts - first_other, pair_counts)
     values, slacks = value(first, second)
-    may_win = values + slacks >= max(best_low, float((values - slacks).max()))
+    may_win = values + slacks >= max(best_low, float((values - slacks).max())) - width
+    if most_going is not None:
+        may_win &= states.going[first] + others.going[second] <= most_going
     return first[may_win], trail.sets(len(order), by_stays[second[may_win]])

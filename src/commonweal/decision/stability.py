@@ -39,21 +39,27 @@ def stabilities(
     *,
     profit_draws: FloatArray,
     contribution_draws: FloatArray,
+    expected_draws: FloatArray | None = None,
 ) -> Mapping[str, Stability]:
     """The stability of each client's fate; the draws have a row per client, and contributions are as measured.
 
+    `expected_draws` are those of the profits expected of the next round, if the decision has any.
     `view` and `state` are those of the decision. Empty if there are too many clients for the raw contribution rule.
     """
     rule = mechanism.rules.contribution_rule
     if rule == "raw" and len(view.clients) > _RAW_CLIENTS:
         return {}
-    draw_count = min(draw_count_for(len(view.clients)), profit_draws.shape[1])
+    selecting = profit_draws if expected_draws is None else expected_draws
+    draw_count = min(draw_count_for(len(view.clients)), selecting.shape[1])
     profits = _without_rounding(profit_draws[:, :draw_count])
+    expected = None if expected_draws is None else _without_rounding(expected_draws[:, :draw_count])
     contributions = used_contributions(contribution_draws[:, :draw_count], rule)
     fates = np.array([client in decision.payoffs for client in view.clients])
     same = np.zeros(len(view.clients), np.int64)
     for draw in range(draw_count):
         drawn = replace(view, profits=profits[:, draw].copy(), contributions=contributions[:, draw].copy())
+        if expected is not None:
+            drawn = replace(drawn, expected=expected[:, draw].copy())
         same += fates == _retained(mechanism, drawn, state)
     return {
         client: Stability(same_count=count, draw_count=draw_count)

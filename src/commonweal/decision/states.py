@@ -27,7 +27,7 @@ class Groups:
         for candidate, figures in enumerate(zip(losses.tolist(), contributions.tolist(), strict=True)):
             same[figures].append(candidate)
         group_losses, group_contributions = np.array(list(same)).T
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", divide="ignore"):
             ratios = np.minimum(group_losses / group_contributions, 1e300)
         return cls(
             members=list(same.values()),
@@ -41,22 +41,23 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class States:
-    """One entry per state: the losses and contributions of the candidates that go, and the contributions that stay."""
+    """One entry per state: losses, contributions and number of those that go, and the contributions that stay."""
 
     lost: FloatArray
     gone: FloatArray
     stays: FloatArray
+    going: IntArray
 
     @classmethod
     def undecided(cls) -> States:
-        return cls(lost=np.zeros(1), gone=np.zeros(1), stays=np.zeros(1))
+        return cls(lost=np.zeros(1), gone=np.zeros(1), stays=np.zeros(1), going=np.zeros(1, np.int64))
 
     @property
     def count(self) -> int:
         return len(self.lost)
 
     def pick(self, which: BoolArray | IntArray) -> States:
-        return States(lost=self.lost[which], gone=self.gone[which], stays=self.stays[which])
+        return States(lost=self.lost[which], gone=self.gone[which], stays=self.stays[which], going=self.going[which])
 
     def branch(self, groups: Groups, group: int) -> tuple[IntArray, IntArray, States]:
         """Copy each state for each number of members that can go: (parent state, that number, new states)."""
@@ -71,6 +72,7 @@ class States:
                 lost=states.lost + groups.losses[group] * counts,
                 gone=states.gone + groups.contributions[group] * counts,
                 stays=states.stays + groups.contributions[group] * (size - counts),
+                going=states.going + counts,
             ),
         )
 

@@ -75,6 +75,9 @@ class CheckpointFile:
             arrays[f"contribution_draws/{number}"] = result.contribution_draws
             if result.effects is not None:
                 arrays[f"effects/{number}"] = result.effects
+            for name, draws in (("gain_draws", result.gain_draws), ("expected_draws", result.expected_draws)):
+                if draws is not None:
+                    arrays[f"{name}/{number}"] = draws
         arrays["document"] = np.frombuffer(json.dumps(document).encode(), np.uint8)
         content = io.BytesIO()
         np.savez(content, **arrays)
@@ -103,6 +106,8 @@ class CheckpointFile:
                     profit_draws=arrays.pop(f"profit_draws/{number}"),
                     contribution_draws=arrays.pop(f"contribution_draws/{number}"),
                     effects=arrays.pop(f"effects/{number}", None),
+                    gain_draws=arrays.pop(f"gain_draws/{number}", None),
+                    expected_draws=arrays.pop(f"expected_draws/{number}", None),
                 )
                 for number, given in enumerate(document["rounds"])
             ]
@@ -163,6 +168,7 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
                 measured,
                 profit_draws=arrays["profit_draws"],
                 contribution_draws=arrays["contribution_draws"],
+                expected_draws=arrays["expected_draws"],
             ),
             gains=_gains(document.get("gains")),
             harm=tuple(map(_harm, document.get("harm", ()))),

@@ -48,6 +48,7 @@ class ToldGain:
     pooled: float
     pooled_draws: Draws | None = None  # in each bootstrap draw; None: not told
     expected: float | None = None  # of the next round; None: selection goes by the profit
+    expected_draws: Draws | None = None  # in the first draws; None: not told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +57,18 @@ class ToldGains:
 
     gains: RoundGains
     pooled_draws: Mapping[str, Draws]
+    expected_draws: Callable[[], Mapping[str, Draws] | None] = lambda: None  # in the first draws; takes a while
 
     def of(self, client: str) -> ToldGain:
-        """Where the metric cannot be measured, nothing is known to have been gained."""
+        """Everything that a client in this process is told."""
+        pooled, expected = self.gains.used(client)
+        draws = self.expected_draws()
+        count = 0 if draws is None else max(map(len, draws.values()), default=0)
         return ToldGain(
-            pooled=self.gains.pooled.get(client, 0.0),
+            pooled=pooled,
             pooled_draws=self.pooled_draws.get(client, np.zeros(DRAW_COUNT)),
-            expected=None if self.gains.expected is None else self.gains.expected.get(client, 0.0),
+            expected=expected,
+            expected_draws=None if draws is None else draws.get(client, np.zeros(count)),
         )
 
 
@@ -74,6 +80,7 @@ class ProfitReport:
     profit_draws: NDArray[np.float64] | None = None  # the profit in each bootstrap draw
     actual_profit: Estimate | None = None  # where it is known that the client reports another one
     expected_profit: float | None = None  # of the next round; None: selection goes by the profit
+    expected_profit_draws: NDArray[np.float64] | None = None  # in the first draws
     measured_profit: float | None = None  # by the client's own measurement, if `profit` is by the gain that it was told
     measured_profit_draws: NDArray[np.float64] | None = None
     previous_accuracy: float

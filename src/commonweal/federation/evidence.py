@@ -23,6 +23,7 @@ def measured_evidence(
     *,
     profit_draws: NDArray[np.float64],
     contribution_draws: NDArray[np.float64],
+    expected_draws: NDArray[np.float64] | None = None,
 ) -> dict[str, Evidence]:
     """Of a measured round; `state` is the mechanism's before it. Without the error of every profit, no stability."""
     counts = {client: one.sample_count for client, one in measured.items()}
@@ -32,6 +33,7 @@ def measured_evidence(
     stable = (
         {}
         if any(one.profit_error is None for one in measured.values())
+        or (decision.figures.expected is not None and expected_draws is None)
         else stabilities(
             mechanism,
             view,
@@ -39,6 +41,7 @@ def measured_evidence(
             own,
             profit_draws=profit_draws[rows],
             contribution_draws=contribution_draws[rows],
+            expected_draws=None if expected_draws is None else expected_draws[rows],
         )
     )
     return {

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from commonweal.decision.stability import draw_count_for
 from commonweal.errors import FederationError
 from commonweal.federation.client_set import ClientSet, Coalition, Opening, ProfitReport, ScorerEffects, ToldGains
-from commonweal.federation.round_result import ClientMeasurement, MeasuredRound
+from commonweal.federation.round_result import ClientMeasurement, MeasuredRound, PastGains
 from commonweal.federation.round_valuation import RoundValuation, estimate, value_round
-from commonweal.records import Estimate, Figures, PairedGain, RoundGains
+from commonweal.records import Estimate, Figures
 from commonweal.scenario.spec import FederationPlan
 from commonweal.task.measured import Measured, gain_draws, paired_gain
-from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
+from commonweal.valuation.bootstrap import DRAW_COUNT, Draws, standard_error
 from commonweal.valuation.pooling import pool
-from commonweal.valuation.used_gains import FIGURES_VERSIONS, used_gains
+from commonweal.valuation.used_gains import FIGURES_VERSIONS, expected_in_draws, used_gains
 
 Answer = TypeVar("Answer")
 
@@ -49,15 +52,17 @@ def measure_round(
     round_number: int,
     active: Sequence[str],
     *,
-    earlier: Sequence[RoundGains | None] = (),
+    earlier: Sequence[PastGains | None] = (),
+    with_expected_draws: bool = True,
     watch: Watch | None = None,
 ) -> MeasuredRound:
     """Train, score and value one round with the clients that are active in it.
 
-    `earlier` are the gains of the rounds before it, for figures that are not used as measured.
+    `earlier` are the gains of the rounds before it, for figures that are not used as measured. Expected profits in
+    bootstrap draws need many forecasts; without them the stability of fates is not known where figures are forecast.
     """
-    tables = [gains.table for gains in earlier if gains is not None]
-    return _Round(clients, plan, round_number, active, tables, watch).measure()
+    past = [gains for gains in earlier if gains is not None]
+    return _Round(clients, plan, round_number, active, past, with_expected_draws, watch).measure()
 
 
 def has_converged(before: Mapping[str, float], now: Mapping[str, float], stop_below: float) -> bool:
@@ -79,7 +84,8 @@ class _Round:
         plan: FederationPlan,
         number: int,
         active: Sequence[str],
-        earlier: Sequence[Mapping[str, PairedGain]],
+        earlier: Sequence[PastGains],
+        with_expected_draws: bool,
         watch: Watch | None,
     ) -> None:
         self._clients = clients
@@ -88,6 +94,7 @@ class _Round:
         self._active = tuple(active)
         self._present = list(active)
         self._earlier = earlier
+        self._with_expected_draws = with_expected_draws
         self._watch = watch
         self._step_counts: Counter[str] = Counter()  # of the clients that report them
         self._measures: dict[Coalition, Mapping[str, Measured]] = {}
@@ -128,6 +135,8 @@ class _Round:
             contribution_draws=np.array([valuation.contribution_draws[c] for c in self._present]),
             effects=valuation.effects,
             gains=None if told is None else told.gains,
+            gain_draws=None if told is None else self._gain_draws(openings, valuation, told.gains.table),
+            expected_draws=_expected_draws([reports[c] for c in self._present]),
         )
 
     def _open(self) -> Mapping[str, Opening]:
@@ -179,9 +188,26 @@ class _Round:
             for client, (now, opening) in pairs.items()
         }
         table = {client: one for client, one in paired.items() if one is not None}
-        gains = used_gains(FIGURES_VERSIONS[rule], [*self._earlier, table])
-        in_draws = {c: gain_draws(pairs[c][0], pairs[c][1].measured, metric) for c in table}
-        return ToldGains(gains=gains, pooled_draws=pool(table, gains.newcomers).of_draws(in_draws))
+        in_draws = dict(zip(table, self._gain_draws(openings, valuation, table), strict=True))
+        tables = [*(past.table for past in self._earlier), table]
+        gains = used_gains(FIGURES_VERSIONS[rule], tables)
+        pooled_draws = pool(table, gains.newcomers).of_draws(in_draws)
+        if not self._with_expected_draws:
+            return ToldGains(gains=gains, pooled_draws=pooled_draws)
+        all_draws = [*(past.draws for past in self._earlier), in_draws]
+
+        @cache
+        def expected_draws() -> Mapping[str, Draws] | None:
+            return expected_in_draws(gains.version, tables, all_draws, draw_count_for(len(table)))
+
+        return ToldGains(gains=gains, pooled_draws=pooled_draws, expected_draws=expected_draws)
+
+    def _gain_draws(
+        self, openings: Mapping[str, Opening], valuation: RoundValuation, clients: Collection[str]
+    ) -> NDArray[np.float64]:
+        metric = self._plan.task.metric
+        rows = [gain_draws(valuation.measures[c], openings[c].measured, metric) for c in clients]
+        return np.array(rows).reshape(len(clients), DRAW_COUNT)
 
     def _measured(
         self, client: str, opening: Opening, report: ProfitReport, valuation: RoundValuation
@@ -255,6 +281,12 @@ class _Round:
 def _profit_draws(report: ProfitReport) -> np.ndarray:
     """A profit whose uncertainty is private counts as certain."""
     return np.full(DRAW_COUNT, report.profit) if report.profit_draws is None else report.profit_draws
+
+
+def _expected_draws(reports: Sequence[ProfitReport]) -> NDArray[np.float64] | None:
+    """None where selection goes by profits, or the uncertainty of expected ones is private."""
+    rows = [report.expected_profit_draws for report in reports]
+    return np.array(rows) if all(row is not None for row in rows) else None
 
 
 def _measured_profit(report: ProfitReport) -> Estimate | None:

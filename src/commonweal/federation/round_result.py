@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.records import Estimate, Event, Figures, RoundGains, RoundRecord, Rules
+from commonweal.records import Estimate, Event, Figures, PairedGain, RoundGains, RoundRecord, Rules
 from commonweal.scenario.spec import FederationPlan
 from commonweal.valuation.harm import ScoredRound
 
@@ -34,6 +34,14 @@ class ClientMeasurement:
     measured_profit: Estimate | None = None  # had the figures been used as measured; None: they were, or it is private
 
 
+@dataclass(frozen=True, slots=True)
+class PastGains:
+    """The gains of a round as measured, for the figures of later rounds."""
+
+    table: Mapping[str, PairedGain]
+    draws: Mapping[str, NDArray[np.float64]]  # by client, in each bootstrap draw
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRound:
     """A round before its decision. The draws are the figures in each bootstrap draw, one row per client."""
@@ -51,6 +59,13 @@ class MeasuredRound:
     contribution_draws: NDArray[np.float64]
     effects: NDArray[np.float64] | None = None  # see RoundResult
     gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
+    gain_draws: NDArray[np.float64] | None = None  # gains as measured, one row per client of the table
+    expected_draws: NDArray[np.float64] | None = None  # expected profits in the first draws; None: no forecast
+
+    @property
+    def past_gains(self) -> PastGains | None:
+        """What later rounds need to know of its gains."""
+        return _past(self.gains, self.gain_draws)
 
     @property
     def sample_counts(self) -> dict[str, int]:
@@ -81,6 +96,13 @@ class RoundResult:
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
     effects: NDArray[np.float64] | None = None
+    gain_draws: NDArray[np.float64] | None = None  # this and the next: as in MeasuredRound
+    expected_draws: NDArray[np.float64] | None = None
+
+    @property
+    def past_gains(self) -> PastGains | None:
+        """What later rounds need to know of its gains."""
+        return _past(self.record.gains, self.gain_draws)
 
     @classmethod
     def of(cls, measured: MeasuredRound, record: RoundRecord, events: tuple[Event, ...] = ()) -> RoundResult:
@@ -96,6 +118,8 @@ class RoundResult:
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
             effects=measured.effects,
+            gain_draws=measured.gain_draws,
+            expected_draws=measured.expected_draws,
         )
 
     @property
@@ -111,6 +135,12 @@ class RoundResult:
 
 def _scored(number: int, figures: Figures, effects: NDArray[np.float64] | None) -> ScoredRound | None:
     return None if effects is None else ScoredRound(number=number, clients=figures.clients, effects=effects)
+
+
+def _past(gains: RoundGains | None, draws: NDArray[np.float64] | None) -> PastGains | None:
+    if gains is None or draws is None:
+        return None
+    return PastGains(gains.table, dict(zip(gains.table, draws, strict=True)))
 
 
 def rules_in_force(plan: FederationPlan, completed: Sequence[RoundResult]) -> Rules:

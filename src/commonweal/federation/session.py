@@ -160,7 +160,7 @@ def run_round(
     watch: Watch | None = None,
 ) -> RoundResult:
     """Measure one round, decide it, and let the clients adopt it."""
-    gains = [result.record.gains for result in earlier]
+    gains = [result.past_gains for result in earlier]
     measured = measure_round(clients, plan, round_number, active, earlier=gains, watch=watch)
     known = foregone(measured, plan, [result.scored for result in earlier])
     record = decided(measured, decider, plan, known)
@@ -191,6 +191,7 @@ def decided(measured: MeasuredRound, decider: RoundDecider, plan: FederationPlan
             measured.measured,
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
+            expected_draws=measured.expected_draws,
         ),
         gains=measured.gains,
         harm=known.harm,

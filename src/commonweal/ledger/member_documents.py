@@ -37,12 +37,12 @@ class SignedTable:
 
     def gain_of(self, client: str, expected_profit: float | None) -> SignedGain:
         """What the client signs of it. Where the metric cannot be measured, nothing is known to have been gained."""
-        gains = self.gains
+        pooled, expected = self.gains.used(client)
         return SignedGain(
-            measured=gains.table.get(client),
+            measured=self.gains.table.get(client),
             table_hash=self.hash,
-            pooled=gains.pooled.get(client, 0.0),
-            expected=None if gains.expected is None else gains.expected.get(client, 0.0),
+            pooled=pooled,
+            expected=expected,
             expected_profit=expected_profit,
         )
 

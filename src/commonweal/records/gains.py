@@ -33,6 +33,10 @@ class RoundGains:
     pooled: Mapping[str, float]
     expected: Mapping[str, float] | None = None  # of the next round; only with forecasts
 
+    def used(self, client: str) -> tuple[float, float | None]:
+        """The client's pooled gain, and the expected one; where the metric cannot be measured, nothing was gained."""
+        return self.pooled.get(client, 0.0), None if self.expected is None else self.expected.get(client, 0.0)
+
     def table_document(self, round_number: int) -> dict[str, Any]:
         """The table in the types of JSON, as clients sign its hash."""
         return {

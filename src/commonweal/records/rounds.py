@@ -230,6 +230,8 @@ class MuRange:
         if self.exact_lower == self.exact_upper:
             return f"{self.lower:.6g} only"
         low, high = f"{self.lower:.6g}", f"{self.upper:.6g}"
+        if low == high and float(low) in self:
+            return f"{low} only"
         if not math.isinf(self.upper):
             return f"{'[' if float(low) in self else '('}{low}, {high}{']' if float(high) in self else ')'}"
         if self.exact_lower == 0 and self.closed_below:

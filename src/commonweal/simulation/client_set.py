@@ -329,6 +329,7 @@ class InProcessClients:
             profit_draws=draws,
             actual_profit=actual,
             expected_profit=own.expected_profit,
+            expected_profit_draws=own.expected_profit_draws,
             measured_profit=own.measured_profit,
             measured_profit_draws=own.measured_profit_draws,
             previous_accuracy=member.previous.value,

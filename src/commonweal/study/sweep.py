@@ -55,7 +55,8 @@ def sweep(
             scenario,
             number,
             completed[-1][1] if completed else scenario.client_names,
-            earlier=[before.gains for before, _ in completed],
+            earlier=[before.past_gains for before, _ in completed],
+            with_expected_draws=False,
         )
         known = foregone(measured, scenario, [before.scored for before, _ in completed])
         parts = _split(measured, scenario, followed, known)

@@ -80,7 +80,7 @@ def paired_gain(now: Measured, opening: Measured, metric: Metric, sample_count: 
     else:
         squared = sample_count**2 * float(np.var(now.draws - opening.draws, ddof=1))
     return PairedGain(
-        gain=0.0 if is_rounding(difference, now.value, opening.value) else difference,
+        gain=0.0 if is_unchanged(metric, now.value, opening.value) else difference,
         sample_count=sample_count,
         squared_change=squared,
         is_bounded=metric.lowest == 0 and metric.highest == 1,
@@ -90,6 +90,15 @@ def paired_gain(now: Measured, opening: Measured, metric: Metric, sample_count: 
 def gain_draws(now: Measured, opening: Measured, metric: Metric) -> Draws:
     """The gain in each bootstrap draw."""
     return (now.draws - opening.draws) * direction(metric)
+
+
+def is_unchanged(metric: Metric, now: float, reference: float) -> bool:
+    """Whether two values of the metric differ by no more than rounding.
+
+    A bounded metric is rounded relative to its bounds: R² near 0 is a difference of numbers near 1.
+    """
+    bounds = [bound for bound in (metric.lowest, metric.highest) if math.isfinite(bound)]
+    return bool(is_rounding(now - reference, now, reference, *bounds))
 
 
 def direction(metric: Metric) -> float:

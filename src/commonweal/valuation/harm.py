@@ -109,7 +109,7 @@ def harm_evidence(
 def _weighing_the_same(sums: Effects) -> Effects:
     """Rows divided by the sum of their sizes, times the mean of these; a row of zeros stays."""
     sizes = np.abs(sums).sum(axis=1, keepdims=True)
-    return sums * np.divide(sizes.mean(), sizes, out=np.zeros_like(sizes), where=sizes > 0)
+    return np.asarray(sums * np.divide(sizes.mean(), sizes, out=np.zeros_like(sizes), where=sizes > 0))
 
 
 def _can_score(effects: Effects) -> NDArray[np.bool_]:

@@ -7,10 +7,14 @@ If the same tables would give other gains, the rule needs a new version, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
+
+import numpy as np
 
 from commonweal.errors import InputError
 from commonweal.records.gains import PairedGain, RoundGains
+from commonweal.valuation.bootstrap import Draws
 from commonweal.valuation.forecast import forecast_gains
 from commonweal.valuation.pooling import pool
 
@@ -39,6 +43,28 @@ def used_gains(version: str, tables: Sequence[Table]) -> RoundGains:
         pooled=pool(tables[-1], newcomers).values,
         expected=None if forecast is None else forecast(tables),
     )
+
+
+def expected_in_draws(
+    version: str, tables: Sequence[Table], draws: Sequence[Mapping[str, Draws]], draw_count: int
+) -> dict[str, Draws] | None:
+    """The expected gains in the first bootstrap draws, each forecast from that draw of all rounds' gains.
+
+    `draws` are the measured gains of each table's clients; a sample has the same weights in all rounds, so the draws of
+    different rounds belong together. None if the version makes no forecasts.
+    """
+    forecast = _FORECASTS[version]
+    if forecast is None:
+        return None
+
+    def drawn(draw: int) -> list[Table]:
+        return [
+            {client: replace(row, gain=float(by_client[client][draw])) for client, row in table.items()}
+            for table, by_client in zip(tables, draws, strict=True)
+        ]
+
+    forecasts = [forecast(drawn(draw)) for draw in range(draw_count)]
+    return {client: np.array([one[client] for one in forecasts]) for client in tables[-1]}
 
 
 def newcomers_in(tables: Sequence[Table]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from commonweal.decision.explain import explain
 from commonweal.decision.mechanism import COMMON_RULES, Mechanism, RoundView, State, decision_of, view_of
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.objective import objective
-from commonweal.decision.problem import Choice, choose
+from commonweal.decision.problem import Choice, Problem, choose
 from commonweal.decision.raw import make_problem
 from commonweal.decision.transfers import Division, divide
 from commonweal.decision.validation import check_rules
@@ -53,8 +53,12 @@ class Paper(Mechanism):
     def select(self, view: RoundView, state: State) -> Choice:
         if not (view.selecting < 0).any():
             return super().select(view, state)
-        problem = make_problem(view.selecting, view.contributions, self.rules.contribution_rule)
+        problem = self._problem(view)
         return choose(problem, len(view.clients), float(self.rules.mu))
+
+    def _problem(self, view: RoundView) -> Problem:
+        rules = self.rules
+        return make_problem(view.selecting, view.contributions, rules.contribution_rule, version=rules.version)
 
     def divide(self, view: RoundView, state: State, retained: BoolArray) -> Division:
         return divide(
@@ -82,7 +86,7 @@ class Paper(Mechanism):
         view = view_of(self, figures)
         self.check(has_costs=view.costs is not None)
         client_count = len(view.clients)
-        problem = make_problem(view.selecting, view.contributions, self.rules.contribution_rule)
+        problem = self._problem(view)
         envelope = trace(problem, client_count, limit=limit, progress=progress)
 
         def decision_at(mu: float) -> Decision:

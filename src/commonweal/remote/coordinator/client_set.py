@@ -229,9 +229,9 @@ class RemoteClients:
         """The gain that the client's profit is to follow from, with everybody's as measured, so that it can check."""
         if told is None:
             return {}
-        own = told.of(client)
+        pooled, expected = told.gains.used(client)
         table = told.gains.table_document(self._round)
-        return {"gains": json.dumps({"table": table, "pooled": own.pooled, "expected": own.expected})}
+        return {"gains": json.dumps({"table": table, "pooled": pooled, "expected": expected})}
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
         for client in record.decision.figures.clients:

@@ -66,7 +66,7 @@ def read_told(fields: Mapping[str, Any], client: str, own: PairedGain | None) ->
         fault = _fault_of(gains, told, client, own)
         if not fault and gains.table_document(fields["round"]) != given["table"]:
             fault = f"it is not a table of round {fields['round']}"
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         fault = f"it cannot be read ({error!r})"
     if fault:
         raise QuestionError(
