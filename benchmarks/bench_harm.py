@@ -166,6 +166,8 @@ def _run(name: str, seed: int, data: Path | None) -> Run:
             found = {one.client: record.round_number for one in record.harm} | found
             active = [client for client in active if client not in record.left]
             round_count = record.round_number
+            if POISONER in found and SETTINGS[name].defect is not None:
+                break  # what comes after is not asked
     return Run(setting=name, seed=seed, found=found, active=active, round_count=round_count)
 
 

@@ -84,12 +84,38 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
         "inputs": inputs,
         "decision": decision_document(decision),
     }
-    if record.evidence:
-        body["evidence"] = [_evidence_row(client, evidence) for client, evidence in record.evidence.items()]
     if record.gains is not None:
         body["gains"] = _gains_document(record.gains, record.round_number)
+    if record.evidence:
+        body["evidence"] = [_evidence_row(client, evidence) for client, evidence in record.evidence.items()]
     body |= fates_document(record)
     return Draft(kind="round", body=body, postings=round_postings(decision, terms))
+
+
+def _gains_document(gains: RoundGains, round_number: int) -> Document:
+    return {
+        "table": gains.table_document(round_number),
+        "pooled": dict(gains.pooled),
+        "expected": None if gains.expected is None else dict(gains.expected),
+    }
+
+
+def gains_of(body: Mapping[str, Any]) -> RoundGains | None:
+    """The gains that a settled round's profits follow from; None if it was decided on profits as measured.
+
+    Python's own errors if they are damaged.
+    """
+    if "gains" not in body:
+        return None
+    stated, table = body["gains"], body["gains"]["table"]
+    expected = stated["expected"]
+    return RoundGains(
+        version=str(table["version"]),
+        table=table_of(table),
+        newcomers=tuple(map(str, table["newcomers"])),
+        pooled={client: float(gain) for client, gain in stated["pooled"].items()},
+        expected=None if expected is None else {client: float(gain) for client, gain in expected.items()},
+    )
 
 
 def _evidence_row(client: str, evidence: Evidence) -> Document:
@@ -123,32 +149,6 @@ def evidence_of(body: Mapping[str, Any]) -> dict[str, Evidence]:
 
 def _is_size(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < math.inf
-
-
-def _gains_document(gains: RoundGains, round_number: int) -> Document:
-    return {
-        "table": gains.table_document(round_number),
-        "pooled": dict(gains.pooled),
-        "expected": None if gains.expected is None else dict(gains.expected),
-    }
-
-
-def gains_of(body: Mapping[str, Any]) -> RoundGains | None:
-    """The gains that a settled round's profits follow from; None if it was decided on profits as measured.
-
-    Python's own errors if they are damaged.
-    """
-    if "gains" not in body:
-        return None
-    stated, table = body["gains"], body["gains"]["table"]
-    expected = stated["expected"]
-    return RoundGains(
-        version=str(table["version"]),
-        table=table_of(table),
-        newcomers=tuple(map(str, table["newcomers"])),
-        pooled={client: float(gain) for client, gain in stated["pooled"].items()},
-        expected=None if expected is None else {client: float(gain) for client, gain in expected.items()},
-    )
 
 
 def round_postings(decision: Decision, terms: Terms) -> tuple[Posting, ...]:
@@ -201,6 +201,12 @@ def figures_of(body: Mapping[str, Any]) -> tuple[Figures, Rules, bool]:
     )
 
 
+def table_in(body: Mapping[str, Any]) -> SignedTable | None:
+    """The table of gains whose hash the clients of a settled round signed; None if there is none."""
+    gains = gains_of(body)
+    return None if gains is None else SignedTable.of(gains, body["round"])
+
+
 def decision_of(body: Mapping[str, Any]) -> Decision:
     """The decision as the entry states it."""
     figures, rules, grace = figures_of(body)
@@ -227,12 +233,6 @@ def decision_of(body: Mapping[str, Any]) -> Decision:
         harmful=harmful_in(body),
         finished=is_finished(body),
     )
-
-
-def table_in(body: Mapping[str, Any]) -> SignedTable | None:
-    """The table of gains whose hash the clients of a settled round signed; None if there is none."""
-    gains = gains_of(body)
-    return None if gains is None else SignedTable.of(gains, body["round"])
 
 
 def report_of(body: Mapping[str, Any], row: Mapping[str, Any], ledger: str, table: SignedTable | None) -> ClientReport:

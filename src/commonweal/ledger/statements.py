@@ -209,6 +209,20 @@ def _round_line(body: Mapping[str, Any], client: str, *, is_paid: bool) -> tuple
     return f"round {number}: retained{_explained(body, client, is_paid=is_paid)}", figures
 
 
+def _gains(body: Mapping[str, Any], client: str) -> dict[str, float]:
+    """The gain that the client's profit follows from, beside the one measured; nothing if profits are as measured."""
+    try:
+        gains = gains_of(body)
+    except (AttributeError, KeyError, TypeError, ValueError):  # a finding of verification
+        return {}
+    if gains is None:
+        return {}
+    used, expected = gains.used(client)
+    measured = gains.table[client].gain if client in gains.table else None
+    figures = {"measured_gain": measured, "used_gain": used, "expected_gain": expected}
+    return {name: gain for name, gain in figures.items() if gain is not None}
+
+
 def _explained(body: Mapping[str, Any], client: str, *, is_paid: bool) -> str:
     """How sure the figures and the fate are, and why the client bears a part of a loss; each after a semicolon."""
     try:
@@ -234,19 +248,3 @@ def _explained(body: Mapping[str, Any], client: str, *, is_paid: bool) -> str:
     if "ending" in body:
         told.append(f"{'the federation is ' if decision.finished else ''}{FINISHED}")
     return "".join(f"{SEPARATOR}{sentence}" for sentence in told if sentence)
-
-
-def _gains(body: Mapping[str, Any], client: str) -> dict[str, float]:
-    """The gain that the client's profit follows from, beside the one measured; nothing if profits are as measured."""
-    try:
-        gains = gains_of(body)
-    except (AttributeError, KeyError, TypeError, ValueError):  # a finding of verification
-        return {}
-    if gains is None:
-        return {}
-    figures = {"used_gain": gains.pooled.get(client, 0.0)}
-    if client in gains.table:
-        figures["measured_gain"] = gains.table[client].gain
-    if gains.expected is not None:
-        figures["expected_gain"] = gains.expected.get(client, 0.0)
-    return figures

@@ -97,19 +97,6 @@ def _check_report(
         replay.signed_reports += 1
 
 
-def _check_evidence(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
-    """The draws are not in the ledger, so only the form of the evidence can be checked."""
-    clients = [row["client"] for row in body["inputs"]]
-    try:
-        stated = evidence_of(body)
-    except (KeyError, TypeError, ValueError) as error:
-        replay.findings.add(number, "evidence has errors and counts of draws", "numbers of at least 0", repr(error))
-        return
-    for client in stated:
-        if client not in clients:
-            replay.findings.add(number, "evidence is about clients of the round", "one of its clients", str(client))
-
-
 def _check_gains(
     number: int, round_number: int, body: Mapping[str, Any], gains: RoundGains, replay: LedgerReplay
 ) -> None:
@@ -154,6 +141,19 @@ def _compare_gains(
     for client, gain in computed.items():
         if not abs(gain - stated[client]) <= _GAIN_ROUNDING * size:
             findings.add(number, rule, f"{client} {gain:.12g}", f"{stated[client]:.12g}")
+
+
+def _check_evidence(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """The draws are not in the ledger, so only the form of the evidence can be checked."""
+    clients = [row["client"] for row in body["inputs"]]
+    try:
+        stated = evidence_of(body)
+    except (KeyError, TypeError, ValueError) as error:
+        replay.findings.add(number, "evidence has errors and counts of draws", "numbers of at least 0", repr(error))
+        return
+    for client in stated:
+        if client not in clients:
+            replay.findings.add(number, "evidence is about clients of the round", "one of its clients", str(client))
 
 
 def _check_decision(
