@@ -24,7 +24,7 @@ from commonweal.errors import StorageError
 from commonweal.federation.client_set import State
 from commonweal.federation.evidence import measured_evidence
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
-from commonweal.records import Estimate, Event, Figures, PairedGain, RoundGains, RoundRecord, Rules
+from commonweal.records import Estimate, Event, Figures, RoundGains, RoundRecord, Rules
 from commonweal.records.rounds import RULES_VERSION
 
 FORMAT = "commonweal.checkpoint/2"
@@ -111,7 +111,7 @@ class CheckpointFile:
 
 
 def _to_document(result: RoundResult) -> dict[str, Any]:
-    decision = result.record.decision
+    decision, gains = result.record.decision, result.record.gains
     return {
         "round_number": result.record.round_number,
         "figures": asdict(decision.figures),
@@ -124,7 +124,7 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
         "events": [asdict(event) for event in result.events],
         "signatures": dict(result.signatures),
         "withdrawals": dict(result.withdrawals),
-        "gains": None if result.record.gains is None else asdict(result.record.gains),
+        "gains": None if gains is None else gains.to_document(result.record.round_number),
     }
 
 
@@ -142,7 +142,7 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
             decision=decision,
             absent=tuple(document["absent"]),
             withdrawn=tuple(document["withdrawn"]),
-            gains=_gains(document.get("gains")),
+            gains=RoundGains.from_document(document["gains"]) if document.get("gains") else None,
             evidence=measured_evidence(
                 decision,
                 decider.mechanism,
@@ -163,13 +163,6 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
         withdrawals=document["withdrawals"],
         **arrays,
     )
-
-
-def _gains(document: Mapping[str, Any] | None) -> RoundGains | None:
-    if document is None:
-        return None
-    table = {client: PairedGain(**row) for client, row in document["table"].items()}
-    return RoundGains(**{**document, "table": table, "newcomers": tuple(document["newcomers"])})
 
 
 def _measurement(document: Mapping[str, Any]) -> ClientMeasurement:

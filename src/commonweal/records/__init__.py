@@ -22,6 +22,7 @@ from commonweal.records.run_report import (
     MetricName,
     RoundReport,
     RunReport,
+    UsedFigures,
 )
 
 __all__ = [
@@ -50,4 +51,5 @@ __all__ = [
     "Rules",
     "RunReport",
     "Stability",
+    "UsedFigures",
 ]

@@ -56,6 +56,26 @@ class RoundGains:
             ],
         }
 
+    def to_document(self, round_number: int) -> dict[str, Any]:
+        """All of it in the types of JSON, as ledgers and history.json hold it."""
+        return {
+            "table": self.table_document(round_number),
+            "pooled": dict(self.pooled),
+            "expected": None if self.expected is None else dict(self.expected),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> RoundGains:
+        """What `to_document` wrote; Python's own errors if it is damaged."""
+        table, expected = document["table"], document["expected"]
+        return cls(
+            version=str(table["version"]),
+            table=table_of(table),
+            newcomers=tuple(map(str, table["newcomers"])),
+            pooled={client: float(gain) for client, gain in document["pooled"].items()},
+            expected=None if expected is None else {client: float(gain) for client, gain in expected.items()},
+        )
+
 
 def table_of(document: Mapping[str, Any]) -> dict[str, PairedGain]:
     """The table in a document that `table_document` made; Python's own errors if it is damaged."""
