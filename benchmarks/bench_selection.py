@@ -116,7 +116,8 @@ def brute_force(broken: list[str]) -> None:
         profits, contributions, mu = round_of(family, 20, seed=0)
         solve_time = fastest(lambda p=profits, q=contributions, m=mu: select(p, q, mu=m), 5)  # type: ignore[misc]
         start = time.perf_counter()
-        expected, _ = best_eliminated(profits.tolist(), contributions.tolist(), mu)
+        width = 1e-12 * float(np.abs(profits).sum())
+        expected, _ = best_eliminated(profits.tolist(), contributions.tolist(), mu, width=width)
         brute_time = time.perf_counter() - start
         same = tuple(np.flatnonzero(~select(profits, contributions, mu=mu)).tolist()) == expected
         print(f"{family.__name__:20s} {brute_time / solve_time:10,.0f} times  {'same set' if same else 'OTHER SET'}")

@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import commonweal as cw
+from commonweal.decision import near_best
 from commonweal.decision.decide import decide_figures, mu_path_of_figures
 from commonweal.decision.envelope import trace
 from commonweal.decision.objective import objective
@@ -61,6 +62,28 @@ def test_decisions_follow_the_definition(data, rule):
     mu = data.draw(revealing_mus(profits, contributions))
     assert eliminated(profits, contributions, mu, rule) == tolerant(profits, contributions, mu)
     assert eliminated(profits, contributions, mu, rule, version=1) == exhaustive(profits, contributions, mu)
+
+
+@given(st.data())
+def test_where_many_sets_tie_the_largest_are_found(data):
+    """The way that is taken after 16,384 states, here after the first ones."""
+    profits, contributions = data.draw(near_tie_rounds())
+    mu = data.draw(revealing_mus(profits, contributions))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(near_best, "_TIE_NODE_LIMIT", 1)
+        assert eliminated(profits, contributions, mu) == tolerant(profits, contributions, mu)
+
+
+def test_many_sets_of_equal_size_that_tie():
+    """11 clients that differ in the last bit only: hundreds of sets tie, and the earliest clients stay."""
+    rng = np.random.default_rng(5)
+    profits = np.append(-1 - rng.permutation(11) * 2.0**-52, 1.0)
+    contributions = np.append(1 + rng.permutation(11) * 2.0**-52, 1.0)
+    for stay_count in (3, 5, 8):
+        mu = (stay_count + 1.5) ** 2 / 12
+        found = eliminated(profits, contributions, mu)
+        assert found == tolerant(profits, contributions, mu)
+        assert found == tuple(range(11 - len(found), 11))
 
 
 @given(st.data(), st.sampled_from(["clip", "raw"]))

@@ -11,12 +11,14 @@ import numpy as np
 
 from commonweal.decision.exact import BoolArray
 from commonweal.decision.mu_path import MuPath
-from commonweal.decision.objective import objective
+from commonweal.decision.objective import exact_objective, objective
 from commonweal.decision.problem import choose
 from commonweal.decision.raw import make_problem
 from commonweal.decision.ties import tie_width, wins_tie
 from commonweal.errors import InputError
 from commonweal.records import Decision, MuRange
+
+_ROUNDING = 1e-15  # of an objective, relative to the amounts it consists of
 
 Tie = Literal["larger", "earlier"]
 _TIES: Mapping[Tie, str] = {
@@ -63,7 +65,7 @@ class Fate:
         names = self.runner_up_retained
         others = (", ".join(names) or "nobody") if len(names) <= 6 else f"{len(names)} clients"
         gained = f"{doing} gains {self.gain:.6g}"
-        if self.gain <= self.rounding:  # without a tie rule if there are many candidates, or in version 1 of the rules
+        if self.gain <= self.rounding:  # with many candidates, or by version 1 of the rules
             gained = "no other set is better by more than rounding"
         if self.tie is not None:
             gained = f"two sets {_TIES[self.tie]}"
@@ -95,10 +97,11 @@ def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate
         profits = np.array([selecting[c] for c in clients], dtype=np.float64)
         used = np.array([decision.used_contributions[c] for c in clients])
         position = clients.index(client)
+        rule = decision.rules.contribution_rule
         problem = make_problem(
             profits,
             used,
-            decision.rules.contribution_rule,
+            rule,
             version=1,  # the largest objective, not the largest set that ties with it
             stays=None if stays else position,
             goes=position if stays else None,
@@ -109,9 +112,14 @@ def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate
         if score > -math.inf:
             runner_up = tuple(c for c, kept in zip(clients, retained.tolist(), strict=True) if kept)
             runner_up_objective = score
-            rounding = max(float(tie_width(profits, decision.rules.version)), 1e-14 * max(abs(profit), abs(score)))
-            if decision.objective - score <= rounding:
-                tie = _tie(np.array([c in decision.eliminated for c in clients]), ~retained)
+            rounding = _ROUNDING * max(float(np.abs(profits).sum()), abs(decision.objective), abs(score))
+            width = tie_width(profits, decision.rules.version)
+            if decision.objective - score <= rounding + float(width):
+                # The retained set may itself fall short of the best one.
+                best = choose(make_problem(profits, used, rule, version=1), len(clients), decision.mu).retained
+                largest, reached = (exact_objective(profits, used, kept, decision.mu) for kept in (best, retained))
+                if largest - reached <= width:
+                    tie = _tie(np.array([c in decision.eliminated for c in clients]), ~retained)
     return Fate(
         client=client,
         stays=stays,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from commonweal.decision.exact import BoolArray, FloatArray
+from commonweal.decision.exact import BoolArray, FloatArray, exact_sum
 
 Number = Fraction | float
 
@@ -24,6 +24,12 @@ def penalty(eliminated: Number, retained: Number, mu: Number) -> Number:
     if retained == 0:
         return math.inf
     return mu * eliminated / retained
+
+
+def exact_objective(profits: FloatArray, contributions: FloatArray, retained: BoolArray, mu: float) -> Number:
+    """f(E) as the rational number that the doubles give, or −∞."""
+    gone, kept = exact_sum(contributions[~retained]), exact_sum(contributions[retained])
+    return exact_sum(profits[retained]) - penalty(gone, kept, Fraction(mu))
 
 
 def objective(profits: FloatArray, contributions: FloatArray, retained: BoolArray, mu: float) -> float:

@@ -13,8 +13,9 @@ import numpy as np
 
 from commonweal.decision.exact import BoolArray, FloatArray, IntArray
 from commonweal.decision.instance import Instance
-from commonweal.decision.solver import EXACT_TIE_LIMIT, near_best, solve
-from commonweal.decision.ties import in_tie_order, negligible, sets_that_go, tie_width
+from commonweal.decision.near_best import EXACT_TIE_LIMIT, near_best
+from commonweal.decision.solver import solve
+from commonweal.decision.ties import in_tie_order, negligible, rough_tie_width, sets_that_go, tie_width
 from commonweal.records import ContributionRule
 from commonweal.records.rounds import RULES_VERSION
 
@@ -111,14 +112,18 @@ class ClipProblem:
         for given in (stays, goes):
             if given is not None:
                 may_go[given] = False
-        self.width = tie_width(profits, version)
-        # A candidate without contribution goes, unless its loss is so small that a set with it may tie.
-        is_open = may_go & ((contributions > 0) | (-profits <= float(self.width) * (1 + 2.0**-50)))
-        if self.width and np.count_nonzero(is_open) > EXACT_TIE_LIMIT:
-            candidates = np.flatnonzero(may_go)
-            may_go[candidates[negligible(-profits[candidates], self.width)]] = False
-            is_open = may_go & (contributions > 0)
-            self.width = Fraction(0)
+        is_open = may_go & (contributions > 0)
+        self.width = Fraction(0)
+        if version > 1 and may_go.any():
+            is_small = may_go & (profits >= -rough_tie_width(profits))
+            # A candidate without contribution goes, unless its loss is so small that a set with it may tie.
+            may_tie = is_open | is_small
+            if np.count_nonzero(may_tie) <= EXACT_TIE_LIMIT:
+                is_open, self.width = may_tie, tie_width(profits, version)
+            else:
+                small = np.flatnonzero(is_small)
+                small = small[negligible(-profits[small], tie_width(profits, version))] if len(small) else small
+                may_go[small] = is_open[small] = False
         self.candidates = np.flatnonzero(may_go)
         stays_anyway = ~may_go
         if goes is not None:
@@ -144,7 +149,15 @@ class ClipProblem:
     def best(self, mu: float | Fraction) -> Choice:
         if self._is_free:
             return Choice(retained=self.just_above_zero())
-        solution = self._near_best(mu).best(self._instance, mu) if self.width else solve(self._instance, mu)
+        if self.width:
+            near = self._near_best(mu)
+            return Choice(
+                retained=self._retained(near.best(mu)),
+                proven_gap=near.gap,
+                node_count=near.node_count,
+                limit_reached=near.limit_reached,
+            )
+        solution = solve(self._instance, mu)
         return Choice(
             retained=self._retained(solution.goes),
             proven_gap=solution.proven_gap,

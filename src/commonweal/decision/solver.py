@@ -10,20 +10,15 @@ import numpy as np
 from commonweal.decision.cardinality import best_by_count
 from commonweal.decision.exact import BoolArray, IntArray
 from commonweal.decision.instance import Instance
+from commonweal.decision.near_best import EXACT_TIE_LIMIT, NODE_LIMIT, near_best
 from commonweal.decision.near_ties import best_of
 from commonweal.decision.relaxation import relax
 from commonweal.decision.search import SearchResult, search
 
-EXACT_TIE_LIMIT = 25  # up to this many candidates, the tie rule is guaranteed
-NODE_LIMIT = 2**23  # states that the search may create before it stops, with the gap it has proven
 _CORE_LIMIT = 64  # up to this many open candidates are searched completely; of more, those nearest the price come first
 _LOOK_NODE_LIMIT = 2**17
 _SHORT_SEARCH = 2**13  # after this many states, fixing the number of candidates that go is tried,
 _BY_COUNT_LIMIT = 4096  # if no more than this many candidates are open
-_TIE_NODE_LIMIT = 2**14  # after this many states, only sets that retain many clients are still looked for
-_ROUNDED_UP = 1 + 2.0**-50
-_NO_WIDTH = Fraction(0)
-_NOBODY = np.zeros(0, np.int64)
 _GOOD_ENOUGH = 1e-12  # of the sum of losses, if more than _CORE_LIMIT candidates are open or the search is large
 
 
@@ -37,34 +32,6 @@ class Solution:
     limit_reached: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NearBest:
-    """All sets that may fall short of the best one by no more than a given width, among them the best."""
-
-    goes: BoolArray  # who goes in all of them, apart from the core
-    core: IntArray
-    rows: BoolArray  # who of the core goes, one set per row
-    node_count: int
-    gap: float = 0.0  # if there are too many sets to know them all, the best may be better than these by this much
-    limit_reached: bool = False
-
-    @property
-    def sets(self) -> BoolArray:
-        """One set per row, True = goes."""
-        sets = np.repeat(self.goes[np.newaxis], len(self.rows), axis=0)
-        sets[:, self.core] = self.rows
-        return sets
-
-    def best(self, instance: Instance, mu: float | Fraction) -> Solution:
-        """The best of them, exactly."""
-        return Solution(
-            goes=best_of(instance, mu, self.goes, self.core, self.rows),
-            proven_gap=self.gap,
-            node_count=self.node_count,
-            limit_reached=self.limit_reached,
-        )
-
-
 def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LIMIT) -> Solution:
     """The candidates to eliminate at a finite μ > 0.
 
@@ -74,75 +41,10 @@ def solve(instance: Instance, mu: float | Fraction, *, node_limit: int = NODE_LI
     """
     if instance.size > EXACT_TIE_LIMIT:
         return _solve_many(instance, mu, node_limit)
-    return near_best(instance, mu, node_limit=node_limit).best(instance, mu)
-
-
-def near_best(
-    instance: Instance, mu: float | Fraction, width: Fraction = _NO_WIDTH, *, node_limit: int = NODE_LIMIT
-) -> NearBest:
-    """The sets of up to EXACT_TIE_LIMIT candidates that may be the best, or tie with it."""
-    if not instance.size:
-        return NearBest(goes=np.zeros(0, np.bool_), core=_NOBODY, rows=np.zeros((1, 0), np.bool_), node_count=0)
-    room = float(width) * _ROUNDED_UP
-    relaxation = relax(instance, float(mu))
-    goes = relaxation.greedy
-    core = relaxation.open_candidates(instance, relaxation.shortfall(instance, goes) + room)
-    if not len(core):
-        return NearBest(goes=goes, core=core, rows=np.zeros((1, 0), np.bool_), node_count=0)
-    part = instance.part(core, goes)
-    found = search(part, float(mu), node_limit=min(_TIE_NODE_LIMIT, node_limit) if width else node_limit, width=room)
-    if not found.limit_reached:
-        return NearBest(goes=goes, core=core, rows=found.survivors, node_count=found.node_count)
-    if not width:
-        # Millions of sets differ by no more than rounding: return one of them, with the gap that follows.
-        one = search(part, float(mu), node_limit=node_limit, all_ties=False)
-        return NearBest(
-            goes=goes,
-            core=core,
-            rows=one.survivors,
-            node_count=found.node_count + one.node_count,
-            gap=one.shortfall,
-            limit_reached=True,
-        )
-    return _largest_near_best(instance, mu, width, node_limit, goes, core)
-
-
-def _largest_near_best(
-    instance: Instance, mu: float | Fraction, width: Fraction, node_limit: int, goes: BoolArray, core: IntArray
-) -> NearBest:
-    """The best set, and all sets that tie with it and retain as many clients as one that is easily found.
-
-    Where many small losses together are below the width, there are too many other sets that tie.
-    """
-    best = solve(instance, mu, node_limit=node_limit)
-    large = _enlarged(instance, Fraction(mu), width, best.goes)
-    found = search(
-        instance.part(core, goes),
-        float(mu),
-        node_limit=node_limit,
-        width=float(width) * _ROUNDED_UP,
-        most_going=int(large[core].sum()),
+    near = near_best(instance, mu, node_limit=node_limit)
+    return Solution(
+        goes=near.best(mu), proven_gap=near.gap, node_count=near.node_count, limit_reached=near.limit_reached
     )
-    known = np.array([best.goes[core], large[core]])
-    return NearBest(
-        goes=goes,
-        core=core,
-        rows=known if found.limit_reached else np.concatenate((known, found.survivors)),
-        node_count=best.node_count + found.node_count,
-        gap=best.proven_gap,
-        limit_reached=best.limit_reached or found.limit_reached,
-    )
-
-
-def _enlarged(instance: Instance, mu: Fraction, width: Fraction, goes: BoolArray) -> BoolArray:
-    """A set that ties with the given one and retains more clients if possible: those with the smallest losses."""
-    goes = goes.copy()
-    lowest = instance.exact_value(goes, mu) - width
-    for candidate in np.argsort(instance.losses, kind="stable"):
-        if goes[candidate]:
-            goes[candidate] = False
-            goes[candidate] = instance.exact_value(goes, mu) < lowest
-    return goes
 
 
 def _solve_many(instance: Instance, mu: float | Fraction, node_limit: int) -> Solution:
