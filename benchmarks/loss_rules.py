@@ -14,8 +14,8 @@ Prints, for each rule, over all replications and μ:
     a lie pays    what a client gains by reporting a profit that is smaller by d, as a part of d
     a jump        how far payoffs move where the budget passes zero: money that depends on the sign of a sum alone
 
-Amounts are in units of utility, for all rules on the same retained sets: welfare is the same under all of them. "none" is
-not a loss rule of commonweal: nobody pays anybody where the federation made a loss.
+Amounts are in units of utility, for all rules on the same retained sets: welfare is the same under all of them. "none"
+is not a loss rule of commonweal: nobody pays anybody where the federation made a loss.
 """
 
 from __future__ import annotations
