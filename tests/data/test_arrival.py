@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from commonweal.data.arrival import Arrivals, copied_share, copies, noisy_labels
-from commonweal.scenario.spec import Duplicates, LabelNoise, Untrained
+from commonweal.data.arrival import Arrivals, copied_share, copies, wrong_labels
+from commonweal.scenario.spec import Duplicates, LabelFlip, LabelNoise, Untrained
 from tests.data.small import digits
 
 POOL = np.random.default_rng(7).permutation(5000)
@@ -114,7 +114,7 @@ COPIER = Arrivals(
 def noised(probability, *, true=TRUE, class_count=10, training_only=False, seed=3, client="a", round_number=1):
     noise = LabelNoise(probability=probability, training_only=training_only)
     key = {"seed": seed, "client": client, "round_number": round_number}
-    return noisy_labels(true, true[:5000], noise, class_count=class_count, **key)
+    return wrong_labels(true, true[:5000], noise, class_count=class_count, **key)
 
 
 @pytest.mark.parametrize("class_count", [2, 3, 10, 26])
@@ -152,6 +152,46 @@ def test_noise_does_not_write_into_its_argument():
     before = TRUE.copy()
     noised(1.0)
     assert np.array_equal(TRUE, before)
+
+
+def flipped(true=TRUE, *, class_count=10, seed=3, client="a", round_number=1, **defect):
+    key = {"seed": seed, "client": client, "round_number": round_number}
+    return wrong_labels(true, true[:5000], LabelFlip(**defect), class_count=class_count, **key)
+
+
+@pytest.mark.parametrize("class_count", [2, 3, 10, 26])
+def test_flipping_counts_the_classes_from_the_other_end(class_count):
+    """The permutation of classes that reverses their order, looked up in a table."""
+    true = np.random.default_rng(1).integers(0, class_count, 6000)
+    reversed_classes = list(range(class_count))[::-1]
+    expected = [reversed_classes[label] for label in true]
+    for labels in flipped(true, class_count=class_count):
+        assert labels.tolist() == expected[: len(labels)]
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.3, 0.5, 1.0])
+def test_the_stated_fraction_of_labels_is_flipped_in_every_round(fraction):
+    """Every label of ten classes changes when it is flipped."""
+    for count in (1, 7, 30):
+        for labels in flipped(TRUE[:count], fraction=fraction):
+            changed = labels != TRUE[: len(labels)]
+            assert changed.sum() == round(fraction * len(labels))
+            assert (labels[changed] == 9 - TRUE[: len(labels)][changed]).all()
+
+
+def test_training_only_flips_the_same_training_labels_and_no_others():
+    both, training_only = flipped(fraction=0.3), flipped(fraction=0.3, training_only=True)
+    assert np.array_equal(both[0], training_only[0])
+    assert np.array_equal(training_only[1], TRUE[:5000])
+    assert not np.array_equal(both[1], TRUE[:5000])
+
+
+@pytest.mark.parametrize("other", [{"seed": 4}, {"client": "b"}, {"round_number": 2}])
+def test_which_labels_are_flipped_is_keyed(other):
+    before = TRUE.copy()
+    assert np.array_equal(flipped(fraction=0.3)[0], flipped(fraction=0.3)[0])
+    assert not np.array_equal(flipped(fraction=0.3)[0], flipped(fraction=0.3, **other)[0])
+    assert np.array_equal(TRUE, before), "nothing is written into the argument"
 
 
 def test_only_the_defect_duplicates_copies():

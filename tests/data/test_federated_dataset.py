@@ -11,7 +11,7 @@ from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.data.importing import import_source
 from commonweal.data.sources import load_source
 from commonweal.errors import ScenarioError
-from commonweal.scenario.spec import Duplicates, LabelNoise
+from commonweal.scenario.spec import Duplicates, LabelFlip, LabelNoise
 from tests.data.small import client, digits, pictures, scenario
 
 HOSPITAL = client("hospital", rate=30)
@@ -69,6 +69,17 @@ def test_clients_of_other_sources_change_nothing():
     beside = FederatedDataset.for_scenario(scenario(client("guest", source="uci-digits"), HOSPITAL), None)
     for number in (1, 2, 3):
         assert_same(alone.samples_for("hospital", number), beside.samples_for("hospital", number))
+
+
+def test_a_flipping_client_gets_the_images_of_an_honest_one_with_flipped_labels():
+    honest = FederatedDataset.for_scenario(scenario(HOSPITAL, client("b")), None)
+    flipping = FederatedDataset.for_scenario(scenario(HOSPITAL, client("b", defect=LabelFlip())), None)
+    for number in (1, 2):
+        plain, flipped = honest.samples_for("b", number), flipping.samples_for("b", number)
+        assert np.array_equal(plain.training_images, flipped.training_images)
+        assert np.array_equal(plain.training_labels, 9 - flipped.training_labels)
+        assert np.array_equal(plain.validation_labels, 9 - flipped.validation_labels)
+        assert_same(honest.samples_for("hospital", number), flipping.samples_for("hospital", number))
 
 
 def test_defects_of_others_on_the_same_source_change_nothing():

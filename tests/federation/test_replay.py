@@ -42,7 +42,9 @@ def test_utilities_are_pooled_over_the_clients_that_take_part():
     result = cw.replay([(1, first), (2, second)], Rules(mu=0.0), figures_rule="pooled")
     assert result.history.rounds[0].decision.eliminated == ("a",)
     without = figures({"b": 0.1, "c": 0.3, "d": 0.2})
-    assert result.history.rounds[1].decision.figures == with_pooled_utilities(without), "a has left, so it is not pooled"
+    assert result.history.rounds[1].decision.figures == with_pooled_utilities(without), (
+        "a has left, so it is not pooled"
+    )
     assert result.measured == {1: first, 2: without}
     with pytest.raises(CommonwealError, match="figures_rule must be measured or pooled, got 'forecast'"):
         cw.replay([(1, first)], Rules(mu=0.0), figures_rule="forecast")

@@ -119,6 +119,33 @@ def test_a_task_of_ones_own(starter, tmp_path, monkeypatch, algorithm):
     check_equal(run_on_flower(tmp_path / "twin", monkeypatch, tmp_path), run_scenario(read_scenario(starter)))
 
 
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
+def test_hostile_members(starter, tmp_path, monkeypatch, algorithm):
+    """Poisoners, a free rider, and a profit that is not the truth, outside of the usual bounds."""
+    edit(
+        starter,
+        ('algorithm = "fedavg" ', f'algorithm = "{algorithm}" '),
+        ('name = "south"', 'name = "south"\ndefect = { kind = "noised-update", ratio = 0.5 }'),
+        ('name = "east"', 'name = "east"\ndefect = { kind = "sign-flip", factor = 0.5 }\nreported_profit = -23.5'),
+        ('name = "west"', 'name = "west"\ndefect = { kind = "untrained" }\nreported_profit = 0.0'),
+    )
+    scenario = read_scenario(starter)
+    make_federation_from(tmp_path / "twin", scenario)
+    members = {
+        name: read_member(tmp_path / "twin" / "members" / name / "member.toml") for name in scenario.client_names
+    }
+    for client in scenario.clients:
+        member = members[client.name]
+        assert (member.defect, member.reported_profit) == (client.defect, client.reported_profit)
+    on_flower, simulated = run_on_flower(tmp_path / "twin", monkeypatch, tmp_path), run_scenario(scenario)
+    check_equal(on_flower, simulated)
+    first, expected = on_flower.rounds[0], simulated.rounds[0].clients["east"].actual_profit
+    assert first.record.decision.figures.profits["east"] == -23.5
+    assert first.clients["east"].actual_profit is None, "nobody else knows"
+    log = (members["east"].home / "log.txt").read_text()
+    assert f"round 1: will report a profit of -23.5 instead of {expected.value:+.6g} and" in log
+
+
 def test_settings_own_metrics_and_imported_files(starter, tmp_path, monkeypatch):
     """Common settings reach the first model and all members; what task.py imports from beside it comes along."""
     task = starter.parent / "task.py"
@@ -223,7 +250,6 @@ def test_the_template(tmp_path, monkeypatch):
         ([('algorithm = "fedavg"', 'algorithm = "fedamp"')], ["'mine' cannot run on Flower: FedAMP gives each member"]),
         ([("mu = 0.5", 'loss_rule = "cost"\nmu = 0.5')], ['loss_rule = "cost" needs costs, which never leave']),
         ([("mu = 0.5 ", 'kind = "fli" ')], ['kind = "fli" needs costs']),
-        ([('name = "east"', 'name = "east"\ndefect = { kind = "untrained" }')], ["client 'east' has a defect"]),
         ([('name = "east"', 'name = "e/w"')], ["usable as a folder name, got 'e/w'"]),
         ([('file = "task.py"', 'file = "tusk.py"')], ["Cannot read the task's file", "tusk.py: no such file"]),
     ],

@@ -1,4 +1,4 @@
-"""Batches of local training, and what free riders send instead."""
+"""Batches of local training, what free riders send instead, and what poisoners send after it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commonweal.learning.local_training import make_epochs, pretended_model
+from commonweal.learning.local_training import make_epochs, poisoned_model, pretended_model
 from commonweal.learning.models import ARCHITECTURES, Layout
-from commonweal.scenario.spec import Noised, Scaled, Untrained
+from commonweal.scenario.spec import Noised, NoisedUpdate, Scaled, SignFlip, Untrained
 
 counts = {
     "sample_count": st.integers(1, 400),
@@ -112,3 +112,57 @@ def test_noise_depends_only_on_the_given_stream() -> None:
     defect = Noised(deviation=0.1)
     assert torch.equal(pretend(defect, seed=3), pretend(defect, seed=3))
     assert not torch.equal(pretend(defect, seed=3), pretend(defect, seed=4))
+
+
+TRAINED = RECEIVED + 0.01 * torch.randn(LAYOUT.size, generator=torch.Generator().manual_seed(5))
+EVERY_POISON = [SignFlip(), SignFlip(factor=3.0), NoisedUpdate(ratio=2.0)]
+
+
+def poison(defect, seed=0):
+    return poisoned_model(RECEIVED, TRAINED, LAYOUT.trainable, defect, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("defect", EVERY_POISON)
+def test_poison_leaves_its_arguments_and_the_running_statistics_as_they_are(defect) -> None:
+    before = RECEIVED.clone(), TRAINED.clone()
+    model = poison(defect)
+    model[0] += 1  # whatever becomes of the answer
+    assert torch.equal(RECEIVED, before[0])
+    assert torch.equal(TRAINED, before[1])
+    assert torch.equal(model[LAYOUT.statistics], TRAINED[LAYOUT.statistics])
+    assert model.dtype == TRAINED.dtype
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
+def test_a_flipped_update_leads_the_other_way_from_the_received_model(factor) -> None:
+    """w̄ − k (w − w̄), in doubles by NumPy; k = 1 is the mirror image of the trained model in the received one."""
+    received, trained = (model[LAYOUT.trainable].double().numpy() for model in (RECEIVED, TRAINED))
+    expected = (1 + factor) * received - factor * trained
+    sent = poison(SignFlip(factor=factor))[LAYOUT.trainable].numpy()
+    np.testing.assert_allclose(sent, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 5.0])
+def test_noise_of_an_update_has_the_stated_ratio_to_its_length(ratio) -> None:
+    """And is spread evenly: kurtosis 3, no correlation with the update; within 4 standard errors each."""
+    received, trained, sent = (
+        model[LAYOUT.trainable].double() for model in (RECEIVED, TRAINED, poison(NoisedUpdate(ratio=ratio)))
+    )
+    update, noise = trained - received, sent - trained
+    count = len(noise)
+    assert float(noise.norm() / update.norm()) == pytest.approx(ratio, rel=4 / math.sqrt(2 * count))
+    scale = ratio * float(update.norm()) / math.sqrt(count)
+    assert abs(float(((noise / scale) ** 4).mean()) - 3) < 4 * math.sqrt(96 / count)
+    assert abs(float(torch.corrcoef(torch.stack([noise, update]))[0, 1])) < 4 / math.sqrt(count)
+
+
+def test_noise_of_an_update_depends_only_on_the_given_stream() -> None:
+    defect = NoisedUpdate(ratio=1.0)
+    assert torch.equal(poison(defect, seed=3), poison(defect, seed=3))
+    assert not torch.equal(poison(defect, seed=3), poison(defect, seed=4))
+
+
+def test_without_an_update_poison_changes_nothing() -> None:
+    for defect in EVERY_POISON:
+        sent = poisoned_model(RECEIVED, RECEIVED, LAYOUT.trainable, defect, np.random.default_rng(0))
+        assert torch.equal(sent, RECEIVED)

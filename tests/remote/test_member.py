@@ -356,6 +356,12 @@ def test_scores_of_0_and_1_are_sent_in_one_byte_each(given):
         ('name = "n"\nkey_file = "k"\nhome = "h"\nunit_value = -1', "unit_value must be"),
         ('name = "n"\nkey_file = "k"\nhome = "h"\nunit_valu = 1', "Did you mean 'unit_value'"),
         ('name = "n"\nkey_file = "k"\nhome = "h"\ntask = 3', "task must be a table"),
+        ('name = "n"\nkey_file = "k"\nhome = "h"\nreported_profit = true', "reported_profit must be 0, or a number"),
+        (
+            'name = "n"\nkey_file = "k"\nhome = "h"\ndefect.kind = "flip"',
+            "kind must be one of label-noise, .*sign-flip",
+        ),
+        ('name = "n"\nkey_file = "k"\nhome = "h"\ndefect.kind = "label-flip"', "Change the member's data instead"),
     ],
 )
 def test_a_bad_member_file_is_refused(tmp_path, text, message):

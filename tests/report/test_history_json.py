@@ -47,7 +47,7 @@ def documented_paths():
 
 
 def test_every_field_is_documented_and_every_documented_field_is_there(hospitals):
-    clinics = run_reports.clinics()  # where models are also trained alone
+    clinics = run_reports.clinics()  # where models are also trained alone, and a profit is misreported
     forecast = run_reports.with_forecasts(hospitals)
     found = set().union(*(field_paths(to_document(each)) for each in (hospitals, clinics, forecast)))
     assert found == documented_paths()

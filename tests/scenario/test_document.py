@@ -17,12 +17,15 @@ from commonweal.scenario.spec import (
     ClientSpec,
     DataSpec,
     Duplicates,
+    LabelFlip,
     LabelNoise,
     LearningSpec,
     MechanismSpec,
     Noised,
+    NoisedUpdate,
     Scaled,
     Scenario,
+    SignFlip,
     Untrained,
 )
 from commonweal.scenario.toml_file import parse_scenario
@@ -37,6 +40,9 @@ defects = st.one_of(
     st.builds(Untrained),
     st.builds(Noised, deviation=st.floats(0, 1e6, exclude_min=True)),
     st.builds(Scaled, factor=st.floats(-1e6, 1e6).map(lambda factor: factor + 0.0)),
+    st.builds(LabelFlip, fraction=shares, training_only=st.booleans()),
+    st.builds(SignFlip, factor=st.floats(0, 1e6, exclude_min=True)),
+    st.builds(NoisedUpdate, ratio=st.floats(0, 1e6, exclude_min=True)),
 )
 clients = st.builds(
     ClientSpec,
@@ -48,6 +54,7 @@ clients = st.builds(
     cost_per_step=amounts,
     cost_per_round=amounts,
     defect=defects,
+    reported_profit=st.none() | amounts | amounts.map(lambda amount: 0.0 - amount),
 )
 rules = st.builds(
     Rules,

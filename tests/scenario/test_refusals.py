@@ -161,7 +161,7 @@ REFUSALS = {
     ),
     "defect kind": (
         client('defect = { kind = "lazy" } #!'),
-        "kind must be one of label-noise, duplicates",
+        "kind must be one of label-noise, label-flip, duplicates",
         "got 'lazy'",
     ),
     "defect without kind": (client("defect = { probability = 1 } #!"), "kind is missing in the defect for client"),
@@ -184,6 +184,30 @@ REFUSALS = {
     ),
     "deviation": (client('defect = { kind = "noised", deviation = 0 } #!'), "deviation must be a number above 0"),
     "factor": (client('defect = { kind = "scaled", factor = nan } #!'), "factor must be a number from -1e+06 to 1e+06"),
+    "flipped fraction": (
+        client('defect = { kind = "label-flip", fraction = 1.1 } #!'),
+        "fraction must be a number from 0 to 1, got 1.1 for client 'north'",
+    ),
+    "sign-flip backward": (
+        client('defect = { kind = "sign-flip", factor = -1 } #!'),
+        "factor must be a number above 0, at most 1e+06, got -1 for client 'north'",
+    ),
+    "noised-update without": (
+        client('defect = { kind = "noised-update" } #!'),
+        "ratio is missing in the defect noised-update for client 'north'",
+    ),
+    "reported profit": (
+        client('reported_profit = "none" #!'),
+        "reported_profit must be 0, or a number from 1e-30 to 1e+30 in size, got 'none' for client 'north'",
+        "Write e.g. 0.0, or leave it out for the truth.",
+    ),
+    "reported profit nan": (client("reported_profit = nan #!"), "reported_profit must be 0, or a number"),
+    "reported profit tiny": (client("reported_profit = -1e-31 #!"), "in size, got -1e-31"),
+    "reported profit of all": (
+        SMALL.replace(DEFAULTS, DEFAULTS + "reported_profit = 0.0 #!\n"),
+        "unknown key 'reported_profit' in [defaults]",
+        "Move it below the [[clients]] of the client that has it",
+    ),
     "key of another defect": (
         client('defect = { kind = "untrained", factor = 1 } #!'),
         "unknown key 'factor' in the defect untrained for client 'north'",

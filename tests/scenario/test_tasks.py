@@ -28,7 +28,11 @@ TABLE = '[task]\ntable = "t.csv"\nsite = "hospital"\ntarget = "died"\n'
         (TABLE + '[[clients]]\nname = "a"\nsettings = 3\n', "settings must be a table, got 3 for client 'a'"),
         (
             TABLE + '[[clients]]\nname = "a"\ndefect = { kind = "label-noise", probability = 0.3 }\n',
-            "defects of the data are only for images",
+            "defects of the data are only for images, .* a table, got label-noise for client 'a'",
+        ),
+        (
+            '[task]\nfile = "t.py"\n' + CLIENTS + 'defect.kind = "label-flip"\n',
+            "defects of the data are only for images, .* own file, got label-flip for client 'b'",
         ),
         (
             TABLE + 'metric = "roc-auc"\n[defaults]\nworth_curve = [[0.7, 1.0], [0.9, 0.0]]\n[[clients]]\nname = "a"\n',

@@ -11,12 +11,15 @@ from commonweal.scenario.spec import (
     ClientSpec,
     DataSpec,
     Duplicates,
+    LabelFlip,
     LabelNoise,
     LearningSpec,
     MechanismSpec,
     Noised,
+    NoisedUpdate,
     Scaled,
     Scenario,
+    SignFlip,
     Untrained,
 )
 from commonweal.scenario.toml_file import SIZE_LIMIT, parse_scenario, read_scenario
@@ -95,6 +98,17 @@ def test_every_key_arrives():
         [[clients]]
         name = "e"
         defect = { kind = "scaled", factor = -2 }
+        [[clients]]
+        name = "f"
+        defect.kind = "label-flip"
+        reported_profit = -0.5
+        [[clients]]
+        name = "g"
+        defect = { kind = "sign-flip" }
+        reported_profit = 0
+        [[clients]]
+        name = "h"
+        defect = { kind = "noised-update", ratio = 2 }
     """
     usps = {
         "source": "usps",
@@ -143,11 +157,14 @@ def test_every_key_arrives():
             ClientSpec(name="c", defect=Untrained(), **usps),
             ClientSpec(name="d", defect=Noised(deviation=0.02), **usps),
             ClientSpec(name="e", defect=Scaled(factor=-2.0), **usps),
+            ClientSpec(name="f", defect=LabelFlip(fraction=1.0, training_only=False), reported_profit=-0.5, **usps),
+            ClientSpec(name="g", defect=SignFlip(factor=1.0), reported_profit=0.0, **usps),
+            ClientSpec(name="h", defect=NoisedUpdate(ratio=2.0), **usps),
         ),
     )
     assert math.copysign(1, parsed.clients[0].cost_per_round) == 1
     assert isinstance(parsed.clients[0].cost_per_sample, float)
-    assert parsed.client_names == ("a", "b", "c", "d", "e")
+    assert parsed.client_names == tuple("abcdefgh")
 
 
 @pytest.mark.parametrize("written", ["inf", "+inf", '"inf"', "0", "1e-50", "1e50", "3"])

@@ -7,7 +7,7 @@ contributions and decisions. It has no absences, threads, remembered scores, unc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -18,11 +18,11 @@ from commonweal.decision.decide import decide_figures
 from commonweal.federation.measuring import has_converged
 from commonweal.learning.algorithms import LocalResult, make_algorithm
 from commonweal.learning.learner import Correction
-from commonweal.learning.local_training import FreeRide, make_epochs, pretended_model
+from commonweal.learning.local_training import make_epochs, pretended_model
 from commonweal.learning.models import ARCHITECTURES, Layout, average, to_tensor
 from commonweal.learning.plain import PlainLearner
 from commonweal.records import Decision, Figures
-from commonweal.scenario.spec import Scenario
+from commonweal.scenario.spec import FreeRide, NoisedUpdate, Scenario, SignFlip
 from commonweal.seeds import stream, stream_number
 from commonweal.valuation import cost, profit, utility
 from commonweal.valuation.measure import ValuationInputs
@@ -87,7 +87,8 @@ class _Loop:
             served = self.algorithm.serve([self.memories[c] for c in self.active], self.sizes(self.active))
             for client in self.active:
                 client_steps = partial(self.descend, client, round_number, iteration, step_counts)
-                results[client] = self.algorithm.local(self.shared, served, self.memories[client], client_steps)
+                local = self.algorithm.local(self.shared, served, self.memories[client], client_steps)
+                results[client] = replace(local, model=self.sent(client, round_number, iteration, local.model))
             self.memories = {client: results[client].memory for client in self.active}
             self.shared = self.aggregate(results, self.active)
             before, accuracies = accuracies, self.accuracies(self.shared, self.memories)
@@ -130,6 +131,21 @@ class _Loop:
         step_counts[client] += step_count
         return model, step_count
 
+    def sent(self, client: str, round_number: int, iteration: int, model: Tensor) -> Tensor:
+        """What a client sends of its trained model: a poisoner moves every entry that is trained."""
+        defect, trained_count = self.specs[client].defect, self.layout.trainable.stop
+        moved = model - self.shared
+        if isinstance(defect, SignFlip):
+            moved = -defect.factor * moved
+        elif isinstance(defect, NoisedUpdate):
+            random = stream(self.scenario.seed, "poisoner", client, round_number, iteration)
+            noise = torch.from_numpy(random.standard_normal(trained_count)).to(self.dtype)
+            length = moved[:trained_count].square().sum().sqrt()
+            moved[:trained_count] += defect.ratio * length / trained_count**0.5 * noise
+        else:
+            return model
+        return torch.cat([(self.shared + moved)[:trained_count], model[trained_count:]])
+
     def aggregate(self, results: Mapping[str, LocalResult], clients: Sequence[str]) -> Tensor:
         return average([results[client].model for client in clients], self.sizes(clients))
 
@@ -168,6 +184,8 @@ class _Loop:
             )
             gained = utility(spec.unit_value, accuracies[client], previous[client])
             profits[client] = profit(gained, costs[client])
+            if spec.reported_profit is not None:
+                profits[client] = spec.reported_profit
         mechanism = self.scenario.mechanism
         inputs = ValuationInputs(
             clients=self.active,

@@ -75,10 +75,28 @@ defect = { kind = "scaled", factor = 1.2 }
 [[clients]]
 name = "other"
 """
+POISONERS = """
+[[clients]]
+name = "honest"
+[[clients]]
+name = "backward"
+defect = { kind = "sign-flip", factor = 0.5 }
+reported_profit = 0.0
+[[clients]]
+name = "noisy"
+defect = { kind = "noised-update", ratio = 1.5 }
+reported_profit = -0.2
+[[clients]]
+name = "mislabelled"
+defect = { kind = "label-flip", fraction = 0.7 }
+[[clients]]
+name = "other"
+"""
 SCENARIOS = {
     "label noise and duplicates, FedAvg, marginal": (NOISY, "fedavg", 0.01, "marginal", ""),
     "three domains, FedBN, Shapley": (DOMAINS, "fedbn", 0.5, "shapley", ""),
     "free riders, FedProx, quantity": (CHEATS, "fedprox", 0.05, "quantity", "loss_rule = 'equal'"),
+    "poisoners that lie, FedBN, marginal": (POISONERS, "fedbn", 0.02, "marginal", ""),
     "label noise, SCAFFOLD, estimated Shapley": (NOISY, "scaffold", 0.0, "adaptive", "evaluation_limit = 9"),
 }
 

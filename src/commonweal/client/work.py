@@ -10,7 +10,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,9 @@ from commonweal.client.reporting import Alone
 from commonweal.errors import CommonwealError, FederationError, InputError
 from commonweal.learning.algorithms import Algorithm, LocalResult
 from commonweal.learning.learner import Correction
-from commonweal.learning.local_training import FreeRide, pretended_model
+from commonweal.learning.local_training import poisoned_model, pretended_model
 from commonweal.learning.vectors import ArrayLayout, Packing
+from commonweal.scenario.spec import Defect, FreeRide, Poisoning
 from commonweal.seeds import stream
 from commonweal.task.evaluation import checked_predictions, checked_scores
 from commonweal.task.measured import Measured, measure, undefined_reason
@@ -102,22 +103,26 @@ class ClientWork:
         served: Tensor,
         memory: Tensor,
         task_memory: Memory,
-        free_ride: FreeRide | None = None,
+        defect: Defect | None = None,
     ) -> LocalTrained:
-        """A client's part of an iteration of the federation."""
+        """A client's part of an iteration of the federation. A defect of its data has no effect here."""
         key = (member.name, round_number, iteration)
         trained: list[Trained] = []
         context = self._context(member, round_number, iteration, task_memory)
 
         def descend(start: Tensor, correction: Correction | None = None) -> tuple[Tensor, int]:
-            if free_ride is not None:
+            if isinstance(defect, FreeRide):
                 noise = stream(self.seed, "free rider", *key)
-                return pretended_model(start, self.layout.weights, free_ride, noise), 0
+                return pretended_model(start, self.layout.weights, defect, noise), 0
             model = self._descend(start, rows, context, correction)
             trained.append(model)
             return self.layout.pack(model.model), model.step_count
 
         result = self.algorithm.local(shared, served, memory, descend)
+        if isinstance(defect, Poisoning):  # what it remembers for itself stays as trained
+            noise = stream(self.seed, "poisoner", *key)
+            sent = poisoned_model(shared, result.model, self.layout.trainable, defect, noise)
+            result = replace(result, model=sent)
         loss = trained[-1].loss if trained else 0.0
         # A model is finite if its extremes are.
         if not (np.isfinite(loss) and bool(torch.stack(torch.aminmax(result.model)).isfinite().all())):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from commonweal.data.samples import Indices, Labels
-from commonweal.scenario.spec import Defect, Duplicates, LabelNoise
+from commonweal.scenario.spec import Defect, Duplicates, LabelFlip, LabelNoise
 from commonweal.seeds import stream
 
 
@@ -75,29 +75,45 @@ def copied_share(defect: Defect | None) -> float:
     return defect.fraction if isinstance(defect, Duplicates) else 0.0
 
 
-def noisy_labels(
+def wrong_labels(
     training: Labels,
     validation: Labels,
-    noise: LabelNoise,
+    defect: LabelNoise | LabelFlip,
     *,
     class_count: int,
     seed: int,
     client: str,
     round_number: int,
 ) -> tuple[Labels, Labels]:
-    """Training and validation labels, each replaced with the given probability by one of the other classes."""
-    generator = stream(seed, "label-noise", client, round_number)
+    """Training and validation labels with those that the defect makes wrong.
+
+    Noise replaces each label, with its probability, by one of the other classes. Flipping makes C − 1 − c of class c in
+    a fraction of the labels; their number is rounded, ties to even.
+    """
+    kind = "label-noise" if isinstance(defect, LabelNoise) else "label-flip"
+    generator = stream(seed, kind, client, round_number)
+
+    def wrong(labels: Labels) -> Labels:
+        if isinstance(defect, LabelNoise):
+            return _noised(labels, defect.probability, class_count, generator)
+        return _flipped(labels, defect.fraction, class_count, generator)
+
     # Training comes first, so that its labels do not depend on whether validation labels stay true.
-    wrong_training = _noised(training, noise.probability, class_count, generator)
-    if noise.training_only:
-        return wrong_training, validation
-    return wrong_training, _noised(validation, noise.probability, class_count, generator)
+    wrong_training = wrong(training)
+    return wrong_training, validation if defect.training_only else wrong(validation)
 
 
 def _noised(labels: Labels, probability: float, class_count: int, generator: np.random.Generator) -> Labels:
     is_wrong = generator.random(len(labels)) < probability
     step = generator.integers(1, class_count, size=len(labels))  # never a multiple of the class count, so never true
     return np.where(is_wrong, (labels + step) % class_count, labels)
+
+
+def _flipped(labels: Labels, fraction: float, class_count: int, generator: np.random.Generator) -> Labels:
+    chosen = generator.permutation(len(labels))[: round(fraction * len(labels))]
+    wrong = labels.copy()
+    wrong[chosen] = class_count - 1 - labels[chosen]
+    return wrong
 
 
 def copies(arrivals: Arrivals, round_number: int) -> Indices:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from commonweal.data.arrival import Arrivals, copied_share, copies, noisy_labels
+from commonweal.data.arrival import Arrivals, copied_share, copies, wrong_labels
 from commonweal.data.pools import make_pools
 from commonweal.data.samples import Images, Indices, Labels, Samples
 from commonweal.data.sources import load_source
 from commonweal.errors import ScenarioError
-from commonweal.scenario.spec import ClientSpec, Duplicates, LabelNoise, Scenario
+from commonweal.scenario.spec import ClientSpec, Duplicates, LabelFlip, LabelNoise, Scenario
 
 _LEAST_TRAINING = 2  # batch normalisation needs two samples
 
@@ -101,8 +101,8 @@ class FederatedDataset:
         copied = copies(arrivals, round_number)
         training = np.concatenate([arrival.training, copied])
         training_labels, validation_labels = labels[training], labels[arrival.validation]
-        if isinstance(spec.defect, LabelNoise):
-            training_labels, validation_labels = noisy_labels(
+        if isinstance(spec.defect, LabelNoise | LabelFlip):
+            training_labels, validation_labels = wrong_labels(
                 training_labels,
                 validation_labels,
                 spec.defect,

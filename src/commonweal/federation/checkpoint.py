@@ -168,6 +168,6 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
 def _measurement(document: Mapping[str, Any]) -> ClientMeasurement:
     estimates = {
         name: None if document.get(name) is None else Estimate(**document[name])
-        for name in ("accuracy", "utility", "alone", "measured_profit")
+        for name in ("accuracy", "utility", "alone", "measured_profit", "actual_profit")
     }
     return ClientMeasurement(**{**document, **estimates})

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.records import Event, RoundGains, RoundRecord
+from commonweal.records import Estimate, Event, RoundGains, RoundRecord
 from commonweal.task.measured import Measured
 from commonweal.valuation.bootstrap import DRAW_COUNT, Draws
 
@@ -82,6 +82,7 @@ class ProfitReport:
     expected_profit_draws: NDArray[np.float64] | None = None  # in the first draws
     measured_profit: float | None = None  # by the client's own measurement, if `profit` is by the gain that it was told
     measured_profit_draws: NDArray[np.float64] | None = None
+    actual_profit: Estimate | None = None  # where it is known that the client reports another one
     previous_accuracy: float
     utility: float | None = None
     cost: float | None = None

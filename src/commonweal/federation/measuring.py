@@ -209,6 +209,7 @@ class _Round:
     ) -> ClientMeasurement:
         draws, alone, now = report.profit_draws, report.alone, valuation.measures[client]
         error = None if draws is None else standard_error(draws)
+        actual_error = error if report.actual_profit is None else report.actual_profit.standard_error
         return ClientMeasurement(
             sample_count=opening.sample_count,
             training_count=opening.training_count,
@@ -216,10 +217,11 @@ class _Round:
             step_count=self._step_counts.get(client),
             accuracy=estimate(now),
             previous_accuracy=report.previous_accuracy,
-            utility=None if report.utility is None else Estimate(value=report.utility, standard_error=error),
+            utility=None if report.utility is None else Estimate(value=report.utility, standard_error=actual_error),
             cost=report.cost,
             alone=None if alone is None else estimate(alone),
             alone_cost=report.alone_cost,
+            actual_profit=report.actual_profit,
             advantage_error=None if alone is None else _error_of_difference(now, alone),
             profit_error=error,
             contribution_error=valuation.contribution_errors[client],

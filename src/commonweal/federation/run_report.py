@@ -17,6 +17,7 @@ from commonweal.decision.problem import used_contributions
 from commonweal.decision.promises import warnings_of
 from commonweal.decision.reasons import loss_reason, reason
 from commonweal.federation.advice import advise_on_run
+from commonweal.federation.misreports import misreport_warnings
 from commonweal.federation.round_result import ClientMeasurement, RoundResult, rules_in_force
 from commonweal.records import (
     ClientRound,
@@ -91,10 +92,13 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         utility=plan.mechanism.utility,
         figures=plan.mechanism.figures,
         advice=advise_on_run(rounds, metric=named),
-        warnings=tuple(
-            sentence
-            for record in history.rounds
-            for sentence in warnings_of(record.decision, f"round {record.round_number}")
+        warnings=(
+            *misreport_warnings(rounds),
+            *(
+                sentence
+                for record in history.rounds
+                for sentence in warnings_of(record.decision, f"round {record.round_number}")
+            ),
         ),
     )
 
@@ -242,6 +246,7 @@ def _client(result: RoundResult, divisions: _Divisions, client: str, sentence: s
         stays_for_mu=None if path is None else path.stays(client),
         alone=measured.alone,
         alone_cost=measured.alone_cost,
+        actual_profit=measured.actual_profit,
         advantage=_advantage(measured),
         used=_used(result, client),
     )

@@ -1,4 +1,4 @@
-"""A client's mini-batches, and what a free rider does instead of training."""
+"""A client's mini-batches, what a free rider does instead of training, and what a poisoner does after it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from commonweal.scenario.spec import Noised, Scaled, Untrained
-
-FreeRide = Untrained | Noised | Scaled
+from commonweal.scenario.spec import FreeRide, Noised, NoisedUpdate, Poisoning, Scaled, SignFlip
 
 
 def make_epochs(
@@ -36,4 +34,26 @@ def pretended_model(received: Tensor, weights: slice, defect: FreeRide, random: 
         case Noised(deviation=deviation):
             noise = torch.from_numpy(random.standard_normal(len(model[weights]))).to(model.dtype)
             model[weights] += deviation * float(model[weights].std()) * noise
+    return model
+
+
+def poisoned_model(
+    received: Tensor, trained: Tensor, trainable: slice, defect: Poisoning, random: np.random.Generator
+) -> Tensor:
+    """What a poisoner sends instead of the model w that it trained from the received model w̄.
+
+        sign-flip       w̄ − k (w − w̄)
+        noised-update   w + r ‖w − w̄‖ z / √d,   z of d independent standard normal entries
+
+    Only trainable entries change: with its sign flipped, a running variance could become negative, and a model with
+    such a variance gives no probabilities at all.
+    """
+    model = trained.clone()
+    update = trained[trainable] - received[trainable]
+    match defect:
+        case SignFlip(factor=factor):
+            model[trainable] = received[trainable] - factor * update
+        case NoisedUpdate(ratio=ratio):
+            noise = torch.from_numpy(random.standard_normal(len(update))).to(model.dtype)
+            model[trainable] += ratio * float(update.norm()) / math.sqrt(len(update)) * noise
     return model

@@ -60,7 +60,7 @@ class ClientRound:
     previous_accuracy: float  # the metric of the model before, from which a gain is measured; NaN as above
     utility: Estimate | None  # None: private, like the cost
     cost: float | None
-    profit: Estimate
+    profit: Estimate  # as reported
     contribution: Estimate  # as measured, before any rule
     share: Estimate | None  # this and the next two: None if it was eliminated
     payoff: Estimate | None
@@ -71,6 +71,7 @@ class ClientRound:
     alone_cost: float | None = None  # what it would have spent alone; None: it trains none, or this is private
     advantage: Estimate | None = None  # accuracy − alone, with the error of the difference
     used: UsedFigures | None = None  # None: the profit is used as measured
+    actual_profit: Estimate | None = None  # where it is known that the client reported another one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,6 +161,7 @@ def _client(result: RoundReport, client: str, figures: ClientRound) -> dict[str,
         else [range_document(range_) for range_ in figures.stays_for_mu],
         **_alone(figures),
         "used": None if figures.used is None else _used(figures.used),
+        **({} if figures.actual_profit is None else {"actual_profit": _estimate(figures.actual_profit)}),
     }
 
 
@@ -579,6 +580,7 @@ def _read_client(written: _Value) -> ClientRound:
         alone_cost=written.optional("alone_cost", _Value.number),
         advantage=written.optional("advantage", _read_metric_estimate),
         used=written.optional("used", _read_used),
+        actual_profit=written.optional("actual_profit", _read_estimate),
     )
 
 

@@ -12,8 +12,9 @@ from commonweal.scenario.keys import (
     FEWEST_CLIENTS,
     MOST_CLIENTS,
     RAW_RULE_CLIENTS,
+    defect_kind,
 )
-from commonweal.scenario.spec import Duplicates, LabelNoise, LearningSpec, MechanismSpec, TaskSpec
+from commonweal.scenario.spec import DataDefect, LearningSpec, MechanismSpec, TaskSpec
 from commonweal.scenario.toml_table import TomlTable
 from commonweal.valuation.registry import MEASURES
 
@@ -90,7 +91,6 @@ _ONLY_IMAGES = {
     "defaults": ("source", "samples_per_round"),
 }
 _OF_TABLE = ("batch_size", "local_epochs", "validation_share", "model")
-_OF_DATA = (LabelNoise, Duplicates)
 
 
 def ignored_keys(task: TaskSpec) -> Mapping[str, tuple[str, ...]]:
@@ -128,10 +128,11 @@ def check_task(
                 faults.add(
                     ("clients", position, key), f"{key} is only for images, and this task is {what}", "Remove it"
                 )
-        if isinstance(client.get("defect"), _OF_DATA):
+        if isinstance(client["defect"], DataDefect):
+            kind, name = defect_kind(client["defect"]), shown(client.get("name"))
             faults.add(
                 ("clients", position, "defect"),
-                f"defects of the data are only for images, and this task is {what}",
+                f"defects of the data are only for images, and this task is {what}, got {kind} for client {name}",
                 "Change the client's data instead",
             )
 

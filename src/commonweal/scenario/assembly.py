@@ -197,14 +197,15 @@ def _client(own: TomlTable, defaults: TomlTable, task: TaskSpec) -> dict[str, An
         else:
             problem = f"settings must be a table, got {shown(own.given['settings'])}{own.whose}"
             own.faults.add((*own.path, "settings"), problem, "Write e.g. settings = { table = 'north.csv' }")
-    if "defect" in own.given:
-        values["defect"] = _defect(own, own.given["defect"])
-    return values
+    return values | {"defect": read_defect(own)}
 
 
-def _defect(client: TomlTable, given: object) -> Defect | None:
-    """The defect, or None if it is invalid."""
+def read_defect(client: TomlTable) -> Defect | None:
+    """The client's defect, or None if it has none or an invalid one."""
     path: KeyPath = (*client.path, "defect")
+    if "defect" not in client.given:
+        return None
+    given = client.given["defect"]
     if not isinstance(given, Mapping):
         problem = f"defect must be a table, got {shown(given)}{client.whose}"
         client.faults.add(path, problem, 'Write e.g. defect = { kind = "untrained" }')

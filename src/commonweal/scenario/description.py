@@ -13,10 +13,13 @@ from commonweal.scenario.spec import (
     ClientSpec,
     Duplicates,
     FederationPlan,
+    LabelFlip,
     LabelNoise,
     Noised,
+    NoisedUpdate,
     Scaled,
     Scenario,
+    SignFlip,
     TaskSpec,
     Untrained,
 )
@@ -40,12 +43,13 @@ class Description:
 
 
 def describe(scenario: Scenario) -> Description:
-    """A simulated client declares how many samples are new, and may lie; everything else is measured."""
+    """A simulated client declares how many samples are new, and may lie; its profit is measured unless it lies."""
+    is_misreported = any(client.reported_profit is not None for client in scenario.clients)
     return Description(
         settings=settings(scenario),
         client_facts={client.name: _facts(client) for client in scenario.clients},
         document=to_document(scenario),
-        declared=("sample_count",),
+        declared=("sample_count", "profit") if is_misreported else ("sample_count",),
     )
 
 
@@ -121,6 +125,8 @@ def _facts(client: ClientSpec) -> dict[str, str]:
         facts["cost per round"] = f"{client.cost_per_round:g}"
     if client.defect is not None:
         facts["defect"] = _defect(client)
+    if client.reported_profit is not None:
+        facts["reported profit"] = f"{client.reported_profit:g} in every round, instead of the truth"
     return facts
 
 
@@ -128,6 +134,8 @@ def _defect(client: ClientSpec) -> str:
     match client.defect:
         case LabelNoise(probability=probability, training_only=training_only):
             return f"label noise, {probability:.0%} of labels wrong" + " (in training only)" * training_only
+        case LabelFlip(fraction=fraction, training_only=training_only):
+            return f"flipped labels, {fraction:.0%} of labels" + " (in training only)" * training_only
         case Duplicates(fraction=fraction):
             return f"duplicated data, {fraction:.0%} of declared samples are copies"
         case Untrained():
@@ -136,5 +144,9 @@ def _defect(client: ClientSpec) -> str:
             return f"free rider: returns the model with noise of {deviation:g} standard deviations"
         case Scaled(factor=factor):
             return f"free rider: returns the model times {factor:g}"
+        case SignFlip(factor=factor):
+            return f"poisoner: sends its update times {-factor:g}"
+        case NoisedUpdate(ratio=ratio):
+            return f"poisoner: adds noise of {ratio:g} times the length of its update"
         case None:
             return "none"

@@ -11,7 +11,7 @@ from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.scenario.agreement import ignored_keys
 from commonweal.scenario.assembly import assemble
 from commonweal.scenario.faults import Faults
-from commonweal.scenario.keys import DEFECTS
+from commonweal.scenario.keys import defect_kind
 from commonweal.scenario.spec import ClientSpec, Defect, LearningSpec, MechanismSpec, Scenario, TaskSpec
 
 # The first version listed this parameter with every algorithm; digests of older runs depend on it.
@@ -83,13 +83,14 @@ def _learning(learning: LearningSpec, task: TaskSpec) -> dict[str, object]:
 
 
 def _client(client: ClientSpec) -> dict[str, object]:
-    document = asdict(client) | {"defect": None if client.defect is None else _defect(client.defect)}
-    for key, default in (("worth_curve", None), ("settings", {}), ("source", ""), ("samples_per_round", 0.0)):
-        if document[key] == default:  # digests of older runs depend on the absence of the first two
+    document = asdict(client) | {"defect": None if client.defect is None else defect_document(client.defect)}
+    default = asdict(ClientSpec(name=client.name))
+    for key in ("worth_curve", "reported_profit", "settings", "source", "samples_per_round"):
+        if document[key] == default[key]:  # digests of older runs depend on the absence of the first three
             del document[key]
     return document
 
 
-def _defect(defect: Defect) -> dict[str, object]:
-    kind = next(kind for kind, (make, _) in DEFECTS.items() if make is type(defect))
-    return {"kind": kind, **asdict(defect)}
+def defect_document(defect: Defect) -> dict[str, object]:
+    """A defect with the keys of its table."""
+    return {"kind": defect_kind(defect), **asdict(defect)}

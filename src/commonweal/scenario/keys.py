@@ -11,15 +11,30 @@ from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.records import ContributionRule, FiguresRule, LossRule
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.algorithms import ALGORITHMS, parameter_kinds
-from commonweal.scenario.kinds import Kind, amount, curve, leniency, name, number, one_of, prose, truth, whole_number
+from commonweal.scenario.kinds import (
+    Kind,
+    amount,
+    curve,
+    leniency,
+    name,
+    number,
+    one_of,
+    prose,
+    signed_amount,
+    truth,
+    whole_number,
+)
 from commonweal.scenario.spec import (
     Defect,
     Duplicates,
+    LabelFlip,
     LabelNoise,
     ModelName,
     Noised,
+    NoisedUpdate,
     Scaled,
     ScoreName,
+    SignFlip,
     Untrained,
     UtilityRule,
 )
@@ -91,7 +106,13 @@ DEFAULTS_KEYS: Keys = MappingProxyType(
         "worth_curve": curve(),
     }
 )
-CLIENT_KEYS: Keys = MappingProxyType({"name": name(60, "north"), **DEFAULTS_KEYS})  # and tables `defect`, `settings`
+CLIENT_KEYS: Keys = MappingProxyType(  # and tables `defect`, `settings`
+    {
+        "name": name(60, "north"),
+        **DEFAULTS_KEYS,
+        "reported_profit": signed_amount("0.0", hint="Write e.g. 0.0, or leave it out for the truth"),
+    }
+)
 TASK_KEYS: Keys = MappingProxyType(  # and the task's own settings
     {"metric": name(60, "roc-auc"), "lower_is_better": truth()}
 )
@@ -121,12 +142,24 @@ TABLE_KEYS: Mapping[str, Keys] = MappingProxyType(
     }
 )
 
+
+def _positive(example: str) -> Kind:
+    return number(f"a number above 0, at most {LARGEST_FACTOR:g}", example, lambda size: 0 < size <= LARGEST_FACTOR)
+
+
 DEFECTS: Mapping[str, tuple[type[Defect], Keys]] = MappingProxyType(
     {
         "label-noise": (
             LabelNoise,
             {
                 "probability": number("a number from 0 to 1", "0.3", lambda chance: 0 <= chance <= 1),
+                "training_only": truth(),
+            },
+        ),
+        "label-flip": (
+            LabelFlip,
+            {
+                "fraction": number("a number from 0 to 1", "0.5", lambda fraction: 0 <= fraction <= 1),
                 "training_only": truth(),
             },
         ),
@@ -137,11 +170,7 @@ DEFECTS: Mapping[str, tuple[type[Defect], Keys]] = MappingProxyType(
         "untrained": (Untrained, {}),
         "noised": (
             Noised,
-            {
-                "deviation": number(
-                    f"a number above 0, at most {LARGEST_FACTOR:g}", "0.01", lambda size: 0 < size <= LARGEST_FACTOR
-                )
-            },
+            {"deviation": _positive("0.01")},
         ),
         "scaled": (
             Scaled,
@@ -153,6 +182,13 @@ DEFECTS: Mapping[str, tuple[type[Defect], Keys]] = MappingProxyType(
                 )
             },
         ),
+        "sign-flip": (SignFlip, {"factor": _positive("1.0")}),
+        "noised-update": (NoisedUpdate, {"ratio": _positive("5.0")}),
     }
 )
 DEFECT_KIND = one_of(tuple(DEFECTS))
+
+
+def defect_kind(defect: Defect) -> str:
+    """The name of a defect in scenarios."""
+    return next(kind for kind, (make, _) in DEFECTS.items() if make is type(defect))

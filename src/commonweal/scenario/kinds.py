@@ -67,6 +67,16 @@ def amount(example: str, *, hint: str = "") -> Kind:
     )
 
 
+def signed_amount(example: str, *, hint: str = "") -> Kind:
+    """A profit, in units of utility."""
+    return number(
+        f"0, or a number from {SMALLEST_AMOUNT:g} to {LARGEST_AMOUNT:g} in size",
+        example,
+        lambda figure: figure == 0 or SMALLEST_AMOUNT <= abs(figure) <= LARGEST_AMOUNT,
+        hint=hint,
+    )
+
+
 def curve() -> Kind:
     """Points (metric, worth) of a curve from a metric to its worth, by rising metric."""
 

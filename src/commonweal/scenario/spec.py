@@ -29,6 +29,14 @@ class LabelNoise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelFlip:
+    """Of C classes, class c becomes C − 1 − c in this fraction of the labels (Fang et al. 2020)."""
+
+    fraction: float = 1.0
+    training_only: bool = False  # validation labels stay true
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Duplicates:
     """This fraction of the samples that a client declares each round are copies of its own; copies cost nothing."""
 
@@ -54,7 +62,25 @@ class Scaled:
     factor: float
 
 
-Defect = LabelNoise | Duplicates | Untrained | Noised | Scaled
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignFlip:
+    """A poisoner that trains and sends w̄ − k (w − w̄), from the received model w̄ and the trained one w."""
+
+    factor: float = 1.0  # k
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisedUpdate:
+    """A poisoner that trains and adds noise to its update."""
+
+    ratio: float  # of the noise's length to that of the update
+
+
+DataDefect = LabelNoise | LabelFlip | Duplicates
+FreeRide = Untrained | Noised | Scaled
+Poisoning = SignFlip | NoisedUpdate
+ModelDefect = FreeRide | Poisoning
+Defect = DataDefect | ModelDefect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +95,7 @@ class ClientSpec:
     cost_per_step: float = 0.0
     cost_per_round: float = 0.0
     defect: Defect | None = None
+    reported_profit: float | None = None  # what it reports in every round; None: the truth
     worth_curve: tuple[tuple[float, float], ...] | None = None  # (metric, worth); None: the metric itself
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)  # its own settings of the task
 

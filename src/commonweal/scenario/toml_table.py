@@ -68,7 +68,7 @@ def _better_key(key: str, known: tuple[str, ...], title: str) -> str:
             return f"Move it below [{name}]"
     if key in SCENARIO_KEYS:
         return "Move it to the top of the file, above the first [table]"
-    if key == "defect":
+    if key in ("defect", "reported_profit"):
         return "Move it below the [[clients]] of the client that has it"
     close = get_close_matches(key.lower(), known, n=1, cutoff=0.5)
     if close:

@@ -18,17 +18,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from commonweal.client.reporting import Alone, account
+from commonweal.client.reporting import Alone, account, as_reported
 from commonweal.client.work import ClientWork, Evaluation, LocalTrained, LoneModel
 from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, ToldGain, ToldGains, Training
 from commonweal.learning.algorithms import make_algorithm
-from commonweal.learning.local_training import FreeRide
-from commonweal.records import Event, RoundRecord
+from commonweal.records import Estimate, Event, RoundRecord
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.simulated_client import SimulatedClient
 from commonweal.simulation.simulated_task import SimulatedTask
 from commonweal.task.measured import Measured
 from commonweal.task.records import Predictions, TaskMember
+from commonweal.valuation.bootstrap import standard_error
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -237,7 +237,7 @@ class InProcessClients:
             served=served,
             memory=member.memory,
             task_memory=member.task_memory,
-            free_ride=member.spec.defect if isinstance(member.spec.defect, FreeRide) else None,
+            defect=member.spec.defect,
         )
 
     def _train_alone(self, client: str, round_number: int) -> Alone | None:
@@ -270,13 +270,17 @@ class InProcessClients:
             opening=self._measured[frozenset(), client],
             told=told,
         )
+        said, actual = as_reported(own, member.spec.reported_profit), None
+        if said is not own:
+            actual = Estimate(value=own.profit, standard_error=standard_error(own.profit_draws))
         return ProfitReport(
-            profit=own.profit,
-            profit_draws=own.profit_draws,
-            expected_profit=own.expected_profit,
-            expected_profit_draws=own.expected_profit_draws,
+            profit=said.profit,
+            profit_draws=said.profit_draws,
+            expected_profit=said.expected_profit,
+            expected_profit_draws=said.expected_profit_draws,
             measured_profit=own.measured_profit,
             measured_profit_draws=own.measured_profit_draws,
+            actual_profit=actual,
             previous_accuracy=member.previous.value,
             utility=own.utility,
             cost=own.cost,

@@ -16,7 +16,7 @@ from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.errors import ScenarioError, StorageError, os_reason
 from commonweal.flower.starting.new_federation import NewFederation, NewMember, PrivateFigures, write_federation
 from commonweal.scenario.algorithms import ALGORITHMS
-from commonweal.scenario.document import to_document
+from commonweal.scenario.document import defect_document, to_document
 from commonweal.scenario.spec import ClientSpec, Scenario
 from commonweal.scenario.toml_text import toml_lines
 from commonweal.simulation.simulated_task import with_sites
@@ -57,11 +57,6 @@ def _check(scenario: Scenario) -> None:
         f'kind = "{rules.mechanism}" needs costs, which never leave the clients'
         if MECHANISMS[rules.mechanism].needs_costs
         else "",
-        *(
-            f"client {client.name!r} has a defect, which can only be simulated"
-            for client in scenario.clients
-            if client.defect is not None
-        ),
     ]
     for reason in filter(None, reasons):
         raise ScenarioError(f"The scenario {scenario.name!r} cannot run on Flower: {reason}.")
@@ -127,7 +122,17 @@ def _member(client: ClientSpec, scenario: Scenario, rows: str | None) -> NewMemb
         worth_curve=client.worth_curve,
     )
     bound = _largest_profit(client, task.metric)
-    return NewMember(name=client.name, figures=figures, settings=settings, files=files, profit_bounds=(-bound, bound))
+    return NewMember(
+        name=client.name,
+        figures=figures,
+        settings=settings,
+        files=files,
+        profit_bounds=(-bound, bound),
+        misconduct={
+            "reported_profit": client.reported_profit,
+            "defect": None if client.defect is None else defect_document(client.defect),
+        },
+    )
 
 
 def _is_there(folder: Path, value: object) -> bool:
@@ -159,7 +164,7 @@ def _largest_profit(client: ClientSpec, metric: Metric) -> float:
     if not math.isfinite(gain):
         gain = _UNBOUNDED
     cost = client.cost_per_round + _SAMPLES * client.cost_per_sample + _STEPS * client.cost_per_step
-    largest = client.unit_value * gain + cost
+    largest = max(client.unit_value * gain + cost, abs(client.reported_profit or 0.0))
     return 10.0 ** max(0, math.ceil(math.log10(largest))) if largest > 0 else 1.0
 
 

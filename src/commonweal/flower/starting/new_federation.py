@@ -49,6 +49,7 @@ class NewMember:
     settings: Mapping[str, object] = field(default_factory=dict)  # its own table [task]
     files: Mapping[str, bytes] = field(default_factory=dict)  # in its folder, by name
     profit_bounds: tuple[float, float] | None = None  # None: the usual ones
+    misconduct: Mapping[str, object] = field(default_factory=dict)  # of its member.toml: reported_profit and defect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,14 @@ def write_federation(directory: Path, federation: NewFederation) -> tuple[str, .
             template_text("app", "pyproject.toml", app=package.replace("_", "-"), package=package),
         )
         for member in federation.members:
-            make_member(folder / "members" / member.name, member.name, member.figures, member.settings, member.files)
+            make_member(
+                folder / "members" / member.name,
+                member.name,
+                member.figures,
+                settings=member.settings,
+                files=member.files,
+                misconduct=member.misconduct,
+            )
         _write(folder / "federation.toml", federation.terms + "".join(map(_client_text, federation.members)))
         read_federation(folder / "federation.toml")  # never leave a file that cannot be read
         readme = template_text(
@@ -139,11 +147,13 @@ def make_member(
     directory: Path,
     name: str,
     figures: PrivateFigures,
+    *,
     settings: Mapping[str, object] | None = None,
     files: Mapping[str, bytes] | None = None,
+    misconduct: Mapping[str, object] | None = None,
 ) -> None:
     """Create a folder with node-key, node-key.pub, member.toml and these files."""
-    text = _member_text(name, figures, settings or {})
+    text = _member_text(name, figures, settings or {}, misconduct or {})
     with new_folder(directory, "the member's folder") as folder:
         folder.chmod(0o700)  # unit value and costs are private
         NodeKey.new().write(folder / KEY_FILE)
@@ -166,7 +176,9 @@ def supernode_command(directory: Path, superlink: str = "HOST:PORT", authority: 
     )
 
 
-def _member_text(name: str, figures: PrivateFigures, settings: Mapping[str, object]) -> str:
+def _member_text(
+    name: str, figures: PrivateFigures, settings: Mapping[str, object], misconduct: Mapping[str, object]
+) -> str:
     tidy = MEMBER_KEYS["name"].checked("the member's name", name)
     if tidy in (".", "..") or Path(tidy).name != tidy:
         raise InputError(f"A member's name must be usable as a folder name, got {name!r}.")
@@ -177,6 +189,8 @@ def _member_text(name: str, figures: PrivateFigures, settings: Mapping[str, obje
     curve = "# worth_curve = [[0.5, 0.0], [0.8, 1.0]]"
     if figures.worth_curve is not None:
         curve = f"worth_curve = {toml_value(figures.worth_curve)}"
+    if broken_rules := toml_lines(misconduct).rstrip():
+        curve += f"\n\n# In rehearsals this member breaks the rules, as its scenario says.\n{broken_rules}"
     text = template_text("member.toml", name=toml_value(tidy), worth_curve=curve, **values)
     return text + toml_lines(settings)
 

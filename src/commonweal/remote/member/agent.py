@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.client.reporting import Alone, account
+from commonweal.client.reporting import Alone, account, as_reported
 from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
@@ -182,6 +182,7 @@ class MemberAgent:
             served=work.vector(served),
             memory=memory,
             task_memory=task_memory,
+            defect=self._member.defect,
         )
         kept = dict(trained.task_memory)
         if trained.result.memory.numel():
@@ -220,7 +221,10 @@ class MemberAgent:
         return Message(groups=_measures(work, member, evaluations))
 
     def _report(self, question: Message, state: MemberState) -> Message:
-        """The profit is logged with its parts, sent without them, and signed."""
+        """The profit is logged with its parts, sent without them, and signed.
+
+        A hostile member of a rehearsal reports another profit.
+        """
         fields = question.fields
         open_round = self._open_round(state, fields)
         member, number = self._member, fields["round"]
@@ -241,24 +245,26 @@ class MemberAgent:
             opening=_without_draws(opening),
             told=None if told is None else told.gain,
         )
+        said = as_reported(own, member.reported_profit)
         report = ClientReport(
             ledger=fields["book"],
             round_number=number,
             client=member.name,
-            profit=own.profit,
+            profit=said.profit,
             sample_count=open_round.declared_count,
-            gain=None if told is None else told.table.gain_of(member.name, own.expected_profit),
+            gain=None if told is None else told.table.gain_of(member.name, said.expected_profit),
         )
         reference = (
             f"{_shown(baseline, metric.is_share)} before"
             if alone is None
             else f"{_shown(alone.measured.value, metric.is_share)} alone"
         )
+        instead = "" if member.reported_profit is None else f" instead of {own.profit:+.6g}"
         spared = "" if own.alone_cost is None else f" + cost alone {own.alone_cost:.6g}"
         by_gain = "" if report.gain is None else gains_in_words(report.gain, metric)
         self._store.log(
-            f"round {number}: will report a profit of {report.profit:+.6g} and {report.sample_count} new samples, "
-            f"signed. Kept private: profit = utility {own.utility:+.6g} (unit value {member.unit_value:g}, "
+            f"round {number}: will report a profit of {report.profit:+.6g}{instead} and {report.sample_count} new "
+            f"samples, signed. Kept private: profit = utility {own.utility:+.6g} (unit value {member.unit_value:g}, "
             f"{metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost {own.cost:.6g} "
             f"({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}{by_gain}"
         )
@@ -266,8 +272,8 @@ class MemberAgent:
         if alone is not None:
             groups["alone"] = {"values": np.array([alone.measured.value]), "draws": alone.measured.draws[None]}
         answer: dict[str, Any] = {"profit": report.profit, "signature": report.signed(self._key)}
-        if own.expected_profit is not None:
-            answer["expected_profit"] = own.expected_profit
+        if said.expected_profit is not None:
+            answer["expected_profit"] = said.expected_profit
         return Message(fields=answer, groups=groups)
 
     def _keep_measure(

@@ -11,8 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from commonweal.scenario.keys import DEFAULTS_KEYS, Keys
+from commonweal.scenario.assembly import read_defect
+from commonweal.scenario.keys import CLIENT_KEYS, Keys
 from commonweal.scenario.kinds import name
+from commonweal.scenario.spec import DataDefect, ModelDefect
 from commonweal.scenario.toml_file import read_tables
 from commonweal.scenario.toml_table import TomlTable, present
 
@@ -23,8 +25,15 @@ MEMBER_KEYS: Keys = MappingProxyType(
         "home": name(1000, "home"),
         "operator_key_file": name(1000, "operator.pub.pem"),
         **{
-            key: DEFAULTS_KEYS[key]
-            for key in ("unit_value", "cost_per_sample", "cost_per_step", "cost_per_round", "worth_curve")
+            key: CLIENT_KEYS[key]
+            for key in (
+                "unit_value",
+                "cost_per_sample",
+                "cost_per_step",
+                "cost_per_round",
+                "worth_curve",
+                "reported_profit",
+            )
         },
     }
 )
@@ -43,6 +52,8 @@ class Member:
     cost_per_step: float = 0.0
     cost_per_round: float = 0.0
     worth_curve: tuple[tuple[float, float], ...] | None = None  # (metric, worth); None: the metric itself
+    reported_profit: float | None = None  # for rehearsals: what it reports in every round; None: the truth
+    defect: ModelDefect | None = None  # for rehearsals: what it sends instead of its trained model
     folder: Path = field(default_factory=Path)  # of its file; relative paths in its settings start here
     settings: Mapping[str, Any] = field(default_factory=dict)  # the user's own table [task]
 
@@ -51,7 +62,11 @@ def read_member(path: Path) -> Member:
     """Read a member's file; paths in it are relative to it."""
     document, faults = read_tables(path, "a member's file", "Write one with `commonweal flower member`.")
     table = TomlTable(given=present(document), path=(), faults=faults)
-    values = table.read(MEMBER_KEYS, needed=("name", "key_file", "home"), tables=("task",))
+    values = table.read(MEMBER_KEYS, needed=("name", "key_file", "home"), tables=("task", "defect"))
+    defect = read_defect(table)
+    if isinstance(defect, DataDefect):
+        faults.add(("defect",), "a member's file cannot have a defect of the data", "Change the member's data instead")
+        defect = None
     settings = document.get("task", {})
     if not isinstance(settings, Mapping):
         faults.add(("task",), "task must be a table", "Write [task] above your own keys")
@@ -59,4 +74,4 @@ def read_member(path: Path) -> Member:
     for key in ("key_file", "home", "operator_key_file"):
         if key in values:
             values[key] = path.resolve().parent / values[key]
-    return Member(**values, settings=settings, folder=path.resolve().parent)
+    return Member(**values, defect=defect, settings=settings, folder=path.resolve().parent)
