@@ -147,3 +147,29 @@ def test_nobody_can_guess_the_name_of_a_record_with_a_statement(toy):
     assert all(question["statement"] for question in fields)
     assert all(len(bytes.fromhex(question["number"])) == 16 for question in fields)
     assert len({question["number"] for question in fields}) == len(closing) == len({r.object_id for r in closing})
+
+
+@pytest.mark.parametrize(("contribution", "is_seen"), [("path", False), ("marginal", True)])
+def test_by_path_no_byte_of_a_local_model_reaches_another_member(tmp_path, contribution, is_seen):
+    """Every message of a federation is read. By coalitions local models are seen, so the search finds them."""
+    mechanism = f'mu = "inf"\ncontribution = "{contribution}"'
+    toy = make_flower_toy(tmp_path / "f", rounds=2, mechanism=mechanism)
+    toy.coordinate()
+    local = {
+        (sent.client, sent.message.content["local"]["w"].numpy().tobytes())
+        for sent in toy.grid.wire
+        if not sent.to_node and sent.kind == "train.iteration"
+    }
+    assert len(local) == 2 * 2 * len(NAMES)
+    seen = [
+        (sent.client, owner)
+        for sent in toy.grid.wire
+        for owner, content in local
+        if sent.to_node and sent.client != owner and content in sent.content
+    ]
+    assert bool(seen) == is_seen
+    gradients = [sent for sent in toy.grid.wire if not sent.to_node and sent.kind == "evaluate.gradient"]
+    assert len(gradients) == (0 if is_seen else 2 * len(NAMES))
+    for sent in gradients:
+        assert set(sent.message.content.array_records) == {"gradient"}
+        assert json.loads(sent.message.content["fields"]["json"]) == {}

@@ -54,6 +54,9 @@ def scenario_with_private_figures(task, folder, mechanism):
         ("scaffold", 'contribution = "marginal"'),
         pytest.param("fedavg", 'contribution = "marginal"\nfigures = "pooled"', marks=pytest.mark.soak),
         ("fedavg", 'contribution = "marginal"\nfigures = "forecast"'),
+        ("fedavg", 'contribution = "path"\nscorers = "guarded"'),
+        pytest.param("fedbn", 'contribution = "path"', marks=pytest.mark.soak),
+        pytest.param("scaffold", 'contribution = "path"', marks=pytest.mark.soak),
     ],
 )
 def test_a_federation_on_flower_is_the_simulators_twin(tmp_path, monkeypatch, algorithm, mechanism):

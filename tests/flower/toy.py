@@ -12,9 +12,9 @@ from commonweal.flower import client_app
 from commonweal.flower.in_process import InProcessGrid, Node
 from commonweal.flower.transport import FlowerTransport
 from commonweal.remote.coordinator.federation_file import read_federation
-from tests.remote.toy import NAMES, coordinate_toy, evaluate, load, train, write_toy
+from tests.remote.toy import NAMES, TASK, coordinate_toy, write_toy
 
-APP = client_app(load=load, train=train, evaluate=evaluate)
+APP = client_app(TASK)
 
 
 @dataclass(kw_only=True)

@@ -262,3 +262,36 @@ def test_a_correction_may_return_what_it_was_given():
         for make in (FastLearner, PlainLearner)
     )
     torch.testing.assert_close(fast, plain, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("channel_count", [1, 3])
+@pytest.mark.parametrize("pools", [(True, True, False), (False, True, True)])
+def test_both_learners_have_the_same_gradient_of_the_score(pools, channel_count):
+    """More samples than are scored together, so that parts of the gradient are added up."""
+    architecture = Architecture(channels=(3, 4, 5), kernel_sizes=(5, 3, 3), pools=pools, hidden=(8, 7))
+    task = make_task(architecture, (9, 11, channel_count), sample_count=150)
+    before = task.vector.clone()
+    fast = FastLearner(task.layout).gradient(task.vector, task.images, task.labels)
+    plain = PlainLearner(task.layout).gradient(task.vector, task.images, task.labels)
+    assert fast.abs().max() > 1e-3
+    torch.testing.assert_close(fast, plain, **EXACTLY)
+    assert torch.equal(task.vector, before)
+    assert not task.vector.requires_grad
+
+
+def test_the_gradient_is_that_of_the_mean_score_by_differences():
+    """Every entry of the vector, statistics of batch normalisation included."""
+    task = make_task()
+    learner = FastLearner(task.layout)
+    found = learner.gradient(task.vector, task.images, task.labels)
+
+    def mean_score(vector):
+        return float(learner.score(vector, task.images, task.labels, "probability").mean())
+
+    step = 1e-6
+    for entry in range(0, task.layout.size, 3):
+        direction = torch.zeros_like(task.vector)
+        direction[entry] = step
+        slope = (mean_score(task.vector + direction) - mean_score(task.vector - direction)) / (2 * step)
+        assert float(found[entry]) == pytest.approx(slope, abs=1e-8)
+    assert (found[task.layout.statistics] != 0).double().mean() > 0.5  # the rest belong to units that are never active

@@ -57,7 +57,15 @@ def evaluate(model, validation, context):
     return (np.abs(model["w"][0] * x + model["w"][1] - y) < 0.25).astype(float)
 
 
-TASK = Task(load=load, train=train, evaluate=evaluate)
+def gradient(model, validation, context):
+    """Of the mean of exp(−(miss / 0.25)² / 2)."""
+    x, y = validation
+    missed = model["w"][0] * x + model["w"][1] - y
+    slopes = -missed / 0.0625 * np.exp(-(missed**2) / 0.125)
+    return {"w": np.array([(slopes * x).mean(), slopes.mean()])}
+
+
+TASK = Task(load=load, train=train, evaluate=evaluate, gradient=gradient)
 INITIAL = {"w": np.zeros(2)}
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from commonweal.seeds import stream
-from commonweal.task import NewData, Predictions, Trained, load_model, model_of
+from commonweal.task import NewData, Predictions, Trained, load_model, model_of, score_gradient
 
 
 def make_module():
@@ -52,6 +52,13 @@ def evaluate(model, validation, context):
     with torch.no_grad():
         chances = module(torch.from_numpy(validation[0])).softmax(1).numpy()
     return Predictions(targets=validation[1], values=chances)
+
+
+def gradient(model, validation, context):
+    module = make_module()
+    load_model(module, model)
+    points, sides = (torch.from_numpy(array) for array in validation)
+    return score_gradient(module, lambda: module(points).softmax(1).gather(1, sides[:, None])[:, 0])
 
 
 def brier(targets, predictions, weights):

@@ -22,7 +22,7 @@ from commonweal.learning.local_training import make_epochs, pretended_model
 from commonweal.learning.models import ARCHITECTURES, Layout, average, to_tensor
 from commonweal.learning.plain import PlainLearner
 from commonweal.records import Decision, Figures
-from commonweal.scenario.spec import FreeRide, NoisedUpdate, Scenario, SignFlip
+from commonweal.scenario.spec import FreeRide, NoisedUpdate, Scenario, ScoreName, SignFlip
 from commonweal.seeds import stream, stream_number
 from commonweal.valuation import cost, profit, utility
 from commonweal.valuation.measure import ValuationInputs
@@ -83,12 +83,16 @@ class _Loop:
         previous = self.previous or accuracies
         step_counts = dict.fromkeys(self.active, 0)
         results: dict[str, LocalResult] = {}
+        bases: list[Tensor] = []
+        locals_: list[dict[str, Tensor]] = []
         for iteration in range(1, learning.iteration_limit + 1):
             served = self.algorithm.serve([self.memories[c] for c in self.active], self.sizes(self.active))
             for client in self.active:
                 client_steps = partial(self.descend, client, round_number, iteration, step_counts)
                 local = self.algorithm.local(self.shared, served, self.memories[client], client_steps)
                 results[client] = replace(local, model=self.sent(client, round_number, iteration, local.model))
+            bases.append(self.shared)
+            locals_.append({client: results[client].model for client in self.active})
             self.memories = {client: results[client].memory for client in self.active}
             self.shared = self.aggregate(results, self.active)
             before, accuracies = accuracies, self.accuracies(self.shared, self.memories)
@@ -103,7 +107,11 @@ class _Loop:
                 values = self.accuracies(start, start_memories)
             return sum(values.values()) / len(values)
 
-        decision = self.decide(round_number, accuracies, previous, step_counts, coalition_value)
+        if self.scenario.mechanism.measure == "path":
+            contributions = self.path(round_number, start, bases, locals_)
+        else:
+            contributions = dict(self.contributions(round_number, coalition_value))
+        decision = self.decide(round_number, accuracies, previous, step_counts, contributions)
         self.previous = accuracies
         self.active = list(decision.retained)
         return PlainRound(accuracies=accuracies, step_counts=step_counts, iteration_count=iteration, decision=decision)
@@ -153,14 +161,40 @@ class _Loop:
         """How many training samples each client has."""
         return [float(sum(len(d.training_labels) for d in self.samples_by_client[client])) for client in clients]
 
-    def accuracies(self, model: Tensor, memories: Mapping[str, Tensor]) -> dict[str, float]:
+    def path(
+        self, round_number: int, start: Tensor, bases: list[Tensor], locals_: list[dict[str, Tensor]]
+    ) -> dict[str, float]:
+        """q_n = a_n times the slope of v, half-way along the round, in the direction of the client's updates.
+
+        By a central difference: no gradient, and no telling which entries are shared, since v knows.
+        """
+        if round_number == 1:  # the statistics of an untrained model are placeholders
+            first = average(list(locals_[0].values()), self.sizes(self.active))
+            start = start.clone()
+            start[self.layout.statistics] = first[self.layout.statistics]
+            bases = [start, *bases[1:]]
+        middle, total, step = (start + self.shared) / 2, sum(self.sizes(self.active)), 1e-7
+        found: dict[str, float] = {}
+        for client, size in zip(self.active, self.sizes(self.active), strict=True):
+            update = sum(local[client] - base for local, base in zip(locals_, bases, strict=True))
+            after, before = (self.mean_probability(middle + sign * step * update) for sign in (1, -1))
+            found[client] = size / total * (after - before) / (2 * step)
+        return found
+
+    def mean_probability(self, model: Tensor) -> float:
+        return sum(self.accuracies(model, self.memories, "probability").values()) / len(self.active)
+
+    def accuracies(
+        self, model: Tensor, memories: Mapping[str, Tensor], score: ScoreName | None = None
+    ) -> dict[str, float]:
         """Of the active clients, each with its own memory."""
+        score = score or self.scenario.learning.score
         found: dict[str, float] = {}
         for client in self.active:
             images = torch.cat([to_tensor(d.validation_images, self.dtype) for d in self.samples_by_client[client]])
             labels = torch.cat([torch.from_numpy(d.validation_labels) for d in self.samples_by_client[client]])
             personal = self.algorithm.personal(model, memories[client])
-            found[client] = float(self.learner.score(personal, images, labels, self.scenario.learning.score).mean())
+            found[client] = float(self.learner.score(personal, images, labels, score).mean())
         return found
 
     def decide(
@@ -169,7 +203,7 @@ class _Loop:
         accuracies: Mapping[str, float],
         previous: Mapping[str, float],
         step_counts: Mapping[str, int],
-        coalition_value: Callable[[frozenset[str]], float],
+        contributions: Mapping[str, float],
     ) -> Decision:
         new = {client: self.samples_by_client[client][-1] for client in self.active}
         profits, costs = {}, {}
@@ -187,13 +221,18 @@ class _Loop:
             if spec.reported_profit is not None:
                 profits[client] = spec.reported_profit
         mechanism = self.scenario.mechanism
+        figures = Figures(profits=profits, contributions=contributions, costs=costs)
+        return decide_figures(figures, mechanism.rules, grace=round_number <= mechanism.grace_rounds)
+
+    def contributions(
+        self, round_number: int, coalition_value: Callable[[frozenset[str]], float]
+    ) -> Mapping[str, float]:
+        mechanism = self.scenario.mechanism
         inputs = ValuationInputs(
             clients=self.active,
             coalition_value=coalition_value,
-            sample_counts={client: new[client].declared_count for client in self.active},
+            sample_counts={client: self.samples_by_client[client][-1].declared_count for client in self.active},
             evaluation_limit=mechanism.evaluation_limit,
             rng=stream(self.scenario.seed, "shapley", round_number),
         )
-        contributions = MEASURES[mechanism.measure].compute(inputs)
-        figures = Figures(profits=profits, contributions=contributions.values, costs=costs)
-        return decide_figures(figures, mechanism.rules, grace=round_number <= mechanism.grace_rounds)
+        return MEASURES[mechanism.measure].compute(inputs).values

@@ -64,6 +64,7 @@ class PlainLoop:
         self.shared = line_task.initial_model(TaskPlan(seed=3))
         self.alone = dict.fromkeys(NAMES, self.shared)
         self.rows = {name: [] for name in NAMES}
+        self.paths = {}  # what each client contributed along the last round
         self.steps = self.alone_steps = {}
 
     def joined(self, name, kind):
@@ -85,11 +86,32 @@ class PlainLoop:
             key: sum(s / sum(sizes) * models[n][key] for s, n in zip(sizes, names, strict=True)) for key in self.shared
         }
 
+    def path(self, start, updates):
+        """The slope of the mean probability of the true class in the direction of each client's updates."""
+        sizes = {name: len(self.joined(name, "training")[0]) for name in NAMES}
+        slopes, step = {}, 1e-6
+        for name in NAMES:
+            after, before = (
+                {key: (start[key] + self.shared[key]) / 2 + sign * step * updates[name][key] for key in start}
+                for sign in (1, -1)
+            )
+            gain = self.probability(after) - self.probability(before)
+            slopes[name] = sizes[name] / sum(sizes.values()) * gain / (2 * step)
+        return slopes
+
+    def probability(self, model):
+        means = []
+        for name in NAMES:
+            found = line_task.evaluate(model, self.joined(name, "validation"), None)
+            means.append(np.mean(found.values[np.arange(len(found.targets)), found.targets]))
+        return np.mean(means)
+
     def run(self, number):
         """The metric of each client's federated and lone model, and what each contributes."""
         self.steps, self.alone_steps = dict.fromkeys(NAMES, 0), dict.fromkeys(NAMES, 0)
         for name in NAMES:
             self.rows[name].append(line_task.load(number, self.members[name]))
+        start, updates = self.shared, {name: dict.fromkeys(self.shared, 0.0) for name in NAMES}
         for iteration in (1, 2):
             local = {}
             for name in NAMES:
@@ -98,7 +120,15 @@ class PlainLoop:
                 local[name], self.steps[name] = trained.model, self.steps[name] + trained.step_count
                 trained = line_task.train(self.alone[name], rows, self.context(name, "alone", number, iteration))
                 self.alone[name], self.alone_steps[name] = trained.model, self.alone_steps[name] + trained.step_count
+            base = dict(self.shared)
+            if number == iteration == 1:  # the statistics of an untrained model are placeholders
+                first = self.mean(local, NAMES)
+                base |= {key: first[key] for key in base if "running" in key}
+                start = base
+            for name in NAMES:
+                updates[name] = {key: updates[name][key] + local[name][key] - base[key] for key in base}
             self.shared = self.mean(local, NAMES)
+        self.paths = self.path(start, updates)
         together = {name: self.auc(self.shared, name) for name in NAMES}
         value = np.mean(list(together.values()))
         contributions = {}
@@ -127,9 +157,86 @@ def test_a_run_is_the_plain_loop(tmp_path):
         assert all(np.array_equal(lone[key], loop.alone[name][key]) for key in lone), "to the bit"
 
 
+def test_contributions_by_path_are_slopes_along_the_round(tmp_path):
+    """Against differences of the mean score: batch normalisation, its statistics, and more than one iteration."""
+    results, _ = rounds_of(write(tmp_path, mechanism='contribution = "path"'))
+    loop = PlainLoop()
+    for number, result in enumerate(results, 1):
+        loop.run(number)
+        assert result.record.decision.figures.contributions == pytest.approx(loop.paths, abs=1e-9)
+        assert result.effects.mean(axis=0).tolist() == pytest.approx(list(loop.paths.values()), abs=1e-9)
+
+
+def test_contributions_on_the_smooth_score(tmp_path):
+    """Utility keeps its metric; what is lost without a client is counted in probabilities of the true class."""
+    results, _ = rounds_of(write(tmp_path, mechanism='contribution_score = "smooth"'))
+    loop = PlainLoop()
+    for number, result in enumerate(results, 1):
+        together, _, _ = loop.run(number)
+        everyone = next(v for members, v in result.coalition_values if members == NAMES)
+        assert everyone.value == pytest.approx(loop.probability(loop.shared), abs=1e-12)
+        for members, value in result.coalition_values:
+            if len(members) == 2:
+                (left_out,) = set(NAMES) - set(members)
+                contribution = result.record.decision.figures.contributions[left_out]
+                assert contribution == pytest.approx(everyone.value - value.value, abs=1e-12)
+        assert {n: m.accuracy.value for n, m in result.measured.items()} == pytest.approx(together, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("removed", "mechanism", "message"),
+    [
+        (
+            "def gradient(",
+            'contribution = "path"',
+            'task.py has no function gradient, which contribution = "path" needs. Add one, or write contribution = '
+            '"marginal" and contribution_score = "smooth".',
+        ),
+        (
+            "return Predictions(targets=validation[1], values=chances)",
+            'contribution_score = "smooth"',
+            'contribution_score = "smooth" needs predictions, but evaluate returned one score per sample.',
+        ),
+    ],
+)
+def test_a_task_that_lacks_what_contributions_need(tmp_path, removed, mechanism, message):
+    file = write(tmp_path, mechanism=mechanism, task="")
+    task = (tmp_path / "task.py").read_text()
+    assert removed in task
+    other = (
+        "def of_no_use(" if removed.startswith("def") else "return (chances.argmax(1) == validation[1]).astype(float)"
+    )
+    (tmp_path / "task.py").write_text(task.replace(removed, other))
+    with pytest.raises(cw.CommonwealError) as raised:
+        rounds_of(file)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (
+            "[]",
+            "gradient must return an array for each of the model's, '0.bias', '0.weight', '1.bias', '1.running_mean'",
+        ),
+        ("{**found, '0.bias': found['0.bias'][:1]}", "gradient must return '0.bias' as floats with the shape (4,)"),
+        ("{**found, '0.bias': found['0.bias'] * np.nan}", "finite numbers, got infinity or nan in '0.bias'"),
+    ],
+)
+def test_a_gradient_of_the_wrong_kind_is_refused(tmp_path, returned, message):
+    file = write(tmp_path, mechanism='contribution = "path"')
+    with (tmp_path / "task.py").open("a") as task:
+        task.write(f"\nright = gradient\ndef gradient(*given):\n    found = right(*given)\n    return {returned}\n")
+    with pytest.raises(cw.CommonwealError) as raised:
+        rounds_of(file)
+    assert "gradient in task.py failed for client 'north' in round 1" in str(raised.value)
+    assert message in str(raised.value)
+
+
 def test_an_interrupted_run_continues_to_the_bit(tmp_path, monkeypatch):
-    """With models trained alone and with what the task remembers."""
-    file = write(tmp_path, mechanism='utility = "advantage"', learning='algorithm = "fedbn"')
+    """With models trained alone, with what the task remembers, and with effects along the path."""
+    mechanism = 'utility = "advantage"\ncontribution = "path"'
+    file = write(tmp_path, mechanism=mechanism, learning='algorithm = "fedbn"')
     whole = cw.run(file)
     saved = []
     from commonweal.federation.checkpoint import CheckpointFile
@@ -139,6 +246,8 @@ def test_an_interrupted_run_continues_to_the_bit(tmp_path, monkeypatch):
     def save_and_stop(self, results, state):
         save(self, results, state)
         saved.append(state)
+        loaded, _ = self.load(read_scenario(file).mechanism.rules)
+        assert [one.effects.tobytes() for one in loaded] == [one.effects.tobytes() for one in results]
         if len(results) == 2:
             raise KeyboardInterrupt
 
@@ -152,6 +261,9 @@ def test_an_interrupted_run_continues_to_the_bit(tmp_path, monkeypatch):
     for one, other in zip(whole.rounds, again.rounds, strict=True):
         assert one.record.decision.figures == other.record.decision.figures
         assert {c: r.alone for c, r in one.clients.items()} == {c: r.alone for c, r in other.clients.items()}
+        assert {c: r.contribution for c, r in one.clients.items()} == {
+            c: r.contribution for c, r in other.clients.items()
+        }
 
 
 def test_a_metric_of_ones_own_of_which_less_is_better(tmp_path):

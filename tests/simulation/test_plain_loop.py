@@ -98,6 +98,8 @@ SCENARIOS = {
     "free riders, FedProx, quantity": (CHEATS, "fedprox", 0.05, "quantity", "loss_rule = 'equal'"),
     "poisoners that lie, FedBN, marginal": (POISONERS, "fedbn", 0.02, "marginal", ""),
     "label noise, SCAFFOLD, estimated Shapley": (NOISY, "scaffold", 0.0, "adaptive", "evaluation_limit = 9"),
+    "free riders, FedAvg, path": (CHEATS, "fedavg", 0.01, "path", ""),
+    "three domains, FedBN, path": (DOMAINS, "fedbn", 0.5, "path", ""),
 }
 
 
@@ -133,7 +135,8 @@ def assert_equals_the_plain_loop(scenario, dataset):
         assert found.iteration_accuracies[-1] == plain.accuracies
         assert len(found.iteration_accuracies) - 1 == plain.iteration_count
         assert {c: m.step_count for c, m in found.measured.items()} == plain.step_counts
-        assert decision.figures.contributions == pytest.approx(plain.decision.figures.contributions, abs=1e-12)
+        precision = 1e-8 if scenario.mechanism.measure == "path" else 1e-12  # the plain loop takes differences
+        assert decision.figures.contributions == pytest.approx(plain.decision.figures.contributions, abs=precision)
         assert decision.figures.profits == plain.decision.figures.profits
         assert decision.retained == plain.decision.retained
-        assert decision.transfers == pytest.approx(plain.decision.transfers, abs=1e-12)
+        assert decision.transfers == pytest.approx(plain.decision.transfers, abs=100 * precision)

@@ -30,8 +30,10 @@ from commonweal.seeds import stream
 from commonweal.task.evaluation import checked_predictions, checked_scores
 from commonweal.task.measured import Measured, measure, undefined_reason
 from commonweal.task.metrics import Metric
+from commonweal.task.models import largest
 from commonweal.task.records import (
     LoadedData,
+    Model,
     NewData,
     Predictions,
     Rows,
@@ -40,7 +42,8 @@ from commonweal.task.records import (
     TaskMember,
     Trained,
 )
-from commonweal.valuation.bootstrap import resampling_weights
+from commonweal.task.smooth import smooth_scores
+from commonweal.valuation.bootstrap import mean_draws, resampling_weights
 
 Evaluation = NDArray[np.float64] | Predictions
 Memory = Mapping[str, NDArray[Any]]  # what the task itself keeps between iterations
@@ -77,6 +80,7 @@ class ClientWork:
     metric: Metric
     seed: int
     learning_rate: float
+    is_smooth: bool = False  # models are measured on the smooth score, too
 
     def load(self, member: TaskMember, round_number: int) -> NewData:
         """What is new in a round."""
@@ -178,12 +182,44 @@ class ClientWork:
         context = self._context(member, round_number, 0, task_memory or {})
         with told("evaluate", self.task.name, member.name, round_number):
             given = self.task.evaluate(self.layout.unpack(personal), rows, context)
-            return _checked_evaluation(given, self.metric, len(rows[0]))
+            evaluation = _checked_evaluation(given, self.metric, len(rows[0]))
+            if self.is_smooth:
+                smooth_scores(evaluation, self.metric.kind)  # says what is wrong, if anything
+            return evaluation
+
+    def gradient(
+        self,
+        member: TaskMember,
+        round_number: int,
+        model: Tensor,
+        rows: Rows,
+        *,
+        memory: Tensor | None = None,
+        task_memory: Memory | None = None,
+    ) -> Tensor:
+        """The gradient of the mean smooth score of the validation samples, at a shared model as this client uses it.
+
+        Only of the entries that clients share: not of their own batch normalisation under FedBN.
+        """
+        if self.task.gradient is None:
+            raise FederationError(no_gradient(self.task))
+        personal = model if memory is None else self.algorithm.personal(model, memory)
+        context = self._context(member, round_number, 0, task_memory or {})
+        with told("gradient", self.task.name, member.name, round_number):
+            sent = self.layout.unpack(personal)
+            shapes = {name: array.shape for name, array in sent.items()}
+            given = self.layout.pack(_checked_gradient(self.task.gradient(sent, rows, context), shapes))
+        return given[self.algorithm.averaged].clone()
 
     def measured(self, member: TaskMember, evaluation: Evaluation) -> Measured:
         """The metric of an evaluation, as measured and in each bootstrap draw."""
         count = len(evaluation.targets) if isinstance(evaluation, Predictions) else len(evaluation)
-        return measure(evaluation, self.metric, resampling_weights(self.seed, member.name, count))
+        weights = resampling_weights(self.seed, member.name, count)
+        measured = measure(evaluation, self.metric, weights)
+        if not self.is_smooth:
+            return measured
+        scores = smooth_scores(evaluation, self.metric.kind)
+        return replace(measured, smooth=Measured(value=float(scores.mean()), draws=mean_draws(scores, weights)))
 
     def why_unmeasurable(self, member: TaskMember, evaluation: Evaluation) -> str:
         """A sentence if the metric cannot be measured on these samples; empty if it can."""
@@ -340,6 +376,30 @@ def _checked_trained(trained: object, shapes: Mapping[str, tuple[int, ...]]) -> 
         if array.dtype.kind != "f":
             raise InputError(f"train must return arrays of floats, got {array.dtype} for {name!r}.")
     return Trained(model=model, step_count=trained.step_count, loss=trained.loss)
+
+
+def no_gradient(task: Task) -> str:
+    """What to do about a task whose models cannot be valued by path."""
+    return (
+        f'{task.name} has no function gradient, which contribution = "path" needs. Add one, or write '
+        'contribution = "marginal" and contribution_score = "smooth".'
+    )
+
+
+def _checked_gradient(given: object, shapes: Mapping[str, tuple[int, ...]]) -> Model:
+    if not isinstance(given, Mapping) or set(given) != set(shapes):
+        got = _listed(given) if isinstance(given, Mapping) else type(given).__name__
+        raise InputError(f"gradient must return an array for each of the model's, {_listed(shapes)}, got {got}.")
+    gradient = {name: np.asarray(array) for name, array in given.items()}
+    for name, array in gradient.items():
+        if array.shape != shapes[name] or array.dtype.kind != "f":
+            raise InputError(
+                f"gradient must return {name!r} as floats with the shape {shapes[name]}, got {array.dtype} "
+                f"{array.shape}."
+            )
+        if not largest(array) < np.inf:
+            raise InputError(f"gradient must return finite numbers, got infinity or nan in {name!r}.")
+    return gradient
 
 
 def _checked_evaluation(given: object, metric: Metric, sample_count: int) -> Evaluation:

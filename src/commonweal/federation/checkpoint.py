@@ -66,6 +66,8 @@ class CheckpointFile:
             for name, draws in (("gain_draws", result.gain_draws), ("expected_draws", result.expected_draws)):
                 if draws is not None:
                     arrays[f"{name}/{number}"] = draws
+            if result.effects is not None:
+                arrays[f"effects/{number}"] = result.effects
         arrays["document"] = np.frombuffer(json.dumps(document).encode(), np.uint8)
         content = io.BytesIO()
         np.savez(content, **arrays)
@@ -95,6 +97,7 @@ class CheckpointFile:
                     contribution_draws=arrays.pop(f"contribution_draws/{number}"),
                     gain_draws=arrays.pop(f"gain_draws/{number}", None),
                     expected_draws=arrays.pop(f"expected_draws/{number}", None),
+                    effects=arrays.pop(f"effects/{number}", None),
                 )
                 for number, given in enumerate(document["rounds"])
             ]

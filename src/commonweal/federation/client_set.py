@@ -92,6 +92,14 @@ class ProfitReport:
     events: tuple[Event, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerEffects:
+    """What the validation samples of one client say of the round's path (see `learning.path`)."""
+
+    effects: NDArray[np.float64]  # of each client that was asked for, in that order
+    gradient_norm: float
+
+
 class ClientSet(Protocol):
     """Clients in this process, in others, or on other machines."""
 
@@ -107,6 +115,13 @@ class ClientSet(Protocol):
         self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]
     ) -> Mapping[str, Mapping[Coalition, Measured]]:
         """Measure the merged model of each coalition; that of nobody is the model that started the round."""
+        ...
+
+    def path_effects(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ScorerEffects]:
+        """Ask each client for the gradient of its score half-way along the round, and apply it to everybody's updates.
+
+        Only asked for where contributions are measured by path; the adopted model must be that of these clients.
+        """
         ...
 
     def adopt(self, coalition: Coalition) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from commonweal.decision.stability import draw_count_for
 from commonweal.errors import FederationError
-from commonweal.federation.client_set import ClientSet, Coalition, Opening, ProfitReport, ToldGains
+from commonweal.federation.client_set import ClientSet, Coalition, Opening, ProfitReport, ScorerEffects, ToldGains
 from commonweal.federation.round_result import ClientMeasurement, MeasuredRound, PastGains
 from commonweal.federation.round_valuation import RoundValuation, estimate, value_round
 from commonweal.records import Estimate, Figures
@@ -125,7 +125,10 @@ class _Round:
             measured={c: self._measured(c, openings[c], reports[c], valuation) for c in self._present},
             iteration_accuracies=tuple({c: row[c] for c in self._present} for row in accuracies),
             coalition_values=valuation.coalition_values,
-            events=tuple(event for c in self._present for event in (*openings[c].events, *reports[c].events)),
+            events=(
+                *(event for c in self._present for event in (*openings[c].events, *reports[c].events)),
+                *valuation.events,
+            ),
             signatures={c: signature for c in self._present if (signature := reports[c].signature) is not None},
             withdrawals={c: notice for c in self._present if (notice := openings[c].withdrawal) is not None},
             profit_draws=np.array([_profit_draws(reports[c]) for c in self._present]),
@@ -133,6 +136,7 @@ class _Round:
             gains=None if told is None else told.gains,
             gain_draws=None if told is None else self._gain_draws(openings, valuation, told.gains.table),
             expected_draws=_expected_draws([reports[c] for c in self._present]),
+            effects=valuation.effects,
         )
 
     def _open(self) -> Mapping[str, Opening]:
@@ -166,6 +170,7 @@ class _Round:
             round_number=self._number,
             measures=self._coalition_measures,
             sample_counts={client: openings[client].sample_count for client in self._present},
+            path_effects=self._path_effects,
         )
         told = self._told(openings, valuation)
         reports = self._clients.report(self._number, self._present, told)
@@ -241,6 +246,11 @@ class _Round:
             for coalition in missing:
                 self._measures[coalition] = {client: answers[client][coalition] for client in self._present}
         return {coalition: self._measures[coalition] for coalition in coalitions}
+
+    def _path_effects(self) -> Mapping[str, ScorerEffects]:
+        effects = self._clients.path_effects(self._number, self._present)
+        self._keep_all(effects)
+        return effects
 
     def _until_all_answer(self, ask: Callable[[], Answer]) -> Answer:
         """Ask a question that needs everybody; if a client is lost, ask the others again, with the others' model."""

@@ -56,6 +56,7 @@ class MeasuredRound:
     withdrawals: Mapping[str, str]  # signed notices of clients that want to leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
+    effects: NDArray[np.float64] | None = None  # see RoundResult
     gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
     gain_draws: NDArray[np.float64] | None = None  # gains as measured, one row per client of the table
     expected_draws: NDArray[np.float64] | None = None  # expected profits in the first draws; None: no forecast
@@ -73,7 +74,11 @@ class MeasuredRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundResult:
-    """A completed round. The draws are the decision's figures in each bootstrap draw, one row per client."""
+    """A completed round. The draws are the decision's figures in each bootstrap draw, one row per client.
+
+    `effects[k, n]` is what client n contributed by the validation samples of client k, in the order of the decision's
+    figures (see `valuation.scorers`); None where contributions are not computed scorer by scorer.
+    """
 
     record: RoundRecord
     measured: Mapping[str, ClientMeasurement]
@@ -84,6 +89,7 @@ class RoundResult:
     withdrawals: Mapping[str, str]  # signed notices of clients that leave after this round
     profit_draws: NDArray[np.float64]
     contribution_draws: NDArray[np.float64]
+    effects: NDArray[np.float64] | None = None
     gain_draws: NDArray[np.float64] | None = None  # this and the next: as in MeasuredRound
     expected_draws: NDArray[np.float64] | None = None
 
@@ -107,6 +113,7 @@ class RoundResult:
             contribution_draws=measured.contribution_draws,
             gain_draws=measured.gain_draws,
             expected_draws=measured.expected_draws,
+            effects=measured.effects,
         )
 
     @property

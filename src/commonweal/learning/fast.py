@@ -88,6 +88,19 @@ class FastLearner:
             return (logits.argmax(1) == labels).double()
         return logits.double().softmax(1).gather(1, labels[:, None])[:, 0]
 
+    def gradient(self, vector: Tensor, images: Tensor, labels: Tensor) -> Tensor:
+        """The gradient of the mean probability of the true class, with respect to every entry of the vector.
+
+        Batch normalisation uses its statistics, as in scoring, and they have a gradient too. Each tensor of the model
+        is a leaf of its own: the gradient of a slice would be a whole vector of zeros for each of them.
+        """
+        leaves = [part.of(vector).detach().requires_grad_() for part in self.layout.parts]
+        model = self.layout.named(leaves)
+        for some, classes in zip(torch.split(images, _CHUNK), torch.split(labels, _CHUNK), strict=True):
+            of_true_class = self._logits(model, some).double().softmax(1).gather(1, classes[:, None])
+            (of_true_class.sum() / len(labels)).backward()  # type: ignore[no-untyped-call]
+        return torch.cat([_gradient_of(leaf).reshape(-1) for leaf in leaves])
+
     def _forward(self, model: Tensors, images: Tensor, *, averaging: float) -> tuple[list[_Layer], Tensor]:
         """The five normalised layers. BN statistics become the mean over the epoch's batches up to this one."""
 
@@ -158,6 +171,11 @@ class FastLearner:
         for i, weight in enumerate(model.linears, start=len(model.kernels)):
             x = torch.addcmul(shifts[i], x @ weight.t(), factors[i]).relu_()
         return torch.addmm(model.head_bias, x, model.head.t())
+
+
+def _gradient_of(leaf: Tensor) -> Tensor:
+    assert leaf.grad is not None, "every tensor of a model has an effect on its scores"
+    return leaf.grad
 
 
 def _head_step(model: Tensors, features: Tensor, labels: Tensor, learning_rate: float) -> tuple[Tensor, float]:

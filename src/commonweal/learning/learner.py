@@ -35,3 +35,10 @@ class Learner(Protocol):
     def score(self, vector: Tensor, images: Tensor, labels: Tensor, kind: ScoreName) -> Tensor:
         """The score of each sample, in double precision."""
         ...
+
+    def gradient(self, vector: Tensor, images: Tensor, labels: Tensor) -> Tensor:
+        """The gradient, at the model, of the mean probability of the true class. BN statistics are entries like others.
+
+        Nothing is normalised by the batch, so each sample has its own part in it.
+        """
+        ...

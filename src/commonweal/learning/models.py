@@ -121,21 +121,32 @@ class Layout:
         self._end += part.size
         return part
 
+    @property
+    def parts(self) -> list[Part]:
+        """All tensors, in the order of the vector."""
+        weights = [*self.convolutions, *self.linears, self.head, self.head_bias]
+        return [*weights, *self.scales, *self.shifts, *self.means, *self.variances]
+
     def tensors(self, vector: Tensor) -> Tensors:
         """The tensors of the model `vector`."""
+        return self.named([part.of(vector) for part in self.parts])
 
-        def views(parts: list[Part]) -> list[Tensor]:
-            return [part.of(vector) for part in parts]
+    def named(self, tensors: list[Tensor]) -> Tensors:
+        """Tensors in the order of `parts`, by what they are."""
+        rest = iter(tensors)
+
+        def next_of(parts: list[Part]) -> list[Tensor]:
+            return [next(rest) for _ in parts]
 
         return Tensors(
-            kernels=[kernel.permute(0, 3, 1, 2) for kernel in views(self.convolutions)],
-            linears=views(self.linears),
-            head=self.head.of(vector),
-            head_bias=self.head_bias.of(vector),
-            scales=views(self.scales),
-            shifts=views(self.shifts),
-            means=views(self.means),
-            variances=views(self.variances),
+            kernels=[kernel.permute(0, 3, 1, 2) for kernel in next_of(self.convolutions)],
+            linears=next_of(self.linears),
+            head=next(rest),
+            head_bias=next(rest),
+            scales=next_of(self.scales),
+            shifts=next_of(self.shifts),
+            means=next_of(self.means),
+            variances=next_of(self.variances),
         )
 
     def pack(self, model: Mapping[str, NDArray[Any]]) -> Tensor:

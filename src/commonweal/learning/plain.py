@@ -92,6 +92,28 @@ class PlainLearner:
             return (logits.argmax(1) == labels).double()
         return logits.double().softmax(1).gather(1, labels[:, None])[:, 0]
 
+    def gradient(self, vector: Tensor, images: Tensor, labels: Tensor) -> Tensor:
+        leaf = vector.clone().requires_grad_()
+        model = self.layout.tensors(leaf)
+        x = _channels_first(images)
+
+        def normed(i: int, raw: Tensor) -> Tensor:
+            deviation = (model.variances[i] + NORM_EPSILON).sqrt()
+            by_channel = raw.movedim(1, -1)
+            out = model.scales[i] * (by_channel - model.means[i]) / deviation + model.shifts[i]
+            return functional.relu(out.movedim(-1, 1))
+
+        for i, (kernel, is_pooled) in enumerate(zip(model.kernels, self._network.pools, strict=True)):
+            x = normed(i, functional.conv2d(x, kernel, padding=kernel.shape[-1] // 2))
+            x = functional.max_pool2d(x, 2) if is_pooled else x
+        x = x.permute(0, 2, 3, 1).flatten(1)
+        for i, weight in enumerate(model.linears, start=len(model.kernels)):
+            x = normed(i, functional.linear(x, weight))
+        logits = functional.linear(x, model.head, model.head_bias)
+        logits.softmax(1).gather(1, labels[:, None]).mean().backward()  # type: ignore[no-untyped-call]
+        assert leaf.grad is not None
+        return leaf.grad
+
     def to_network(self, vector: Tensor) -> Network:
         """This learner's module, filled with the entries of the vector."""
         network = self._network.to(vector.dtype)

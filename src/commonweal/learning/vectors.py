@@ -31,6 +31,8 @@ class VectorLayout(Protocol):
     @property
     def norms(self) -> slice: ...  # all of batch normalisation
     @property
+    def statistics(self) -> slice: ...  # of batch normalisation
+    @property
     def size(self) -> int: ...
 
 
@@ -62,6 +64,7 @@ class ArrayLayout:
         self.weights = slice(0, self._end_of(weights, 0))
         self.trainable = slice(0, self._end_of(norms, self.weights.stop))
         self.norms = slice(self.weights.stop, end)
+        self.statistics = slice(self.trainable.stop, end)
 
     def pack(self, model: Mapping[str, NDArray[Any]]) -> Tensor:
         """A model as a vector."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from commonweal.scenario.algorithms import users_of
+from commonweal.scenario.algorithms import ALGORITHMS, users_of
 from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import (
     FEWEST_CLIENTS,
@@ -16,6 +16,7 @@ from commonweal.scenario.keys import (
 )
 from commonweal.scenario.spec import DataDefect, LearningSpec, MechanismSpec, TaskSpec
 from commonweal.scenario.toml_table import TomlTable
+from commonweal.valuation.measure import Measure
 from commonweal.valuation.registry import MEASURES
 
 Values = Mapping[str, Any]
@@ -47,6 +48,7 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
             f'contribution = "{measure.name}" allows at most {measure.client_limit} clients, got {client_count}',
             'Write contribution = "adaptive" and evaluation_limit = 500',
         )
+    _check_scorers(table, values, measure)
     if not measure.is_sampled:
         if limit is not None:
             sampled = ", ".join(name for name, other in MEASURES.items() if other.is_sampled)
@@ -68,6 +70,37 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
             (*path, "evaluation_limit"),
             f'evaluation_limit must be at least {fewest} for "{measure.name}" and {client_count} clients, got {limit}',
             f"Write e.g. {max(64, 4 * fewest)}",
+        )
+
+
+def _check_scorers(table: TomlTable, values: Values, measure: Measure) -> None:
+    faults, path = table.faults, table.path
+    if measure.uses_gradients and values.get("contribution_score") == "metric":
+        faults.add(
+            (*path, "contribution_score"),
+            f'contribution = "{measure.name}" is measured on the smooth score, since a metric has no gradient',
+            'Write contribution_score = "smooth", or leave it out',
+        )
+    if measure.name == "quantity":
+        for key in ("contribution_score", "scorers"):
+            if key in values:
+                problem = f'contribution = "quantity" counts samples, so {key} has no effect'
+                faults.add((*path, key), problem, "Remove it")
+
+
+def check_smooth_score(table: TomlTable, values: Values, learning: Values) -> None:
+    """What contributions on a smooth score, or by its gradient, do not go together with."""
+    faults, path = table.faults, table.path
+    refusal = ALGORITHMS[learning.get("algorithm", LearningSpec().algorithm)].path_refusal
+    measure = MEASURES[values.get("contribution", _DEFAULT_MEASURE)]
+    if measure.uses_gradients and refusal:
+        faults.add((*path, "contribution"), refusal, 'Write contribution = "marginal", or another algorithm')
+    is_smooth = not measure.uses_gradients and values.get("contribution_score") == "smooth"
+    if is_smooth and learning.get("score") == "probability":
+        faults.add(
+            (*path, "contribution_score"),
+            'score = "probability" in [learning] already measures everything on the smooth score',
+            "Remove one of them",
         )
 
 

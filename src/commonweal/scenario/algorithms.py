@@ -30,6 +30,7 @@ class AlgorithmEntry:
     implementation: str  # "module:class"
     parameters: Mapping[str, AlgorithmParameter] = field(default_factory=dict)
     remote_refusal: str = ""  # why it cannot be used between machines; empty: it can
+    path_refusal: str = ""  # why contributions cannot be measured by path; empty: they can
 
     def defaults(self) -> dict[str, Any]:
         return {name: parameter.default for name, parameter in self.parameters.items()}
@@ -57,6 +58,10 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = MappingProxyType(
             remote_refusal=(
                 "FedAMP gives each member a model of its own, but between machines all members report on one model, "
                 "which their signatures name"
+            ),
+            path_refusal=(
+                "FedAMP gives each client a model of its own, so a round has no common path along which "
+                'contribution = "path" could measure'
             ),
         ),
     }

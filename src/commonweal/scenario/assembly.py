@@ -17,6 +17,7 @@ from commonweal.scenario.agreement import (
     check_distinct_names,
     check_learning,
     check_mechanism,
+    check_smooth_score,
     check_task,
 )
 from commonweal.scenario.algorithms import users_of
@@ -34,6 +35,7 @@ from commonweal.scenario.lines import KeyPath
 from commonweal.scenario.spec import ClientSpec, DataSpec, Defect, LearningSpec, MechanismSpec, Scenario, TaskSpec
 from commonweal.scenario.toml_table import TomlTable, present
 from commonweal.task.metrics import METRICS
+from commonweal.valuation.registry import MEASURES
 
 NEEDED_OF_SCENARIO = ("name", "rounds")
 NEEDED_OF_CLIENT = {"images": ("name", "source", "samples_per_round"), "file": ("name",), "table": ("name",)}
@@ -56,6 +58,7 @@ def assemble(document: Mapping[str, object], faults: Faults, folder: Path | None
     check_mechanism(tables["mechanism"], values["mechanism"], len(clients))
     check_task(tables, values, clients, task)
     check_learning(tables["learning"], values["learning"])
+    check_smooth_score(tables["mechanism"], values["mechanism"], values["learning"])
     faults.raise_if_any()
     # From here on, everything is valid.
     return Scenario(
@@ -148,6 +151,8 @@ def make_mechanism(values: Mapping[str, Any]) -> MechanismSpec:
     )
     if "contribution" in others:
         others["measure"] = others.pop("contribution")
+        if MEASURES[others["measure"]].uses_gradients:
+            others["contribution_score"] = "smooth"  # it can be nothing else
     return MechanismSpec(rules=rules, **others)
 
 

@@ -95,6 +95,10 @@ def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[
         described["grace rounds"] = str(mechanism.grace_rounds)
     if plan.task.metric_name != "accuracy":
         described["metric"] = plan.task.metric.label
+    if mechanism.scores_coalitions_smoothly:
+        described["contributions measured on"] = "the smooth score"
+    if mechanism.scorers == "guarded":
+        described["scorers"] = "guarded against false scores"
     if mechanism.utility == "advantage":
         described["utility"] = "the advantage over a model trained alone"
     if mechanism.figures != "measured":

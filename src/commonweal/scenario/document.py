@@ -53,7 +53,10 @@ def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
     rules = mechanism.rules.to_document()
     kind = {"kind": rules.pop("mechanism"), **rules.pop("parameters")} if "mechanism" in rules else {}
     rules |= dict.fromkeys(MECHANISMS[mechanism.rules.mechanism].ignored_rules())
+    # Digests of older runs depend on the absence of what they could not choose.
     utility = {} if mechanism.utility == "gain" else {"utility": mechanism.utility}
+    score = {} if mechanism.contribution_score == "metric" else {"contribution_score": mechanism.contribution_score}
+    scorers = {} if mechanism.scorers == "all" else {"scorers": mechanism.scorers}
     return {
         "mu": rules.pop("mu"),
         "contribution": mechanism.measure,
@@ -63,6 +66,8 @@ def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
         "evaluation_limit": mechanism.evaluation_limit,
         **utility,
         **({} if mechanism.figures == "measured" else {"figures": mechanism.figures}),
+        **score,
+        **scorers,
     }
 
 

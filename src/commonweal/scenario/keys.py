@@ -25,6 +25,7 @@ from commonweal.scenario.kinds import (
     whole_number,
 )
 from commonweal.scenario.spec import (
+    ContributionScore,
     Defect,
     Duplicates,
     LabelFlip,
@@ -39,6 +40,7 @@ from commonweal.scenario.spec import (
     UtilityRule,
 )
 from commonweal.valuation.registry import MEASURES
+from commonweal.valuation.scorers import ScorersRule
 
 Keys = Mapping[str, Kind]
 
@@ -67,6 +69,8 @@ MECHANISM_KEYS: Keys = MappingProxyType(
         "evaluation_limit": whole_number(1, 10_000_000, example=64),
         "utility": one_of(get_args(UtilityRule)),
         "figures": one_of(get_args(FiguresRule)),
+        "contribution_score": one_of(get_args(ContributionScore)),
+        "scorers": one_of(get_args(ScorersRule)),
     }
 )
 LEARNING_KEYS: Keys = MappingProxyType(

@@ -14,10 +14,13 @@ from commonweal.records import FiguresRule, Rules
 from commonweal.scenario.algorithms import complete_parameters
 from commonweal.task.choice import declared_metric
 from commonweal.task.metrics import Metric
+from commonweal.valuation.registry import MEASURES
+from commonweal.valuation.scorers import ScorersRule
 
 ModelName = Literal["compact", "fedbn-digits"]
 ScoreName = Literal["hit", "probability"]
 UtilityRule = Literal["gain", "advantage"]
+ContributionScore = Literal["metric", "smooth"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +140,18 @@ class MechanismSpec:
     evaluation_limit: int | None = None  # coalition models per round; only for sampled measures
     utility: UtilityRule = "gain"  # over the last round, or advantage over the model that the client trains alone
     figures: FiguresRule = "measured"  # how profits are used: as measured, pooled over clients, or also forecast
+    contribution_score: ContributionScore = "metric"  # what contributions are measured on; "path" is always smooth
+    scorers: ScorersRule = "all"  # whose validation samples measure contributions, and how they count
+
+    @property
+    def uses_gradients(self) -> bool:
+        """Whether contributions are measured by gradients of the smooth score, and not by coalition models."""
+        return MEASURES[self.measure].uses_gradients
+
+    @property
+    def scores_coalitions_smoothly(self) -> bool:
+        """Whether clients measure coalition models by the smooth score as well as by the metric."""
+        return self.contribution_score == "smooth" and not self.uses_gradients
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,20 @@ import torch
 from torch import Tensor
 
 from commonweal.client.reporting import Alone, account, as_reported
-from commonweal.client.work import ClientWork, Evaluation, LocalTrained, LoneModel
-from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, ToldGain, ToldGains, Training
+from commonweal.client.work import ClientWork, Evaluation, LocalTrained, LoneModel, no_gradient
+from commonweal.errors import ScenarioError
+from commonweal.federation.client_set import (
+    Coalition,
+    Opening,
+    ProfitReport,
+    ScorerEffects,
+    State,
+    ToldGain,
+    ToldGains,
+    Training,
+)
 from commonweal.learning.algorithms import make_algorithm
+from commonweal.learning.path import GRADIENT_BLOCK, RoundPath, norm
 from commonweal.records import Estimate, Event, RoundRecord
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.simulated_client import SimulatedClient
@@ -41,6 +52,8 @@ class InProcessClients:
 
     def __init__(self, scenario: Scenario, simulated: SimulatedTask, *, worker_count: int | None = None) -> None:
         learning = scenario.learning
+        if scenario.mechanism.uses_gradients and simulated.task.gradient is None:
+            raise ScenarioError(no_gradient(simulated.task))
         self._scenario = scenario
         self._work = ClientWork(
             task=simulated.task,
@@ -54,6 +67,7 @@ class InProcessClients:
             metric=simulated.metric,
             seed=scenario.seed,
             learning_rate=learning.learning_rate,
+            is_smooth=scenario.mechanism.scores_coalitions_smoothly,
         )
         self._algorithm = self._work.algorithm
         initial = simulated.initial
@@ -73,6 +87,7 @@ class InProcessClients:
         self._measured: dict[tuple[Coalition, str], Measured] = {}
         self._lone: dict[str, LoneModel] = {}  # the models that clients have alone, after this round
         self._adopted: Coalition = frozenset()
+        self._path: RoundPath | None = None  # of this round, where contributions are measured by path
         torch.set_num_threads(1)
         self._worker_count = worker_count or os.cpu_count() or 1
         self._pool = ThreadPoolExecutor(self._worker_count, initializer=torch.set_num_threads, initargs=(1,))
@@ -88,6 +103,9 @@ class InProcessClients:
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
         self._local = {}
         self._evaluations, self._measured = {}, {}
+        if self._scenario.mechanism.uses_gradients:
+            placeholders = self._work.layout.statistics if round_number == 1 else slice(0, 0)
+            self._path = RoundPath(self._common_model(), clients, self._algorithm.averaged, placeholders)
         return self._for_each(clients, lambda client: self._open(client, round_number))
 
     def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
@@ -95,6 +113,9 @@ class InProcessClients:
         memories = [member.memory for member in self._simulated.values()]
         served = self._algorithm.serve(memories, list(self._sizes(self._simulated).values()))
         self._local = self._for_each(clients, lambda client: self._train(client, round_number, iteration, served))
+        if self._path is not None:
+            local = {client: trained.result.model for client, trained in self._local.items()}
+            self._path.add(self._common_model(), local, self._sizes(local))
         for client, trained in self._local.items():
             member = self._simulated[client]
             member.memory, member.task_memory = trained.result.memory, trained.task_memory
@@ -114,6 +135,19 @@ class InProcessClients:
         return {
             client: {coalition: self._measured[coalition, client] for coalition in coalitions} for client in clients
         }
+
+    def path_effects(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ScorerEffects]:
+        assert self._path is not None, "the path is kept where contributions are measured by it"
+        path, sizes = self._path, self._sizes(clients)
+        midpoint = path.midpoint(self._common_model())
+        found: dict[str, ScorerEffects] = {}
+        for first in range(0, len(clients), GRADIENT_BLOCK):
+            block = clients[first : first + GRADIENT_BLOCK]
+            gradients = self._for_each(block, lambda client: self._gradient(client, round_number, midpoint))
+            effects = path.effects(list(gradients.values()), sizes)
+            for row, (client, gradient) in zip(effects, gradients.items(), strict=True):
+                found[client] = ScorerEffects(effects=row, gradient_norm=norm(gradient))
+        return found
 
     def adopt(self, coalition: Coalition) -> None:
         self._shared = self._aggregates(coalition, list(self._simulated))
@@ -239,6 +273,21 @@ class InProcessClients:
             task_memory=member.task_memory,
             defect=member.spec.defect,
         )
+
+    def _gradient(self, client: str, round_number: int, model: Tensor) -> Tensor:
+        member = self._simulated[client]
+        return self._work.gradient(
+            member.member,
+            round_number,
+            model,
+            member.validation,
+            memory=member.memory,
+            task_memory=member.task_memory,
+        )
+
+    def _common_model(self) -> Tensor:
+        """The model that all clients get; there is one unless models are personal."""
+        return next(iter(self._shared.values()))
 
     def _train_alone(self, client: str, round_number: int) -> Alone | None:
         """The model that the client would have without the federation, after this round; asked again, the same."""

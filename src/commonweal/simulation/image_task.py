@@ -35,13 +35,19 @@ class ImageTask:
 
     def __init__(self, scenario: Scenario, dataset: FederatedDataset, *, dtype: torch.dtype = torch.float32) -> None:
         self._learning = scenario.learning
-        self._predicts = scenario.task.metric_name != "accuracy"
+        # Hits, or probabilities, of which the metric and the smooth score are computed.
+        self._predicts = scenario.task.metric_name != "accuracy" or scenario.mechanism.scores_coalitions_smoothly
         self._dataset = dataset
         self._dtype = dtype
         self.layout = Layout(ARCHITECTURES[scenario.learning.model], dataset.image_shape, dataset.class_count)
         self._learner = FastLearner(self.layout)
         self.task = Task(
-            initial_model=self.initial_model, load=self.load, train=self.train, evaluate=self.evaluate, name="images"
+            initial_model=self.initial_model,
+            load=self.load,
+            train=self.train,
+            evaluate=self.evaluate,
+            gradient=self.gradient,
+            name="images",
         )
 
     def initial_model(self, plan: TaskPlan) -> Model:
@@ -79,6 +85,10 @@ class ImageTask:
             return Predictions(targets=validation[1], values=self._learner.probabilities(vector, images).numpy())
         scores: NDArray[np.float64] = self._learner.score(vector, images, labels, self._learning.score).numpy()
         return scores
+
+    def gradient(self, model: Model, validation: Rows, context: TaskContext) -> Model:
+        images, labels = _tensors(validation)
+        return self.layout.unpack(self._learner.gradient(self.layout.pack(model), images, labels))
 
     def _pixels(self, images: NDArray[np.uint8]) -> NDArray[np.floating]:
         return to_tensor(images, self._dtype).numpy()

@@ -145,9 +145,8 @@ class TableTask:
         if _is_regression(context):
             target = context.member.agreed["target"]
             values = outputs[:, 0].double().numpy() * target["scale"] + target["mean"]
-        else:
-            values = models.probabilities(outputs)
-        return Predictions(targets=np.asarray(validation[1]), values=values)
+            return Predictions(targets=np.asarray(validation[1]), values=values, scale=target["scale"])
+        return Predictions(targets=np.asarray(validation[1]), values=models.probabilities(outputs))
 
     def gradient(self, model: Model, validation: Rows, context: TaskContext) -> Model:
         """The gradient of the mean smooth score at the model.

@@ -1,8 +1,8 @@
 """Tasks: what a federation learns, written once for every place it runs in.
 
-    from commonweal.task import NewData, Predictions, Trained, load_model, model_of
+    from commonweal.task import NewData, Predictions, Trained, load_model, model_of, score_gradient
 
-`load_model` and `model_of`, which need PyTorch, are imported on first use.
+The last three need PyTorch and are imported on first use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from commonweal.task.records import NewData, Predictions, Task, TaskContext, TaskMember, TaskPlan, Trained
 
 if TYPE_CHECKING:
-    from commonweal.task.torch_module import load_model, model_of
+    from commonweal.task.torch_module import load_model, model_of, score_gradient
 
 __all__ = [
     "NewData",
@@ -25,10 +25,11 @@ __all__ = [
     "Trained",
     "load_model",
     "model_of",
+    "score_gradient",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("load_model", "model_of"):
+    if name not in ("load_model", "model_of", "score_gradient"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("commonweal.task.torch_module"), name)

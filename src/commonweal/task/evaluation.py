@@ -5,6 +5,7 @@ Messages name the entry that is wrong as Python would: `values[3, 1]` is the sec
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,16 +47,19 @@ def checked_predictions(predictions: Predictions, kind: Kind, sample_count: int)
         _check_finite(array, name)
     values = values.astype(np.float64)
     if kind == "classification":
-        return _checked_classification(_one_per_sample(targets, "targets", "one class"), values)
+        classes = _checked_classes(_one_per_sample(targets, "targets", "one class"), values)
+        return replace(predictions, targets=classes, values=values)
     if kind == "regression":
-        return Predictions(
+        return replace(
+            predictions,
             targets=_one_per_sample(targets, "targets", "one number").astype(np.float64),
             values=_one_per_sample(values, "values", "one number"),
         )
-    return Predictions(targets=targets, values=values)
+    return replace(predictions, targets=targets, values=values)
 
 
-def _checked_classification(targets: NDArray[Any], values: NDArray[np.float64]) -> Predictions:
+def _checked_classes(targets: NDArray[Any], values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The targets, if there is a column of probabilities for each."""
     if values.ndim > 2 or values.shape[1:] == (0,):
         raise InputError(
             f"evaluate returned values of shape {values.shape}. Return one column of probabilities per class, or for "
@@ -82,7 +86,7 @@ def _checked_classification(targets: NDArray[Any], values: NDArray[np.float64]) 
             else "values have a single column, the probability of class 1, so that targets must be 0 or 1"
         )
         raise InputError(f"evaluate returned targets[{wrong[0]}] = {target!r}, but {columns}.")
-    return Predictions(targets=targets.astype(np.int64), values=values)
+    return targets.astype(np.int64)
 
 
 def _numbers(returned: object, name: str) -> NDArray[Any]:

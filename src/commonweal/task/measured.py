@@ -24,6 +24,12 @@ class Measured:
     value: float
     draws: Draws
     scores: NDArray[np.float64] | None = field(default=None, compare=False)  # by sample; None: only predictions
+    smooth: Measured | None = None  # the mean smooth score of the same samples, where contributions are measured on it
+
+    @property
+    def smooth_score(self) -> Measured:
+        assert self.smooth is not None, "a client that measures contributions on the smooth score sends it"
+        return self.smooth
 
     @property
     def is_defined(self) -> bool:

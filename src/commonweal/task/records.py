@@ -10,6 +10,7 @@ evaluate(model, validation, context)  -> one score from 0 to 1 per validation sa
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -80,11 +81,17 @@ class Predictions:
 
     Classification: `targets` are classes counted from 0; `values` are probabilities, one row per sample and one column
     per class, or for two classes a single column, the probability of class 1.
-    Regression: `targets` and `values` are numbers, one per sample.
+    Regression: `targets` and `values` are numbers, one per sample. `scale` is an error that counts as large, in the
+    unit of the target and the same at all clients: the smooth score is exp(−(error / scale)² / 2).
     """
 
     targets: NDArray[Any]
     values: NDArray[Any]
+    scale: float | None = None  # only for regression, where contributions are measured on the smooth score
+
+    def __post_init__(self) -> None:
+        if self.scale is not None and not 0 < self.scale < math.inf:
+            raise InputError(f"scale must be a finite number above 0, got {self.scale!r}.")
 
 
 @dataclass(slots=True, kw_only=True)

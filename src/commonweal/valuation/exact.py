@@ -106,9 +106,7 @@ MARGINAL = Measure(
     description="marginal: what the model loses without the client",
     compute=lambda inputs: marginal(inputs.clients, inputs.coalition_value),
     coalitions=_all_but_one,
-    draws=lambda contributions, coalition_draws, client_stream: marginal_draws(
-        list(contributions.values), coalition_draws
-    ),
+    columns=marginal_draws,
 )
 SHAPLEY = Measure(
     name="shapley",
@@ -116,7 +114,5 @@ SHAPLEY = Measure(
     compute=lambda inputs: shapley(inputs.clients, inputs.coalition_value),
     coalitions=_every_coalition,
     client_limit=12,  # 4,096 models per round; each further client doubles that
-    draws=lambda contributions, coalition_draws, client_stream: shapley_draws(
-        list(contributions.values), coalition_draws
-    ),
+    columns=shapley_draws,
 )

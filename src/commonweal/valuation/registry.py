@@ -17,6 +17,7 @@ _ENTRIES = (
     "leverage:LEVERAGE",
     "permutations:TMC",
     "permutations:GTG",
+    "path:PATH",
 )
 
 

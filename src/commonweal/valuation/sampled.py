@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from commonweal.errors import InputError
-from commonweal.valuation.bootstrap import DRAW_COUNT, Draws, shapley_draws
+from commonweal.valuation.bootstrap import Draws, shapley_draws
 from commonweal.valuation.coalition import Coalition, CoalitionValue, Game
 from commonweal.valuation.exact import EXACT_CLIENT_LIMIT, exact_contributions
-from commonweal.valuation.measure import ClientStream, Contributions, Measure, ValuationInputs
+from commonweal.valuation.measure import ClientStream, Contributions, Measure, ValuationInputs, with_own_error
 
 
 class ShapleyEstimator(Protocol):
@@ -42,6 +41,7 @@ def shapley_measure(name: str, estimator: ShapleyEstimator, evaluation_minimum: 
         description=f"Shapley value, estimated ({name})",
         compute=compute,
         evaluation_minimum=evaluation_minimum,
+        columns=shapley_draws,
         draws=estimated_draws,
     )
 
@@ -54,16 +54,7 @@ def estimated_draws(
     The fit to the coalitions evaluated gives the spread; it is centred on the estimate, and the estimator's own error
     is added, so that everything derived from the contributions includes it.
     """
-    draws = shapley_draws(list(contributions.values), coalition_draws)
-
-    def centred(client: str) -> Draws:
-        own_error = contributions.standard_errors[client]
-        spread = draws[client].copy()
-        if math.isfinite(own_error):
-            spread += own_error * client_stream(client).standard_normal(DRAW_COUNT)
-        return np.asarray(contributions.values[client] + spread - spread.mean())
-
-    return {client: centred(client) for client in contributions.values}
+    return with_own_error(contributions, shapley_draws(list(contributions.values), coalition_draws), client_stream)
 
 
 def limited_game(

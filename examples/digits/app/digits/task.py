@@ -43,6 +43,11 @@ def evaluate(model, validation, context):
     return images().evaluate(model, validation, context)
 
 
+def gradient(model, validation, context):
+    """Of the mean probability of the true digit; only contribution = "path" asks for it."""
+    return images().gradient(model, validation, context)
+
+
 def layout(model):
     """Where the parts of the network are in the vector that is sent."""
     return images().layout

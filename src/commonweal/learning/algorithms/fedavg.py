@@ -21,6 +21,10 @@ class FedAvg:
         self._layout = layout
         self._learning_rate = learning_rate
 
+    @property
+    def averaged(self) -> slice:
+        return slice(0, self._layout.size)
+
     def first_memory(self, initial: Tensor) -> Tensor:
         return initial.new_empty(0)
 

@@ -11,6 +11,10 @@ from commonweal.learning.algorithms.protocol import Descent, LocalResult
 class FedBN(FedAvg):
     """Scales, shifts and statistics of batch normalisation stay with the client; everything else is averaged."""
 
+    @property
+    def averaged(self) -> slice:
+        return self._layout.weights
+
     def first_memory(self, initial: Tensor) -> Tensor:
         return initial[self._layout.norms].clone()
 

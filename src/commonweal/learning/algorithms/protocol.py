@@ -38,12 +38,15 @@ class Algorithm(Protocol):
 
     `server_reads_memories`: whether `serve` reads memories, so that they must be sent to the server.
     `is_personal`: whether `aggregate` gives each client a model of its own.
+    `averaged`: the entries of the shared model that clients use; the others are replaced by their own.
     """
 
     @property
     def server_reads_memories(self) -> bool: ...
     @property
     def is_personal(self) -> bool: ...
+    @property
+    def averaged(self) -> slice: ...
 
     def first_memory(self, initial: Tensor) -> Tensor:
         """A client's memory before the first round."""

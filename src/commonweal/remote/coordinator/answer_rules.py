@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,19 @@ from numpy.typing import NDArray
 from commonweal.decision.validation import SMALLEST
 from commonweal.remote.messages.message import Message, printable
 from commonweal.task.measured import Measured, measured_scores
-from commonweal.task.metrics import Metric
-from commonweal.task.models import fault_of
+from commonweal.task.metrics import METRICS, Metric
+from commonweal.task.models import fault_of, largest
 from commonweal.task.records import Model
 from commonweal.valuation.bootstrap import DRAW_COUNT
 
 LARGEST_COUNT = 10**12
 LEAST_SCORE = 1e-12  # less counts as 0: contributions from smaller scores could be too small for a decision
 LARGEST_METRIC = 1e30
+LARGEST_SLOPE = 1e6  # of a score from 0 to 1; a product of larger ones with updates could overflow
 LARGEST_DOCUMENT = 1_000_000  # characters
 MOST_VALIDATION_SAMPLES = 50_000  # the bootstrap must fit into the coordinator's memory
 
+SMOOTH_SCORE = replace(METRICS["accuracy"], name="smooth-score", label="mean smooth score")  # from 0 to 1, like it
 
 Weights = Callable[[], NDArray[np.float64]]  # of the bootstrap, made when they are needed
 
@@ -76,14 +79,36 @@ def model_in(answer: Message, like: Model) -> Model:
     return model
 
 
-def measures_in(answer: Message, rows: int, columns: int, metric: Metric, weights: Weights) -> list[Measured]:
-    """The metric of each of `rows` models: from the scores of `columns` samples, or as the member computed it."""
+def measures_in(
+    answer: Message, rows: int, columns: int, metric: Metric, weights: Weights, *, is_smooth: bool = False
+) -> list[Measured]:
+    """The metric of each of `rows` models: from the scores of `columns` samples, or as the member computed it.
+
+    With `is_smooth` the mean smooth score of each of them is needed, too.
+    """
+    if is_smooth:
+        measured = measured_in(answer, "measured", rows, metric)
+        smooth = measured_in(answer, "smooth", rows, SMOOTH_SCORE)
+        return [replace(one, smooth=score) for one, score in zip(measured, smooth, strict=True)]
     if "measured" not in answer.groups:
         if metric.name != "accuracy":
             raise BrokenRuleError(f"its answer must contain {metric.label}, got scores of samples")
         scores = scores_in(answer, rows, columns)
         return [measured_scores(row, weights()) for row in scores]
     return measured_in(answer, "measured", rows, metric)
+
+
+def gradient_in(answer: Message, like: NDArray[Any]) -> NDArray[Any]:
+    """The gradient of a member's mean smooth score, one number for each entry that is averaged."""
+    gradient = answer.groups.get("gradient", {}).get("gradient")
+    if gradient is None or gradient.shape != like.shape or gradient.dtype != like.dtype:
+        got = "none" if gradient is None else f"{gradient.dtype} {gradient.shape}"
+        raise BrokenRuleError(f"it must send a gradient of {like.size} numbers in {like.dtype}, got {got}")
+    if not largest(gradient) <= LARGEST_SLOPE:  # nan compares as False
+        raise BrokenRuleError(
+            f"its gradient must be finite and at most {LARGEST_SLOPE:g} in size, got {largest(gradient):.3g}"
+        )
+    return gradient
 
 
 def measured_in(answer: Message, group: str, rows: int, metric: Metric) -> list[Measured]:

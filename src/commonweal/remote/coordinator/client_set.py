@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from commonweal.client.work import told
 from commonweal.errors import FederationError
-from commonweal.federation.client_set import Coalition, Opening, ProfitReport, State, ToldGains, Training
+from commonweal.federation.client_set import Coalition, Opening, ProfitReport, ScorerEffects, State, ToldGains, Training
 from commonweal.learning.algorithms import make_algorithm
+from commonweal.learning.path import RoundPath, norm
 from commonweal.learning.vectors import ArrayLayout, Packing, one_thread
 from commonweal.ledger.member_documents import ClientReport, SignedTable, WithdrawalNotice
 from commonweal.records import Event, RoundRecord
@@ -29,6 +30,7 @@ from commonweal.remote.coordinator.answer_rules import (
     BrokenRuleError,
     count_in,
     document_in,
+    gradient_in,
     measured_in,
     measures_in,
     memory_in,
@@ -42,6 +44,7 @@ from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.messages.message import (
     CLOSE,
     EVALUATE,
+    GRADIENT,
     LACKS,
     MODEL,
     NUMBER,
@@ -101,6 +104,7 @@ class RemoteClients:
         self._whole: dict[tuple[str, str], float] = {}  # accuracies of whole models, by client and hash
         self._sent: dict[str, set[str]] = {}  # models that each client has: it was sent them, or made them
         self._missing: dict[str, NoAnswer] = {}  # the first reason of each client that misses this round
+        self._path: RoundPath | None = None  # of this round, where contributions are measured by path
 
     def start(self, initial: InitialModel, agree: Agree | None, task: str = "the task") -> None:
         """Before the first round: agree on what the members' data have in common, and make the first model."""
@@ -136,6 +140,10 @@ class RemoteClients:
         self._round, self._attempt = round_number, secrets.token_hex(8)
         self._local, self._whole, self._missing = {}, {}, {}
         self._new_memories = {}
+        if self._federation.mechanism.uses_gradients:
+            placeholders = self._layout.statistics if round_number == 1 else slice(0, 0)
+            start = self._layout.pack(self._shared)
+            self._path = RoundPath(start, clients, self._algorithm.averaged, placeholders)
         there = self._transport.locate(clients, seconds=0.0 if self._is_joined else self._federation.join_seconds)
         self._is_joined = True
         for client in clients:
@@ -154,7 +162,11 @@ class RemoteClients:
         groups: dict[str, Model] = {}
         if self._algorithm.server_reads_memories:
             groups["served"] = {"served": self._served(clients)}
-        return self._ask(TRAIN, questions, self._training, groups=groups)
+        trained = self._ask(TRAIN, questions, self._training, groups=groups)
+        if self._path is not None and trained:
+            local = {client: self._layout.pack(self._local[client]) for client in trained}
+            self._path.add(self._layout.pack(self._shared), local, self._sizes)
+        return trained
 
     def evaluate(
         self, round_number: int, coalitions: Sequence[Coalition], clients: Sequence[str]
@@ -166,8 +178,29 @@ class RemoteClients:
             return self._evaluate_by_weights(coalitions, clients)
         # Members compare the table of gains with their own scores of the adopted model itself.
         adopted = self._evaluate_whole([(self._adopted, self._shared)], clients)
-        others = self._evaluate_by_weights([c for c in coalitions if c != self._adopted], list(adopted))
-        return {client: {**adopted[client], **others[client]} for client in others}
+        others = [coalition for coalition in coalitions if coalition != self._adopted]
+        if not others:
+            return adopted
+        weighed = self._evaluate_by_weights(others, list(adopted))
+        return {client: {**adopted[client], **weighed[client]} for client in weighed}
+
+    def path_effects(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ScorerEffects]:
+        """Members get the model half-way along the round, and no local model of anybody else."""
+        assert self._path is not None, "the path is kept where contributions are measured by it"
+        end = self._layout.pack(self._shared)
+        model = self._layout.unpack(self._path.midpoint(end))
+        digest = fingerprint(model)
+        like = end[self._algorithm.averaged].numpy()
+        questions: dict[str, tuple[Mapping[str, Any], Sequence[str]]] = {client: ({}, [digest]) for client in clients}
+        answers = self._ask(GRADIENT, questions, lambda client, answer: gradient_in(answer, like), {digest: model})
+        gradients = {client: torch.from_numpy(gradient) for client, gradient in answers.items()}
+        sizes = {client: self._sizes[client] for client in clients}
+        with one_thread():
+            effects = self._path.effects(list(gradients.values()), sizes)
+        return {
+            client: ScorerEffects(effects=row, gradient_norm=norm(gradient))
+            for row, (client, gradient) in zip(effects, gradients.items(), strict=True)
+        }
 
     def adopt(self, coalition: Coalition) -> None:
         self._adopted = coalition
@@ -263,7 +296,12 @@ class RemoteClients:
                 f"{training_count + validation_count} in all in round {self._round}"
             )
         (measured,) = measures_in(
-            answer, 1, validation_count, self._metric, lambda: self._weights(client, validation_count)
+            answer,
+            1,
+            validation_count,
+            self._metric,
+            lambda: self._weights(client, validation_count),
+            is_smooth=self._federation.mechanism.scores_coalitions_smoothly,
         )
         notice, signature = self._notice(client), text_in(answer, "withdrawal")
         if signature and not notice.is_signed(signature, self._federation.keys[client]):
@@ -350,7 +388,14 @@ class RemoteClients:
 
     def _measures(self, client: str, answer: Message, count: int) -> list[Measured]:
         samples = self._validation_counts[client]
-        return measures_in(answer, count, samples, self._metric, lambda: self._weights(client, samples))
+        return measures_in(
+            answer,
+            count,
+            samples,
+            self._metric,
+            lambda: self._weights(client, samples),
+            is_smooth=self._federation.mechanism.scores_coalitions_smoothly,
+        )
 
     def _weights(self, client: str, sample_count: int) -> NDArray[np.float64]:
         return resampling_weights(self._federation.seed, client, sample_count)
@@ -451,6 +496,7 @@ class RemoteClients:
             "lower_is_better": self._federation.task.lower_is_better,
             "utility": self._federation.mechanism.utility,
             "figures": self._federation.mechanism.figures,
+            "smooth": self._federation.mechanism.scores_coalitions_smoothly,
             "learning": json.dumps(self._federation.learning.for_members),
             "settings": json.dumps(dict(self._federation.task.settings)),
         }

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from commonweal.atomic_write import locked_directory, make_results_folder
+from commonweal.client.work import no_gradient
 from commonweal.errors import FederationError
 from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile
 from commonweal.federation.measuring import Progress
@@ -53,6 +54,8 @@ def coordinate(
     task = initial if isinstance(initial, Task) else _only_first_model(initial)
     if task.initial_model is None:
         raise FederationError("The task must have a function initial_model, which makes the first model.")
+    if federation.mechanism.uses_gradients and isinstance(initial, Task) and task.gradient is None:
+        raise FederationError(no_gradient(task))
     make_results_folder(directory)
     settled_in = FederationLedger(
         str(default_ledger(directory)) if ledger is None else ledger,

@@ -16,7 +16,13 @@ from typing import Any
 from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.errors import CommonwealError
 from commonweal.ledger.node_keys import read_node_public_key
-from commonweal.scenario.agreement import check_client_count, check_distinct_names, check_learning, check_mechanism
+from commonweal.scenario.agreement import (
+    check_client_count,
+    check_distinct_names,
+    check_learning,
+    check_mechanism,
+    check_smooth_score,
+)
 from commonweal.scenario.algorithms import ALGORITHMS, complete_parameters, parameter_kinds, users_of
 from commonweal.scenario.assembly import DEFAULT_SEED, make_mechanism, read_mechanism, subtable
 from commonweal.scenario.description import Description, plan_settings
@@ -136,6 +142,9 @@ class Federation:
             del document["mechanism"]["utility"]
         if self.mechanism.figures == "measured":
             del document["mechanism"]["figures"]
+        for key, value in (("contribution_score", "metric"), ("scorers", "all")):
+            if document["mechanism"][key] == value:
+                del document["mechanism"][key]
         usual = asdict(FederationLearning())
         if all(document["learning"][key] == usual[key] for key in _NEW_LEARNING_KEYS):
             for key in _NEW_LEARNING_KEYS:
@@ -187,6 +196,7 @@ def read_federation(path: Path) -> Federation:
     waiting = subtable(root, "waiting").read(_WAITING_KEYS)
     clients = _clients(root, path.resolve().parent)
     check_mechanism(mechanism, mechanism_values, len(clients))
+    check_smooth_score(mechanism, mechanism_values, learning)
     if mechanism_values.get("loss_rule") == "cost":
         faults.add(
             ("mechanism", "loss_rule"),

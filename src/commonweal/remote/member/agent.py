@@ -29,6 +29,7 @@ from commonweal.remote.member.told_gains import gains_in_words, own_gain, read_t
 from commonweal.remote.messages.message import (
     CLOSE,
     EVALUATE,
+    GRADIENT,
     LACKS,
     MODEL,
     NUMBER,
@@ -93,6 +94,7 @@ class MemberAgent:
             OPEN: self._open,
             TRAIN: self._train,
             EVALUATE: self._evaluate,
+            GRADIENT: self._gradient,
             REPORT: self._report,
             CLOSE: self._close,
         }
@@ -219,6 +221,27 @@ class MemberAgent:
                 evaluations.append(self._evaluated(work, member, data, _combined(parts, weights), open_round))
         self._store.save(state)
         return Message(groups=_measures(work, member, evaluations))
+
+    def _gradient(self, question: Message, state: MemberState) -> Message:
+        """The gradient of the mean smooth score of the validation samples: one number for each that is averaged."""
+        fields = question.fields
+        open_round = self._open_round(state, fields)
+        (digest,) = fields["models"]
+        work = self._work(fields, digest)
+        member = self._task_member(fields, state)
+        data = work.load_all(member, fields["round"])
+        memory, task_memory = self._memories(work, open_round.memory, digest)
+        gradient = work.gradient(
+            member,
+            fields["round"],
+            work.layout.pack(self._store.get(digest)),
+            data.validation,
+            memory=memory,
+            task_memory=task_memory,
+        )
+        count = len(data.validation[0])
+        self._store.log(f"round {fields['round']}: sent the gradient of its mean score of {count} validation samples")
+        return Message(groups={"gradient": {"gradient": gradient.numpy()}})
 
     def _report(self, question: Message, state: MemberState) -> Message:
         """The profit is logged with its parts, sent without them, and signed.
@@ -361,6 +384,7 @@ class MemberAgent:
             metric=self._metric(fields),
             seed=fields["seed"],
             learning_rate=learning["learning_rate"],
+            is_smooth=fields.get("smooth", False),
         )
 
     def _metric(self, fields: Mapping[str, Any]) -> Metric:
@@ -417,13 +441,16 @@ def _measures(work: ClientWork, member: TaskMember, evaluations: list[Evaluation
     """What is sent of evaluations: scores of samples as they are; of predictions only the metric and its draws."""
     if any(isinstance(evaluation, Predictions) for evaluation in evaluations):
         measured = [work.measured(member, evaluation) for evaluation in evaluations]
-        return {
-            "measured": {
-                "values": np.array([one.value for one in measured]),
-                "draws": np.array([one.draws for one in measured]),
-            }
-        }
+        smooth = {"smooth": _arrays([one.smooth_score for one in measured])} if work.is_smooth else {}
+        return {"measured": _arrays(measured), **smooth}
     return {"scores": {"scores": packed(np.array(evaluations))}}
+
+
+def _arrays(measured: list[Measured]) -> Model:
+    return {
+        "values": np.array([one.value for one in measured]),
+        "draws": np.array([one.draws for one in measured]),
+    }
 
 
 def _without_draws(value: float) -> Measured:

@@ -26,6 +26,7 @@ SUMMARISE = "query.summarise"  # before the first round: what its data look like
 OPEN = "query.open"  # load the round's data; score the model that the round starts from
 TRAIN = "train.iteration"
 EVALUATE = "evaluate.coalitions"
+GRADIENT = "evaluate.gradient"  # of the mean smooth score at a model, where contributions are measured by path
 REPORT = "query.report"
 CLOSE = "query.close"  # the round is settled: here is your statement
 

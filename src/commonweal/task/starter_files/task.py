@@ -14,7 +14,17 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from commonweal.task import NewData, Predictions, TaskContext, TaskMember, TaskPlan, Trained, load_model, model_of
+from commonweal.task import (
+    NewData,
+    Predictions,
+    TaskContext,
+    TaskMember,
+    TaskPlan,
+    Trained,
+    load_model,
+    model_of,
+    score_gradient,
+)
 
 FEATURES = ("age", "blood_pressure", "previous_stays", "lives_alone")
 MEANS = np.array([65.0, 140.0, 1.5, 0.3], np.float32)  # known in advance, so that all clients scale alike
@@ -95,3 +105,14 @@ def evaluate(model: Model, validation: tuple[NDArray[Any], ...], context: TaskCo
     with torch.no_grad():
         probabilities = torch.sigmoid(module(torch.from_numpy(validation[0]))[:, 0]).numpy()
     return Predictions(targets=validation[1], values=probabilities)
+
+
+def gradient(model: Model, validation: tuple[NDArray[Any], ...], context: TaskContext) -> Model:
+    """The gradient of the mean smooth score: the probability that the model gives to the true class.
+
+    Only contribution = "path" needs it. Its scores are those that `evaluate` implies; the gradient is sent.
+    """
+    module = make_module()
+    load_model(module, model)
+    features, signs = torch.from_numpy(validation[0]), torch.from_numpy(2 * validation[1] - 1)
+    return score_gradient(module, lambda: torch.sigmoid(signs * module(features)[:, 0]))
