@@ -120,7 +120,7 @@ def test_explanations_know_the_round_and_what_went_before(history):
     for number, one in enumerate(history["rounds"]):
         for row in one["clients"]:
             said = f"After {number} rounds, {row['client']} is judged by {row['sample_count']} samples."
-            assert row["sentence"] == said
+            assert row["sentence"].endswith(f". {said}"), "after what is said of every mechanism"
 
 
 def test_its_rounds_are_settled_and_verified(copy, history):

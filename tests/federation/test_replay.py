@@ -7,7 +7,9 @@ import math
 import pytest
 
 import commonweal as cw
+from commonweal.errors import CommonwealError
 from commonweal.records import Figures, Rules
+from commonweal.valuation.pooled_utilities import with_pooled_utilities
 
 
 def round_(**clients):
@@ -24,6 +26,28 @@ def test_each_round_is_decided_as_on_its_own():
     for (_, figures), record in zip(rounds, history.rounds, strict=True):
         alone = cw.decide(profits=figures.profits, contributions=figures.contributions, mu=0.5)
         assert record.decision == alone
+
+
+def test_utilities_are_pooled_over_the_clients_that_take_part():
+    def figures(utilities):
+        return Figures(
+            profits={client: utility - 0.1 for client, utility in utilities.items()},
+            contributions=dict.fromkeys(utilities, 1.0),
+            costs=dict.fromkeys(utilities, 0.1),
+            profit_errors=dict.fromkeys(utilities, 0.05),
+        )
+
+    first = figures({"a": -2.0, "b": 0.3, "c": 0.2, "d": 0.4})
+    second = figures({"a": 9.0, "b": 0.1, "c": 0.3, "d": 0.2})
+    result = cw.replay([(1, first), (2, second)], Rules(mu=0.0), figures_rule="pooled")
+    assert result.history.rounds[0].decision.eliminated == ("a",)
+    without = figures({"b": 0.1, "c": 0.3, "d": 0.2})
+    assert result.history.rounds[1].decision.figures == with_pooled_utilities(without), (
+        "a has left, so it is not pooled"
+    )
+    assert result.measured == {1: first, 2: without}
+    with pytest.raises(CommonwealError, match="figures_rule must be measured or pooled, got 'forecast'"):
+        cw.replay([(1, first)], Rules(mu=0.0), figures_rule="forecast")
 
 
 def test_later_rows_of_eliminated_clients_are_ignored():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -12,8 +13,12 @@ from commonweal.client.reporting import account
 from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.client_set import ToldGain
+from commonweal.federation.run_report import make_run_report
 from commonweal.federation.session import run_rounds
 from commonweal.records import PairedGain
+from commonweal.report.history_json import read_history, to_document, write_history
+from commonweal.report.run_page import to_page
+from commonweal.scenario.description import describe
 from commonweal.scenario.spec import ClientSpec
 from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.client_set import InProcessClients
@@ -319,3 +324,52 @@ def test_where_nothing_can_be_measured_nothing_is_gained():
         )
         assert (own.utility, own.profit, own.expected_profit) == (0.0, -0.01, -0.01)
         assert (own.profit_draws == -0.01).all()
+
+
+# What readers see
+
+
+@pytest.fixture(scope="module")
+def run_report(forecast):
+    scenario, results, _ = forecast
+    return make_run_report(scenario, describe(scenario), results)
+
+
+def test_the_run_report_has_measured_and_used_figures_side_by_side(forecast, run_report):
+    _, results, _ = forecast
+    for each, result in zip(run_report.rounds, results, strict=True):
+        for client, figures in each.clients.items():
+            gains, used = result.record.gains, figures.used
+            assert used.measured_gain.value == gains.table[client].gain
+            assert (used.used_gain, used.expected_gain) == (gains.pooled[client], gains.expected[client])
+            assert used.measured_profit == result.measured[client].measured_profit
+            assert used.expected_profit.value == result.record.decision.figures.expected[client]
+            assert used.expected_profit.standard_error >= 0
+            assert "is expected to" in figures.sentence
+            assert figures.profit.value == result.record.decision.figures.profits[client]
+
+
+def test_history_json_says_all_of_it_and_is_read_back(run_report, tmp_path):
+    write_history(run_report, tmp_path / "history.json")
+    document = json.loads((tmp_path / "history.json").read_text())
+    assert document["figures"] == "forecast"
+    first = document["rounds"][0]
+    assert first["gains"]["table"]["version"] == "forecast/1"
+    row = next(one for one in first["clients"] if one["client"] == "paper")
+    assert row["used"]["used_gain"] == first["gains"]["pooled"]["paper"]
+    assert row["candidate"] == (row["used"]["expected_profit"]["value"] < 0)
+    read = read_history(tmp_path / "history.json")
+    assert to_document(read) == document
+    for one, other in zip(read.rounds, run_report.rounds, strict=True):
+        assert one.record.gains == other.record.gains
+        assert one.record.decision.figures == other.record.decision.figures
+        assert {client: row.used for client, row in one.clients.items()} == {
+            client: row.used for client, row in other.clients.items()
+        }
+
+
+def test_the_page_shows_the_profit_as_measured_and_as_expected(run_report):
+    page = to_page(run_report)
+    for column in ("measured profit", "expected profit"):
+        assert column in page
+    assert "gains pooled over clients; selection by the expected profit of the next round" in page

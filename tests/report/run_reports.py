@@ -22,11 +22,14 @@ from commonweal.records import (
     Evidence,
     History,
     MetricName,
+    PairedGain,
     RoundRecord,
     RoundReport,
     Rules,
     RunReport,
+    UsedFigures,
 )
+from commonweal.valuation.used_gains import used_gains
 
 ACCURACY = MetricName()
 UNKNOWN = Estimate(value=math.nan, standard_error=None)
@@ -270,6 +273,41 @@ def clinics():
             )
         },
     )
+
+
+def with_forecasts(run_report):
+    """As if its profits had followed from pooled gains, and selection from forecasts."""
+    tables, rounds = [], []
+    for each in run_report.rounds:
+        tables.append(
+            {
+                client: PairedGain(
+                    gain=row.accuracy.value - row.previous_accuracy,
+                    sample_count=row.validation_count,
+                    squared_change=row.validation_count / 10,
+                )
+                for client, row in each.clients.items()
+            }
+        )
+        gains = used_gains("forecast/1", tables)
+        expected = {client: gain - each.clients[client].cost for client, gain in gains.expected.items()}
+        figures = replace(each.record.decision.figures, expected=expected)
+        clients = {
+            client: replace(
+                row,
+                used=UsedFigures(
+                    measured_gain=Estimate(value=gains.table[client].gain, standard_error=0.02),
+                    used_gain=gains.pooled[client],
+                    measured_profit=Estimate(value=row.profit.value, standard_error=0.03),
+                    expected_gain=gains.expected[client],
+                    expected_profit=Estimate(value=expected[client], standard_error=0.01),
+                ),
+            )
+            for client, row in each.clients.items()
+        }
+        record = replace(each.record, gains=gains, decision=replace(each.record.decision, figures=figures))
+        rounds.append(replace(each, record=record, clients=clients))
+    return replace(run_report, rounds=tuple(rounds), figures="forecast")
 
 
 def crowd(client_count=30, round_count=12):

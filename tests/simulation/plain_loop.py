@@ -110,7 +110,7 @@ class _Loop:
         if self.scenario.mechanism.measure == "path":
             contributions: Mapping[str, float] = self.path(round_number, start, bases, locals_)
         else:
-            contributions = self.contributions(round_number, coalition_value)
+            contributions = dict(self.contributions(round_number, coalition_value))
         decision = self.decide(round_number, accuracies, previous, step_counts, contributions)
         self.previous = accuracies
         self.active = list(decision.retained)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from statsmodels.stats.meta_analysis import combine_effects
 
-from commonweal.records import PairedGain
+from commonweal.errors import InputError
+from commonweal.records import Figures, PairedGain
+from commonweal.valuation.pooled_utilities import with_pooled_utilities
 from commonweal.valuation.pooling import between_variance, pool, random_effects
 
 CLIENTS = ("ann", "bob", "cleo", "dan", "eve")
@@ -194,6 +197,43 @@ def test_draws_are_pooled_with_the_weights_of_the_round(gains):
             assert found[client][draw] == pytest.approx(expected, abs=1e-12)
     as_measured = pooled.of_draws({client: np.array([one.gain]) for client, one in gains.items()})
     assert {c: float(v[0]) for c, v in as_measured.items()} == pytest.approx(dict(pooled.values), abs=1e-12)
+
+
+def figures(utilities, costs, errors):
+    return Figures(
+        profits={client: utilities[client] - costs[client] for client in utilities},
+        contributions=dict.fromkeys(utilities, 1.0),
+        costs=costs,
+        profit_errors=errors,
+    )
+
+
+@given(studies(), st.randoms(use_true_random=False))
+def test_utilities_with_known_errors_are_pooled_and_costs_are_not(study, random):
+    utilities, variances = study
+    names = [f"client {number}" for number in range(len(utilities))]
+    costs = {name: random.uniform(0, 0.5) for name in names}
+    errors = {name: math.sqrt(variance) for name, variance in zip(names, variances, strict=True)}
+    given_figures = figures(dict(zip(names, utilities, strict=True)), costs, errors)
+    found = with_pooled_utilities(given_figures)
+    effects = random_effects(utilities, variances)
+    for name, value in zip(names, effects.values, strict=True):
+        assert found.profits[name] == pytest.approx(value - costs[name], abs=1e-9)
+    # The errors are those of the linear map from measured to pooled utilities, written as a matrix.
+    weights, parts = np.array(effects.weights), np.array(effects.precisions)
+    mapping = np.diag(weights) + np.outer(1 - weights, parts)
+    expected = np.sqrt(np.diag(mapping @ np.diag(variances) @ mapping.T))
+    assert list(found.profit_errors.values()) == pytest.approx(expected.tolist(), rel=1e-6)
+    assert (found.contributions, found.costs) == (given_figures.contributions, costs)
+
+
+def test_two_clients_keep_their_utilities_and_pooling_needs_errors_and_costs():
+    two = figures({"a": 0.1, "b": -0.2}, {"a": 0.0, "b": 0.1}, {"a": 0.1, "b": 0.1})
+    assert with_pooled_utilities(two) == two
+    with pytest.raises(InputError, match="got no costs"):
+        with_pooled_utilities(replace(two, costs=None))
+    with pytest.raises(InputError, match="got no standard errors"):
+        with_pooled_utilities(replace(two, profit_errors=None))
 
 
 def test_in_simulated_rounds_pooled_gains_are_closer_to_the_truth_than_measured_ones():

@@ -44,6 +44,11 @@ class ContributionRuleOption(StrEnum):
     raw = "raw"
 
 
+class FiguresOption(StrEnum):
+    measured = "measured"
+    pooled = "pooled"
+
+
 class LossRuleOption(StrEnum):
     contribution = "contribution"
     equal = "equal"
@@ -83,6 +88,13 @@ def decide_command(
         LossRuleOption,
         typer.Option(help="In proportion to what a negative budget is divided; cost needs a cost column."),
     ] = LossRuleOption.contribution,
+    figures: Annotated[
+        FiguresOption,
+        typer.Option(
+            help="measured: profits as given. pooled: utilities are drawn towards their mean, the more so the less "
+            "certain they are; needs columns utility, cost and utility_error."
+        ),
+    ] = FiguresOption.measured,
     liability_cap: Annotated[
         str | None,
         typer.Option(metavar="AMOUNT", help="The most that a client can be made to pay per round.", show_default=False),
@@ -133,8 +145,10 @@ def decide_command(
     if ledger is not None and mu is None and not example:
         raise InputError("--ledger needs --mu, e.g. --mu 0.05.")
     rounds = _rounds(file, example=example)
-    if loss_rule is LossRuleOption.cost and any(figures.costs is None for _, figures in rounds):
+    if loss_rule is LossRuleOption.cost and any(given.costs is None for _, given in rounds):
         raise InputError("--loss-rule cost needs costs: add a column cost to the figures.")
+    if figures is FiguresOption.pooled:
+        _check_poolable(rounds, ledger)
     if mu is None and not example and len(rounds) > 1:
         raise InputError(
             f"A file of several rounds needs --mu, because earlier eliminations decide who takes part; got "
@@ -145,6 +159,7 @@ def decide_command(
             rounds,
             rules,
             grace_rounds=grace_rounds,
+            figures_rule=figures.value,
             paths_wanted=mu_path or plot is not None,
             path_limit=path_limit,
             on_round=on_round,
@@ -170,6 +185,18 @@ def decide_command(
         print(settled, file=sys.stderr)
     if drawn is not None:
         print(drawn, file=sys.stderr)  # on the error stream, so that --json stays one document
+
+
+def _check_poolable(rounds: figures_file.Rounds, ledger: str | None) -> None:
+    if any(given.costs is None or given.profit_errors is None for _, given in rounds):
+        raise InputError(
+            "--figures pooled needs columns utility, cost and utility_error, the utility's standard error."
+        )
+    if ledger is not None:
+        raise InputError(
+            "--ledger needs figures as measured: from pooled ones alone, nobody could compute them again. Write the "
+            "pooled profits into a file, and settle that."
+        )
 
 
 def _ledger_name(file: str | None) -> str:

@@ -82,6 +82,7 @@ def _client(view: DecidedRound, client: str) -> dict[str, Any]:
     return {
         "client": client,
         "profit": decision.figures.profits[client],
+        "measured_profit": None if view.measured is None else view.measured.profits[client],
         "cost": None if costs is None else costs[client],
         "contribution": decision.figures.contributions[client],
         "used_contribution": decision.used_contributions[client],

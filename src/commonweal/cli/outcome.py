@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from commonweal import metrics
 from commonweal.decision.decide import mu_path_of_figures
@@ -31,6 +32,7 @@ class DecidedRound:
     record: RoundRecord
     path: MuPath | None  # None: not computed
     fates: dict[str, Fate]  # explanations of loss-makers, as far as computed
+    measured: Figures | None = None  # as given, if pooled figures were used
 
     @property
     def number(self) -> int:
@@ -92,13 +94,14 @@ def find_outcome(
     rules: Rules,
     *,
     grace_rounds: int,
+    figures_rule: Literal["measured", "pooled"] = "measured",
     paths_wanted: bool,
     path_limit: int,
     on_round: Callable[[int], None] | None = None,
     on_breakpoint: Callable[[int], None] | None = None,
 ) -> DecideResult:
     """Decide all rounds and gather what to show."""
-    replayed = replay(rounds, rules, grace_rounds=grace_rounds, progress=on_round)
+    replayed = replay(rounds, rules, grace_rounds=grace_rounds, figures_rule=figures_rule, progress=on_round)
     views: list[DecidedRound] = []
     cut_count = 0
     short_file = len(rounds) <= UNASKED_ROUNDS
@@ -110,6 +113,7 @@ def find_outcome(
         elif short_file and few and cut_count < UNASKED_CUTS:
             limit = min(path_limit, UNASKED_BREAKPOINTS)
         view = _view(record, rules, path_limit=limit, explain_clients=short_file, on_breakpoint=on_breakpoint)
+        view = replace(view, measured=replayed.measured.get(record.round_number))
         cut_count += view.path is not None and not view.path.complete
         views.append(view)
     history = replayed.history

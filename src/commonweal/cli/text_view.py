@@ -75,7 +75,8 @@ def _round(view: DecidedRound, mu: float) -> tuple[Table, list[str]]:
     title = f"[bold]Round {view.number}[/] at mu = {mu:g}{grace}"
     table = _table(title)
     table.add_column("client", max_width=_NAME_WIDTH, overflow="fold")
-    for column in ("profit", "contribution", "share"):
+    profits = ("profit",) if view.measured is None else ("measured", "profit")
+    for column in (*profits, "contribution", "share"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("decision", no_wrap=True)
     if view.record.draw_count is not None:
@@ -90,6 +91,7 @@ def _round(view: DecidedRound, mu: float) -> tuple[Table, list[str]]:
         stays = client in decision.payoffs
         cells = [
             escape(client),
+            *([] if view.measured is None else [amount(view.measured.profits[client])]),
             amount(decision.figures.profits[client]),
             amount(decision.figures.contributions[client], signed=False),
             f"{decision.shares[client]:.4f}" if stays else "",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -128,6 +128,20 @@ def account(
         profit=profit(gained + spent_alone, spent, size=max(size, abs(gained), spent_alone)),
         profit_draws=terms.unit_value * gained_draws + spent_alone - spent,
         alone_cost=spent_alone,
+    )
+
+
+def as_reported(own: ClientAccount, reported_profit: float | None) -> ClientAccount:
+    """The account as a client tells it that reports this profit, of the round and of the next one; None: the truth."""
+    if reported_profit is None:
+        return own
+    expected_draws = own.expected_draws
+    return replace(
+        own,
+        profit=reported_profit,
+        profit_draws=np.full_like(own.profit_draws, reported_profit),
+        expected_profit=None if own.expected_profit is None else reported_profit,
+        expected_draws=None if expected_draws is None else np.full_like(expected_draws, reported_profit),
     )
 
 

@@ -23,7 +23,7 @@ def measured_evidence(
     *,
     profit_draws: NDArray[np.float64],
     contribution_draws: NDArray[np.float64],
-    expected_draws: NDArray[np.float64] | None,
+    expected_draws: NDArray[np.float64] | None = None,
 ) -> dict[str, Evidence]:
     """Of a measured round; `state` is the mechanism's before it. Without the error of every profit, no stability."""
     counts = {client: one.sample_count for client, one in measured.items()}

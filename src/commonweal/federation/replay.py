@@ -5,14 +5,16 @@ Tracks who is active, ignores the figures of eliminated clients, and records who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 from commonweal.decision.mechanism import RoundDecider
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import InputError
 from commonweal.federation.evidence import stated_evidence
 from commonweal.records import Figures, History, RoundRecord, Rules
+from commonweal.valuation.pooled_utilities import with_pooled_utilities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,7 @@ class Replay:
     history: History
     ignored: dict[int, tuple[str, ...]]  # by round: clients that had been eliminated before
     ended_after: int | None  # the round after which fewer than two clients were left, if rounds follow it
+    measured: Mapping[int, Figures] = field(default_factory=dict)  # by round: as given, if others were used
 
 
 def replay(
@@ -29,12 +32,14 @@ def replay(
     rules: Rules,
     *,
     grace_rounds: int = 0,
+    figures_rule: Literal["measured", "pooled"] = "measured",
     progress: Callable[[int], None] | None = None,
 ) -> Replay:
     """Decide the rounds in order; in the first `grace_rounds` of them nobody is eliminated.
 
     All clients are active from the start: a client without figures in a round is absent from it and may return. The
-    federation ends when eliminations leave fewer than two clients.
+    federation ends when eliminations leave fewer than two clients. With the figures rule "pooled", utilities are pooled
+    over the clients that take part in a round.
     """
     if not isinstance(grace_rounds, int) or isinstance(grace_rounds, bool) or grace_rounds < 0:
         raise InputError(
@@ -42,7 +47,10 @@ def replay(
         )
     active = dict.fromkeys(client for _, figures in rounds for client in figures.profits)
     clients = tuple(active)
+    if figures_rule not in ("measured", "pooled"):
+        raise InputError(f"figures_rule must be measured or pooled, got {figures_rule!r}.")
     records: list[RoundRecord] = []
+    measured: dict[int, Figures] = {}
     ignored: dict[int, tuple[str, ...]] = {}
     ended_after: int | None = None
     decider = RoundDecider(make_mechanism(rules))
@@ -55,6 +63,8 @@ def replay(
             ignored[round_number] = late
             figures = figures.without(late)
         if figures.profits:
+            if figures_rule == "pooled":
+                measured[round_number], figures = figures, with_pooled_utilities(figures)
             state = decider.state
             decision = decider.decide(figures, grace=position < grace_rounds)
             absent = (
@@ -68,4 +78,9 @@ def replay(
                 del active[client]
         if progress is not None:
             progress(position + 1)
-    return Replay(history=History(clients=clients, rounds=tuple(records)), ignored=ignored, ended_after=ended_after)
+    return Replay(
+        history=History(clients=clients, rounds=tuple(records)),
+        ignored=ignored,
+        ended_after=ended_after,
+        measured=measured,
+    )

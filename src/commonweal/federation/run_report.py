@@ -30,6 +30,7 @@ from commonweal.records import (
     RoundRecord,
     RoundReport,
     RunReport,
+    UsedFigures,
 )
 from commonweal.report.text import counted
 from commonweal.scenario.description import Description
@@ -90,6 +91,7 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         total_transfers=_totals(history.clients, divisions, "transfers"),
         metric=named,
         utility=plan.mechanism.utility,
+        figures=plan.mechanism.figures,
         advice=advise_on_run(rounds, metric=named),
         warnings=(
             *misreport_warnings(rounds),
@@ -263,6 +265,28 @@ def _client(result: RoundResult, divisions: _Divisions, client: str, sentence: s
         alone_cost=measured.alone_cost,
         actual_profit=measured.actual_profit,
         advantage=_advantage(measured),
+        used=_used(result, client),
+    )
+
+
+def _used(result: RoundResult, client: str) -> UsedFigures | None:
+    gains, figures = result.record.gains, result.record.decision.figures
+    if gains is None:
+        return None
+    used_gain, expected_gain = gains.used(client)
+    measured, expected_error = gains.table.get(client), None
+    if result.expected_draws is not None:
+        expected_error = standard_error(result.expected_draws[figures.clients.index(client)])
+    return UsedFigures(
+        measured_gain=None
+        if measured is None
+        else Estimate(value=measured.gain, standard_error=measured.standard_error),
+        used_gain=used_gain,
+        measured_profit=result.measured[client].measured_profit,
+        expected_gain=expected_gain,
+        expected_profit=None
+        if figures.expected is None
+        else Estimate(value=figures.expected[client], standard_error=expected_error),
     )
 
 

@@ -15,7 +15,6 @@ from commonweal.ledger.member_documents import ClientReport, SignedGain, SignedT
 from commonweal.ledger.money import check_amount, settle_payoffs, settle_transfers
 from commonweal.ledger.terms import Terms
 from commonweal.records import Decision, Evidence, Figures, RoundGains, RoundRecord, Rules, Stability
-from commonweal.records.gains import table_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,19 +84,11 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
         "decision": decision_document(decision),
     }
     if record.gains is not None:
-        body["gains"] = _gains_document(record.gains, record.round_number)
+        body["gains"] = record.gains.to_document(record.round_number)
     if record.evidence:
         body["evidence"] = [_evidence_row(client, evidence) for client, evidence in record.evidence.items()]
     body |= fates_document(record)
     return Draft(kind="round", body=body, postings=round_postings(decision, terms))
-
-
-def _gains_document(gains: RoundGains, round_number: int) -> Document:
-    return {
-        "table": gains.table_document(round_number),
-        "pooled": dict(gains.pooled),
-        "expected": None if gains.expected is None else dict(gains.expected),
-    }
 
 
 def gains_of(body: Mapping[str, Any]) -> RoundGains | None:
@@ -105,17 +96,7 @@ def gains_of(body: Mapping[str, Any]) -> RoundGains | None:
 
     Python's own errors if they are damaged.
     """
-    if "gains" not in body:
-        return None
-    stated, table = body["gains"], body["gains"]["table"]
-    expected = stated["expected"]
-    return RoundGains(
-        version=str(table["version"]),
-        table=table_of(table),
-        newcomers=tuple(map(str, table["newcomers"])),
-        pooled={client: float(gain) for client, gain in stated["pooled"].items()},
-        expected=None if expected is None else {client: float(gain) for client, gain in expected.items()},
-    )
+    return RoundGains.from_document(body["gains"]) if "gains" in body else None
 
 
 def _evidence_row(client: str, evidence: Evidence) -> Document:

@@ -24,6 +24,7 @@ from commonweal.records.run_report import (
     MetricName,
     RoundReport,
     RunReport,
+    UsedFigures,
 )
 
 __all__ = [
@@ -57,4 +58,5 @@ __all__ = [
     "Rules",
     "RunReport",
     "Stability",
+    "UsedFigures",
 ]

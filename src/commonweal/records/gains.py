@@ -6,6 +6,7 @@ validation samples, with the sign that makes more better.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,6 +22,11 @@ class PairedGain:
     sample_count: int  # validation samples
     squared_change: float  # Σ over samples of (change of the score)²: of hits, the samples on which both models differ
     is_bounded: bool = True  # the metric lies within 0 and 1
+
+    @property
+    def standard_error(self) -> float:
+        """√(Σ change²) / samples: of the gain, by this client's own samples alone."""
+        return math.sqrt(self.squared_change) / self.sample_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +61,26 @@ class RoundGains:
                 for client, row in self.table.items()
             ],
         }
+
+    def to_document(self, round_number: int) -> dict[str, Any]:
+        """All of it in the types of JSON, as ledgers and history.json hold it."""
+        return {
+            "table": self.table_document(round_number),
+            "pooled": dict(self.pooled),
+            "expected": None if self.expected is None else dict(self.expected),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> RoundGains:
+        """What `to_document` wrote; Python's own errors if it is damaged."""
+        table, expected = document["table"], document["expected"]
+        return cls(
+            version=str(table["version"]),
+            table=table_of(table),
+            newcomers=tuple(map(str, table["newcomers"])),
+            pooled={client: float(gain) for client, gain in document["pooled"].items()},
+            expected=None if expected is None else {client: float(gain) for client, gain in expected.items()},
+        )
 
 
 def table_of(document: Mapping[str, Any]) -> dict[str, PairedGain]:

@@ -41,6 +41,17 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UsedFigures:
+    """What a client's profit follows from where it is not used as measured, beside what was measured."""
+
+    measured_gain: Estimate | None  # in the metric, over the model that opened the round; None: cannot be measured
+    used_gain: float  # pooled over clients
+    measured_profit: Estimate | None  # had the profit been used as measured; None: private
+    expected_gain: float | None = None  # this and the next: of the next round; None: not forecast
+    expected_profit: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRound:
     """One client's round in figures. Amounts are in units of utility."""
 
@@ -62,6 +73,7 @@ class ClientRound:
     alone: Estimate | None = None  # the metric of the model that it trains alone; None: it trains none
     alone_cost: float | None = None  # what it would have spent alone; None: it trains none, or this is private
     advantage: Estimate | None = None  # accuracy − alone, with the error of the difference
+    used: UsedFigures | None = None  # None: the profit is used as measured
     actual_profit: Estimate | None = None  # where it is known that the client reported another one
 
 
@@ -108,6 +120,7 @@ class RunReport:
     warnings: tuple[str, ...]  # sentences: rationality failed, node limit reached, ...
     metric: MetricName = MetricName()
     utility: str = "gain"  # what utility is measured from: gain over the last round, or advantage over training alone
+    figures: str = "measured"  # how profits are used: as measured, pooled over clients, or also forecast
     advice: Advice | None = None  # who gains by federating; None: nobody trains alone
 
     @property

@@ -70,8 +70,24 @@ def metric_meaning(metric: MetricName) -> str:
     return _METRICS.get(metric.name, own)
 
 
-def run_glossary(metric: MetricName, *, utility: str = "gain", has_alone: bool = False) -> dict[str, str]:
-    """The glossary of a run's page: its own metric and rule of utility, and models trained alone if there are any."""
+def _used_profits(figures: str) -> dict[str, str]:
+    words = {
+        "profit": "Utility minus cost, before transfers. "
+        + (GLOSSARY["profit"].partition(". ")[2] if figures == "pooled" else "Transfers follow from it."),
+        "measured profit": "What the profit would have been by the client's own measurement since the round before.",
+    }
+    if figures == "forecast":
+        words["expected profit"] = (
+            "The profit that the client can expect of the next round. A client with a negative expected profit is a "
+            "loss-maker; only loss-makers can be eliminated."
+        )
+    return words
+
+
+def run_glossary(
+    metric: MetricName, *, utility: str = "gain", figures: str = "measured", has_alone: bool = False
+) -> dict[str, str]:
+    """The glossary of a run's page: its own metric and rules, and models trained alone if there are any."""
     gain = f"gain in {metric.label}" if metric.higher_is_better else f"improvement, that is the fall, in {metric.label}"
     worth = f"What the round's {gain} was worth to the client."
     own: dict[str, dict[str, str]] = {}
@@ -84,6 +100,12 @@ def run_glossary(metric: MetricName, *, utility: str = "gain", has_alone: bool =
             "profit": "Utility minus what the round cost more than training alone, before transfers. A client with a "
             "negative profit is a loss-maker; only loss-makers can be eliminated."
         }
+    if figures != "measured":
+        worth = (
+            f"What the round's {gain} was worth to the client, where the gain is pooled over all clients: the few "
+            "samples of one client say little, so each gain is drawn towards the mean of all."
+        )
+        own["profit"] = _used_profits(figures)
     own["accuracy"] = {metric.label: metric_meaning(metric)}
     own["utility"] = {"utility": f"{worth} All amounts in this report are in units of utility."}
     if has_alone:

@@ -29,16 +29,19 @@ from commonweal.records import (
     Evidence,
     FederationVerdict,
     Figures,
+    FiguresRule,
     HarmEvidence,
     Improvement,
     LossRule,
     MetricName,
     MuRange,
+    RoundGains,
     RoundRecord,
     RoundReport,
     Rules,
     RunReport,
     Stability,
+    UsedFigures,
 )
 from commonweal.scenario.spec import UtilityRule
 
@@ -67,6 +70,7 @@ def to_document(run_report: RunReport) -> dict[str, Any]:
         "rules": rules_document(run_report.rules),
         "metric": asdict(run_report.metric),
         "utility": run_report.utility,
+        "figures": run_report.figures,
         "clients": list(run_report.clients),
         "declared": list(run_report.declared),
         "client_facts": {client: dict(facts) for client, facts in run_report.client_facts.items()},
@@ -132,6 +136,7 @@ def _round(result: RoundReport) -> dict[str, Any]:
         ],
         "events": [{"kind": event.kind, "client": event.client, "text": event.text} for event in result.events],
         "draw_count": result.record.draw_count,
+        "gains": None if result.record.gains is None else result.record.gains.to_document(result.number),
         "harm": [_harm(evidence) for evidence in result.record.harm],
         "ending": None if result.record.ending is None else _ending(result.record.ending),
     }
@@ -182,6 +187,7 @@ def _client(result: RoundReport, client: str, figures: ClientRound) -> dict[str,
         if figures.stays_for_mu is None
         else [range_document(range_) for range_ in figures.stays_for_mu],
         **_alone(figures),
+        "used": None if figures.used is None else _used(figures.used),
         **({} if figures.actual_profit is None else {"actual_profit": _estimate(figures.actual_profit)}),
     }
 
@@ -200,6 +206,16 @@ def _alone(figures: ClientRound) -> dict[str, Any]:
         "alone": _metric_estimate(figures.alone),
         "alone_cost": None if figures.alone_cost is None else _number(figures.alone_cost),
         "advantage": _metric_estimate(figures.advantage),
+    }
+
+
+def _used(used: UsedFigures) -> dict[str, Any]:
+    return {
+        "measured_gain": _estimate(used.measured_gain),
+        "used_gain": _number(used.used_gain),
+        "measured_profit": _estimate(used.measured_profit),
+        "expected_gain": None if used.expected_gain is None else _number(used.expected_gain),
+        "expected_profit": _estimate(used.expected_profit),
     }
 
 
@@ -418,6 +434,7 @@ def _read_run_report(document: _Value) -> RunReport:
         total_transfers=totals["transfers"].by_name(_read_estimate),
         warnings=document["warnings"].each(_Value.text),
         metric=document.optional("metric", _read_metric) or MetricName(),
+        figures=document.optional("figures", lambda rule: str(rule.one_of(get_args(FiguresRule)))) or "measured",
         utility=document.optional("utility", lambda rule: str(rule.one_of(get_args(UtilityRule)))) or "gain",
         advice=document.optional("advice", _read_advice),
     )
@@ -487,6 +504,7 @@ def _read_round(written: _Value) -> RoundReport:
             decision=decision,
             absent=written["absent"].each(_Value.text),
             withdrawn=written["withdrawn"].each(_Value.text),
+            gains=written.optional("gains", _read_gains),
             evidence={name: _read_evidence(one, clients[name], draw_count) for name, one in named.items()},
             harm=written.optional("harm", lambda found: found.each(_read_harm)) or (),
             ending=written.optional("ending", _read_ending),
@@ -512,6 +530,13 @@ def _read_round(written: _Value) -> RoundReport:
             )
         ),
     )
+
+
+def _read_gains(written: _Value) -> RoundGains:
+    try:
+        return RoundGains.from_document(written.value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise _BrokenError(f"{written.place} must be the gains of a round, got one without {error}.") from None
 
 
 def _read_evidence(written: _Value, figures: ClientRound, draw_count: int | None) -> Evidence:
@@ -550,6 +575,8 @@ def _read_decision(
     if missing := [client for client in retained if client not in named]:
         raise _BrokenError(f"{written.place}.clients must include every retained client; {missing[0]!r} is missing.")
     costs = {client: figures.cost for client, figures in clients.items() if figures.cost is not None}
+    used = {client: figures.used for client, figures in clients.items() if figures.used is not None}
+    expected = {client: one.expected_profit.value for client, one in used.items() if one.expected_profit is not None}
 
     def of_retained(kind: str) -> dict[str, float]:
         return {client: _read_estimate(named[client][kind]).value for client in retained}
@@ -559,6 +586,7 @@ def _read_decision(
             profits={client: figures.profit.value for client, figures in clients.items()},
             contributions={client: figures.contribution.value for client, figures in clients.items()},
             costs=costs if len(costs) == len(clients) else None,
+            expected=expected or None,
         ),
         rules=rules,
         used_contributions={client: written["used_contribution"].number() for client, written in named.items()},
@@ -598,7 +626,18 @@ def _read_client(written: _Value) -> ClientRound:
         alone=written.optional("alone", _read_metric_estimate),
         alone_cost=written.optional("alone_cost", _Value.number),
         advantage=written.optional("advantage", _read_metric_estimate),
+        used=written.optional("used", _read_used),
         actual_profit=written.optional("actual_profit", _read_estimate),
+    )
+
+
+def _read_used(written: _Value) -> UsedFigures:
+    return UsedFigures(
+        measured_gain=written["measured_gain"].unless_null(_read_estimate),
+        used_gain=written["used_gain"].number(),
+        measured_profit=written["measured_profit"].unless_null(_read_estimate),
+        expected_gain=written["expected_gain"].unless_null(_Value.number),
+        expected_profit=written["expected_profit"].unless_null(_read_estimate),
     )
 
 

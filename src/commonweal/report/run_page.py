@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from commonweal.decision.mechanisms import MECHANISMS, make_mechanism
-from commonweal.records import ClientRound, MuRange, RoundReport, RunReport
+from commonweal.records import ClientRound, Estimate, MuRange, RoundReport, RunReport, UsedFigures
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.report.alone_or_together import alone_or_together
 from commonweal.report.decision_map import MAPS_SHOWN, has_mu, map_of_round, rounds_with_choice, scale_of_run
@@ -23,6 +23,10 @@ Parts = tuple[str, str]  # a value and its standard error, or ""
 _NAMED_CLIENTS = 6  # more are only counted
 _ALONE_COLUMNS = ("alone", "difference")
 _MONEY_COLUMNS = ("utility", "cost", "profit", "contribution", "share", "payoff", "transfer")
+_USED_COLUMNS: Mapping[str, Callable[[UsedFigures], Estimate | None]] = {
+    "measured profit": lambda used: used.measured_profit,
+    "expected profit": lambda used: used.expected_profit,
+}  # beside the profit, where it is not used as measured
 
 
 def to_page(run_report: RunReport) -> str:
@@ -45,7 +49,7 @@ def to_page(run_report: RunReport) -> str:
             "round",
             run_report.metric.label,
             *_ALONE_COLUMNS * has_alone,
-            *_MONEY_COLUMNS,
+            *_money_columns(run_report),
             *["stability"] * _has_stability(run_report),
         ],
         metric=MetricText.of(run_report),
@@ -286,9 +290,37 @@ def _rounds(run_report: RunReport) -> list[_Round]:
     return rows
 
 
+def _money_columns(run_report: RunReport) -> list[str]:
+    """With the profit as measured and the expected one beside the one used, where they differ."""
+    beside = [column for column in _USED_COLUMNS if _has_used(run_report, column)]
+    place = _MONEY_COLUMNS.index("profit") + 1
+    return [*_MONEY_COLUMNS[:place], *beside, *_MONEY_COLUMNS[place:]]
+
+
+def _has_used(run_report: RunReport, column: str) -> bool:
+    return any(
+        figures.used is not None and _USED_COLUMNS[column](figures.used) is not None
+        for each in run_report.rounds
+        for figures in each.clients.values()
+    )
+
+
+def _used_parts(run_report: RunReport, figures: ClientRound, decimals: int | None) -> list[Parts]:
+    columns = [of for column, of in _USED_COLUMNS.items() if _has_used(run_report, column)]
+    return [
+        estimate_parts(None if figures.used is None else of(figures.used), decimals=decimals, signed=True)
+        for of in columns
+    ]
+
+
 def _glossary(run_report: RunReport) -> dict[str, str]:
     """What the page's tooltips explain."""
-    return run_glossary(run_report.metric, utility=run_report.utility, has_alone=run_report.advice is not None)
+    return run_glossary(
+        run_report.metric,
+        utility=run_report.utility,
+        figures=run_report.figures,
+        has_alone=run_report.advice is not None,
+    )
 
 
 def _words(run_report: RunReport) -> dict[str, str]:
@@ -490,6 +522,7 @@ def _client_rounds(run_report: RunReport, client: str) -> list[_ClientRow]:
                     None if figures.utility is None else estimate_parts(figures.utility, decimals=money, signed=True),
                     None if figures.cost is None else (number(figures.cost, decimals=money), ""),
                     estimate_parts(figures.profit, decimals=money, signed=True),
+                    *_used_parts(run_report, figures, money),
                     estimate_parts(figures.contribution, decimals=contributions, signed=True),
                     estimate_parts(figures.share, decimals=3),
                     estimate_parts(figures.payoff, decimals=money, signed=True),

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from commonweal.client.reporting import Alone, account
+from commonweal.client.reporting import Alone, account, as_reported
 from commonweal.client.work import ClientWork, Evaluation, LocalTrained, LoneModel, no_gradient
 from commonweal.errors import ScenarioError
 from commonweal.federation.client_set import (
@@ -338,22 +338,17 @@ class InProcessClients:
             opening=self._measured[frozenset(), client],
             told=told,
         )
-        profit, draws, actual = own.profit, own.profit_draws, None
-        expected, expected_draws = own.expected_profit, own.expected_draws
-        if member.spec.reported_profit is not None:
-            profit = member.spec.reported_profit
-            draws = np.full_like(own.profit_draws, profit)
-            if expected is not None:
-                expected, expected_draws = profit, draws
+        said, actual = as_reported(own, member.spec.reported_profit), None
+        if said is not own:
             actual = Estimate(value=own.profit, standard_error=standard_error(own.profit_draws))
         return ProfitReport(
-            profit=profit,
-            profit_draws=draws,
-            actual_profit=actual,
-            expected_profit=expected,
-            expected_draws=expected_draws,
+            profit=said.profit,
+            profit_draws=said.profit_draws,
+            expected_profit=said.expected_profit,
+            expected_draws=said.expected_draws,
             measured_profit=own.measured_profit,
             measured_profit_draws=own.measured_profit_draws,
+            actual_profit=actual,
             previous_accuracy=member.previous.value,
             utility=own.utility,
             cost=own.cost,

@@ -178,8 +178,11 @@ class RemoteClients:
             return self._evaluate_by_weights(coalitions, clients)
         # Members compare the table of gains with their own scores of the adopted model itself.
         adopted = self._evaluate_whole([(self._adopted, self._shared)], clients)
-        others = self._evaluate_by_weights([c for c in coalitions if c != self._adopted], list(adopted))
-        return {client: {**adopted[client], **others[client]} for client in others}
+        others = [coalition for coalition in coalitions if coalition != self._adopted]
+        if not others:
+            return adopted
+        weighed = self._evaluate_by_weights(others, list(adopted))
+        return {client: {**adopted[client], **weighed[client]} for client in weighed}
 
     def path_effects(self, round_number: int, clients: Sequence[str]) -> Mapping[str, ScorerEffects]:
         """Members get the model half-way along the round, and no local model of anybody else."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.client.reporting import Alone, account
+from commonweal.client.reporting import Alone, account, as_reported
 from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
@@ -268,13 +268,14 @@ class MemberAgent:
             opening=_without_draws(opening),
             told=None if told is None else told.gain,
         )
+        said = as_reported(own, member.reported_profit)
         report = ClientReport(
             ledger=fields["book"],
             round_number=number,
             client=member.name,
-            profit=own.profit if member.reported_profit is None else member.reported_profit,
+            profit=said.profit,
             sample_count=open_round.declared_count,
-            gain=None if told is None else told.table.gain_of(member.name, own.expected_profit),
+            gain=None if told is None else told.table.gain_of(member.name, said.expected_profit),
         )
         reference = (
             f"{_shown(baseline, metric.is_share)} before"
@@ -294,8 +295,8 @@ class MemberAgent:
         if alone is not None:
             groups["alone"] = {"values": np.array([alone.measured.value]), "draws": alone.measured.draws[None]}
         answer: dict[str, Any] = {"profit": report.profit, "signature": report.signed(self._key)}
-        if own.expected_profit is not None:
-            answer["expected_profit"] = own.expected_profit
+        if said.expected_profit is not None:
+            answer["expected_profit"] = said.expected_profit
         return Message(fields=answer, groups=groups)
 
     def _keep_measure(
