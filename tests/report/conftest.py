@@ -10,7 +10,7 @@ from commonweal.report.write import write_all
 from tests.made_once import made_once
 from tests.report import artificial_study, run_reports
 
-UNUSUAL = ("pair", "dissolved", "lenient", "rude", "clinics")
+UNUSUAL = ("pair", "dissolved", "lenient", "rude", "clinics", "advised")
 DRAWN = {"hospitals_folder", "unusual_pages", "study_folders"}
 
 

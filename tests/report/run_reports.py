@@ -17,6 +17,7 @@ from commonweal.federation.evidence import stated_evidence
 from commonweal.records import (
     ClientRound,
     DecisionMap,
+    Ending,
     Estimate,
     Event,
     Evidence,
@@ -29,6 +30,7 @@ from commonweal.records import (
     RunReport,
     UsedFigures,
 )
+from commonweal.valuation.harm import harm_evidence
 from commonweal.valuation.used_gains import used_gains
 
 ACCURACY = MetricName()
@@ -308,6 +310,16 @@ def with_forecasts(run_report):
         record = replace(each.record, gains=gains, decision=replace(each.record.decision, figures=figures))
         rounds.append(replace(each, record=record, clients=clients))
     return replace(run_report, rounds=tuple(rounds), figures="forecast")
+
+
+def advised():
+    """The operator is told that a client is harmful, and then that the federation is finished."""
+    report = make_run_report(clients=("ann", "bob", "cyd", "dan"), round_count=3, mu=math.inf)
+    evidence = harm_evidence("dan", (1, 2), {"ann": -0.031, "bob": -0.03, "cyd": -0.0305}, 12)
+    ending = Ending(expected={"ann": -0.01, "bob": 0.0, "cyd": -0.02, "dan": -0.3}, best_budget=-0.01)
+    told = {2: {"harm": (evidence,)}, 3: {"harm": (evidence,), "ending": ending}}
+    rounds = tuple(replace(each, record=replace(each.record, **told.get(each.number, {}))) for each in report.rounds)
+    return replace(report, rounds=rounds)
 
 
 def crowd(client_count=30, round_count=12):

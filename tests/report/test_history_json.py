@@ -20,6 +20,7 @@ BY_NAME = {  # objects whose keys are the user's
     "settings", "scenario", "client_facts", "rounds[].individual_rationality.violations",
     "rounds[].iteration_accuracies[]", "totals.durations", "totals.eliminated_after", "totals.payoffs",
     "totals.transfers", "rounds[].gains.pooled", "rounds[].gains.expected",
+    "totals.harmful_after", "rounds[].harm[].by_scorer", "rounds[].ending.expected",
 }  # fmt: skip
 
 
@@ -48,9 +49,8 @@ def documented_paths():
 
 def test_every_field_is_documented_and_every_documented_field_is_there(hospitals):
     clinics = run_reports.clinics()  # where models are also trained alone, and a profit is misreported
-    forecast = run_reports.with_forecasts(hospitals)
-    found = set().union(*(field_paths(to_document(each)) for each in (hospitals, clinics, forecast)))
-    assert found == documented_paths()
+    reports = hospitals, clinics, run_reports.with_forecasts(hospitals), run_reports.advised()
+    assert set().union(*(field_paths(to_document(report)) for report in reports)) == documented_paths()
 
 
 def test_no_field_of_the_records_is_left_out():
