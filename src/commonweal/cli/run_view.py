@@ -19,7 +19,7 @@ from commonweal.cli.text_view import stability_text
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.federation.measuring import Progress as RoundProgress
 from commonweal.federation.round_result import RoundResult
-from commonweal.records import Estimate, RunReport
+from commonweal.records import Decision, Estimate, RunReport
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.spec import Scenario
 
@@ -35,6 +35,8 @@ class RunView:
         self._console = Console(stderr=True, highlight=False, emoji=False)
         self._accuracies: dict[str, float] = {}
         self._profits: dict[str, float] = {}
+        self._loss_makers: frozenset[str] = frozenset()
+        self._at_a_loss = ""
         self._contributions: dict[str, float] = {}
         self._eliminated_after: dict[str, int] = {}
         self._stabilities: dict[str, str] = {}
@@ -69,6 +71,7 @@ class RunView:
         decision, number = result.record.decision, result.record.round_number
         self.completed_count = number
         self._profits = dict(decision.figures.profits)
+        self._loss_makers, self._at_a_loss = frozenset(decision.candidates), _at_a_loss(decision)
         self._contributions = dict(decision.figures.contributions)
         self._accuracies |= {client: measured.accuracy.value for client, measured in result.measured.items()}
         self._eliminated_after |= dict.fromkeys(decision.eliminated, number)
@@ -86,7 +89,7 @@ class RunView:
             eliminated = f"; eliminated: {', '.join(leaving)}" if leaving else ""
             self._console.print(
                 Text(
-                    f"round {number}/{self._scenario.round_count}: {self._mean(result)}, at a loss: "
+                    f"round {number}/{self._scenario.round_count}: {self._mean(result)}, {_at_a_loss(decision)}: "
                     f"{loss_makers}{eliminated}"
                 ),
                 soft_wrap=True,
@@ -119,7 +122,7 @@ class RunView:
         for client in self._scenario.client_names[:_CLIENTS_SHOWN]:
             after = self._eliminated_after.get(client)
             profit = self._profits.get(client)
-            state = "[red]at a loss[/]" if profit is not None and profit < 0 else ""
+            state = f"[red]{self._at_a_loss}[/]" if client in self._loss_makers else ""
             if after is not None:
                 state = f"[dim]eliminated after round {after}[/]"
             table.add_row(
@@ -131,6 +134,10 @@ class RunView:
                 self._stabilities.get(client, ""),
             )
         return Group(self._bar, table)
+
+
+def _at_a_loss(decision: Decision) -> str:
+    return "at a loss" if decision.figures.expected is None else "expected at a loss"
 
 
 def _state(run_report: RunReport, client: str) -> str:
