@@ -6,8 +6,9 @@
 Prints, for each rule, over all replications and μ:
 
     IR fails      retained clients with a payoff below zero, as a share of those in rounds with a loss
-    of earners    the same among clients that earned something in the round themselves
-    pays in       what such an earner pays beyond what it earned, per round with a loss
+    by, at most   how far these payoffs are below zero, on average and at worst
+    of earners    where IR fails, as a share of the clients that earned something in the round themselves
+    pushed down   clients whose transfer brings them below both zero and their own profit
     largest part  of a round's loss that one client bears, on average
     total below 0 clients whose payoffs over all their rounds sum to less than zero
     error         standard error of a payoff due to the errors of the figures, in rounds with a loss
@@ -66,7 +67,10 @@ def main() -> None:
     rounds = [(outcome, clients, figures) for outcome in outcomes for clients, figures in rounds_of(outcome)]
     at_a_loss = [(clients, f) for _, clients, f in rounds if math.fsum(f["profit"].tolist()) < 0]
     print(f"{len(outcomes)} histories, {len(rounds)} rounds, {len(at_a_loss)} of them with a loss")
-    headings = ("IR fails", "of earners", "pays in", "largest part", "total below 0", "error", "a lie pays", "a jump")
+    headings = (
+        "IR fails", "by", "at most", "of earners", "pushed down", "largest part", "total below 0", "error",
+        "a lie pays", "a jump",
+    )  # fmt: skip
     print(f"{'rule':14}" + "".join(f"{heading:>14}" for heading in headings))
     for rule in RULES:
         print(f"{rule:14}" + "".join(f"{value:14.4f}" for value in _measured(rule, rounds, at_a_loss)))
@@ -74,7 +78,7 @@ def main() -> None:
 
 def _measured(rule: str, rounds: list, at_a_loss: list) -> list[float]:  # type: ignore[type-arg]
     random = np.random.default_rng(1)
-    failing, of_earners, paid_in, largest, errors, lies, jumps = [], [], [], [], [], [], []
+    failing, amounts, of_earners, pushed, largest, errors, lies, jumps = [], [], [], [], [], [], [], []
     for _, f in at_a_loss:
         figures = (f["profit"], f["contribution"], f["cost"])
         given = payoffs(rule, *figures)
@@ -82,7 +86,8 @@ def _measured(rule: str, rounds: list, at_a_loss: list) -> list[float]:  # type:
         below, earns = given < -rounding, f["profit"] >= 0
         failing += below.tolist()
         of_earners += below[earns].tolist()
-        paid_in.append(float(np.maximum(-given[earns], 0).sum()))
+        amounts += (-given[below]).tolist()
+        pushed += (given < np.minimum(f["profit"], 0.0) - rounding).tolist()
         largest.append(float(np.maximum(-given, 0).max() / -math.fsum(f["profit"].tolist())))
         drawn = [
             payoffs(
@@ -105,7 +110,10 @@ def _measured(rule: str, rounds: list, at_a_loss: list) -> list[float]:  # type:
         for client, payoff in zip(clients, payoffs(rule, f["profit"], f["contribution"], f["cost"]), strict=True):
             totals[id(outcome), client] = totals.get((id(outcome), client), 0.0) + float(payoff)
     return [
-        *(float(np.mean(values)) for values in (failing, of_earners, paid_in, largest)),
+        float(np.mean(failing)),
+        float(np.mean(amounts)),
+        max(amounts),
+        *(float(np.mean(values)) for values in (of_earners, pushed, largest)),
         float(np.mean([total < -1e-12 for total in totals.values()])),
         *(float(np.mean(values)) for values in (errors, lies, jumps)),
     ]
