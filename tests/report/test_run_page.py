@@ -17,6 +17,8 @@ from tests.report.conftest import UNUSUAL
 
 VOID = {"meta", "link", "img", "br"}
 
+RARE = ("harmful", "finished")  # explained only where a client or a federation is that
+
 
 class Outline(HTMLParser):
     """Tags, attributes, ids, headings and visible text, with a check that what is opened is closed in order."""
@@ -72,8 +74,7 @@ def test_the_page_shows_the_outcome(page, hospitals):
         for event in each.events:
             assert event.text in text
     for word, meaning in GLOSSARY.items():
-        assert word in text
-        assert meaning in text
+        assert (meaning in text) == (word not in RARE), word
 
 
 def test_the_table_shows_the_clients_figures(page, hospitals):
@@ -106,8 +107,7 @@ def test_the_page_names_the_metric_in_use(unusual_pages):
     assert text.count("not measurable") >= 3
     assert "All rounds: ROC AUC cannot be measured at 'single-class': all of its 4" in text
     for word, meaning in run_glossary(run_reports.ROC_AUC, utility="advantage", has_alone=True).items():
-        assert word in text
-        assert meaning in text
+        assert (meaning in text) == (word not in RARE), word
 
 
 def test_alone_or_together(unusual_pages, page):

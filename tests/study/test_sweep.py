@@ -115,7 +115,7 @@ def test_the_whole_axis_is_covered_once() -> None:
 
 def test_breakpoints_of_the_axis_are_where_runs_change() -> None:
     """At and right beside every breakpoint a run of its own gives the branch that the axis names."""
-    scenario = small_federation(rounds=3)
+    scenario = replace(small_federation(rounds=3), seed=3)  # with several breakpoints
     axis, _ = swept(scenario, {"clip": WHOLE_AXIS})
     bounds = {r.lower for b in axis for r in b.mu_ranges["clip"] if 0 < r.lower < math.inf}
     assert bounds
