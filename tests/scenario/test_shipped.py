@@ -14,11 +14,11 @@ from commonweal.scenario.toml_file import parse_scenario
 
 PAPER = ("heterogeneous", "label-noise", "large-cifar10", "large-mnist", "small-cifar10", "small-mnist")
 ON_ORIGINALS = (*PAPER, "equal-mnist", "label-noise-training-only")
-BUILT_IN_ONES = ("quickstart", "cheats", "skewed")
+BUILT_IN_ONES = ("quickstart", "cheats", "poisoned", "skewed")
 
 
 def test_the_list():
-    assert shipped_names() == ("quickstart", *sorted([*ON_ORIGINALS, "cheats", "health-insurance", "skewed"]))
+    assert shipped_names() == ("quickstart", *sorted([*ON_ORIGINALS, "cheats", "health-insurance", "poisoned", "skewed"]))
 
 
 @pytest.mark.parametrize("name", shipped_names())

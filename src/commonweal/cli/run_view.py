@@ -24,6 +24,7 @@ from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.spec import Scenario
 
 _CLIENTS_SHOWN = 25
+_NAME_WIDTH = 12  # a table that is too wide does not break names up to this
 _WARNINGS_SHOWN = 5
 
 
@@ -39,6 +40,7 @@ class RunView:
         self._at_a_loss = ""
         self._contributions: dict[str, float] = {}
         self._eliminated_after: dict[str, int] = {}
+        self._how: dict[str, str] = {}
         self._stabilities: dict[str, str] = {}
         self.completed_count = 0
         self._live: Live | None = None
@@ -75,6 +77,9 @@ class RunView:
         self._contributions = dict(decision.figures.contributions)
         self._accuracies |= {client: measured.accuracy.value for client, measured in result.measured.items()}
         self._eliminated_after |= dict.fromkeys(decision.eliminated, number)
+        self._how |= dict.fromkeys(decision.eliminated, "eliminated") | dict.fromkeys(
+            decision.harmful, "eliminated as harmful"
+        )
         self._stabilities |= {client: stability_text(result.record, client) for client in decision.figures.clients}
         self._bar.update(self._task, completed=number)
         self._refresh()
@@ -124,7 +129,7 @@ class RunView:
             profit = self._profits.get(client)
             state = f"[red]{self._at_a_loss}[/]" if client in self._loss_makers else ""
             if after is not None:
-                state = f"[dim]eliminated after round {after}[/]"
+                state = f"[dim]{self._how[client]} after round {after}[/]"
             table.add_row(
                 escape(client),
                 _measured(self._accuracies[client]) if client in self._accuracies else "",
@@ -150,10 +155,11 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
     """Print the summary on standard output; the path of the run report comes last."""
     console.print(Text(run_report.sentence, style="bold"), soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("client", max_width=30, overflow="fold")
+    longest = max(map(len, run_report.clients[:_CLIENTS_SHOWN]))
+    table.add_column("client", min_width=min(longest, _NAME_WIDTH), max_width=30, overflow="fold")
     for name in ("rounds", run_report.metric.label, "payoffs", "transfers"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("outcome", no_wrap=True)
+    table.add_column("outcome")
     has_stability = any(each.record.draw_count is not None for each in run_report.rounds)
     if has_stability:
         table.add_column("stability", justify="right", no_wrap=True)
