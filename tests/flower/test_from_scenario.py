@@ -221,8 +221,8 @@ def test_the_template(tmp_path, monkeypatch):
     ("pairs", "parts"),
     [
         ([('algorithm = "fedavg"', 'algorithm = "fedamp"')], ["'mine' cannot run on Flower: FedAMP gives each member"]),
-        ([("mu = 0.5", 'loss_rule = "cost"\nmu = 0.5')], ['loss_rule = "cost" needs costs, which never leave']),
-        ([("mu = 0.5 ", 'kind = "fli" ')], ['kind = "fli" needs costs']),
+        ([('loss_rule = "loss"', 'loss_rule = "cost"')], ['loss_rule = "cost" needs costs, which never leave']),
+        ([("mu = 0.5 ", 'kind = "fli" '), ('loss_rule = "loss"', "")], ['kind = "fli" needs costs']),
         ([('name = "east"', 'name = "east"\ndefect = { kind = "untrained" }')], ["client 'east' has a defect"]),
         ([('name = "east"', 'name = "e/w"')], ["usable as a folder name, got 'e/w'"]),
         ([('file = "task.py"', 'file = "tusk.py"')], ["Cannot read the task's file", "tusk.py: no such file"]),
