@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
+import numpy as np
 import pytest
+from statsmodels.stats.meta_analysis import combine_effects
 
 from tests.cli.conftest import COMMAND
 
@@ -42,13 +45,38 @@ def test_the_example_shows_the_decision_and_why(decided):
     assert "Round 2 at mu = 0.05" in text
     row = next(line for line in text.splitlines() if line.strip().startswith("C2") and "eliminated" in line)
     assert ">= 0.45" in row
-    assert "C2 is eliminated: eliminating it gains 0.0444444" in text
+    assert "C2 contributed 0.1 (10 % of the total) and lost 0.05. It is eliminated: eliminating it gains 0.04" in text
     assert "TSW +0.5, TSFI 0.9500 (with the final set in all rounds 0.8500)" in text
 
 
 def test_the_example_is_the_file_it_shows(decided, tmp_path):
     (tmp_path / "rounds.csv").write_text(EXAMPLE)
     assert document(decided("--example", "--json")) == document(decided("rounds.csv", "--mu", "0.05", "--json"))
+
+
+POOLABLE = """client,utility,cost,utility_error,contribution
+north,0.040,0.020,0.02,120
+south,0.010,0.024,0.02,90
+east,0.002,0.030,0.03,15
+west,0.060,0.020,0.02,100
+"""
+
+
+def test_pooled_utilities_decide_and_stand_beside_the_measured_ones(decided):
+    pooled = document(decided("-", "--mu", "0.05", "--figures", "pooled", "--json", stdin=POOLABLE))
+    measured = document(decided("-", "--mu", "0.05", "--json", stdin=POOLABLE))
+    rows = list(zip(pooled["rounds"][0]["clients"], measured["rounds"][0]["clients"], strict=True))
+    assert [one["measured_profit"] for one, _ in rows] == [other["profit"] for _, other in rows]
+    assert [other["measured_profit"] for _, other in rows] == [None] * 4
+    effects = combine_effects(np.array([0.04, 0.01, 0.002, 0.06]), np.array([0.02, 0.02, 0.03, 0.02]) ** 2, "iterated")
+    between = max(effects.tau2, 0)
+    for (one, other), variance in zip(rows, [4e-4, 4e-4, 9e-4, 4e-4], strict=True):
+        utility = other["profit"] + other["cost"]
+        shrunk = effects.mean_effect_re + between / (between + variance) * (utility - effects.mean_effect_re)
+        assert one["profit"] == pytest.approx(shrunk - other["cost"], abs=1e-6)
+    assert sum(one["transfer"] or 0 for one, _ in rows) == pytest.approx(0, abs=1e-12)
+    text = decided("-", "--mu", "0.05", "--figures", "pooled", stdin=POOLABLE).stdout
+    assert "measured" in text
 
 
 def test_json_is_complete(decided):
@@ -171,7 +199,7 @@ def test_a_grace_round_has_no_ranges(decided):
 
 
 def test_what_is_shown_of_a_breakpoint_is_true_of_the_decision_there(decided):
-    """The two sets tie at 0.036, so C1 is retained there, although the lines of these doubles cross a hair above it."""
+    """0.036 lies a hair below the exact breakpoint of these doubles; the sets tie within rounding, so C1 stays."""
     text = decided("-", "--mu", "0.036", stdin=ROUND).stdout
     row = next(line for line in text.splitlines() if line.strip().startswith("C1"))
     assert "retained" in row
@@ -245,3 +273,21 @@ def test_version_and_help(commonweal):
                    "--json", "--plot", "--example", "--path-limit"):  # fmt: skip
         assert option in text
     assert "standard input" in text
+
+
+def test_with_standard_errors_every_fate_has_a_stability(decided):
+    rows = "client,utility,cost,contribution,utility_error,contribution_error\na,1,0,1,0.1,0.1\nb,0,0.05,0,0.05,0.1\n"
+    text = decided("-", "--mu", "0", stdin=rows).stdout
+    assert "stability" in text
+    told = re.search(
+        r"b contributed nothing measurable \(0\.00 ± 0\.10\) and lost 0\.05 ± 0\.05; in (\d+) of 100 draws", text
+    )
+    found = document(decided("-", "--mu", "0", "--json", stdin=rows))["rounds"][0]
+    assert found["draw_count"] == 100
+    a, b = found["clients"]
+    assert (a["stability"], b["stability"]) == (1.0, 1 - int(told[1]) / 100)
+    assert b["stability"] == pytest.approx(0.84, abs=0.15)  # a normal profit of one standard error below zero
+    assert b["sentence"] in text
+    plain = document(decided("-", "--mu", "0", "--json", stdin="client,profit,contribution\na,1,1\nb,-1,0\n"))
+    assert plain["rounds"][0]["draw_count"] is None
+    assert [one["stability"] for one in plain["rounds"][0]["clients"]] == [None, None]
