@@ -134,6 +134,11 @@ OPTIONS = {
     "path limit": (["--mu", "1", "--path-limit", "0"], "--path-limit must be at least 1, got 0"),
     "cost rule without costs": (["--mu", "1", "--loss-rule", "cost"], "needs costs: add a column cost"),
     "unknown rule": (["--mu", "1", "--loss-rule", "luck"], "Invalid value for '--loss-rule'"),
+    "pooling without errors": (
+        ["--mu", "1", "--figures", "pooled"],
+        "--figures pooled needs columns utility, cost and utility_error",
+    ),
+    "a forecast of figures": (["--mu", "1", "--figures", "forecast"], "Invalid value for '--figures'"),
     "unknown option": (["--mu", "1", "--lenient"], "No such option"),
     "picture format": (["--mu", "1", "--plot", "map.bmp"], "must end in .pdf, .png, .svg, got 'map.bmp'"),
     "picture folder": (["--mu", "1", "--plot", "nowhere/map.png"], "the folder 'nowhere' does not exist. Create it"),
@@ -146,6 +151,13 @@ def test_a_bad_option_is_refused(name, refused, tmp_path):
     arguments, sentence = OPTIONS[name]
     (tmp_path / "round.csv").write_text(GOOD)
     assert sentence in " ".join(refused("decide", "round.csv", *arguments).replace("│", " ").split())
+
+
+def test_pooled_figures_are_not_settled(refused, tmp_path):
+    (tmp_path / "round.csv").write_text("client,utility,utility_error,cost,contribution\nann,0.1,0.1,0,1\n")
+    said = refused("decide", "round.csv", "--mu", "1", "--figures", "pooled", "--ledger", "ledger.db")
+    assert "--ledger needs figures as measured" in said
+    assert not (tmp_path / "ledger.db").exists()
 
 
 def test_raw_refuses_more_than_twenty_candidates(refused, tmp_path):

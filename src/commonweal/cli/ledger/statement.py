@@ -17,7 +17,7 @@ from commonweal.cli.text_view import make_console
 from commonweal.data.optional_packages import needed_for
 
 if TYPE_CHECKING:
-    from commonweal.records.statement import Statement
+    from commonweal.records.statement import Statement, StatementLine
 
 
 class StatementFormat(StrEnum):
@@ -101,8 +101,7 @@ def _show(statement: Statement, console: Console) -> None:
     table.add_column("entry", justify="right")
     table.add_column("time (UTC)", no_wrap=True)
     table.add_column("event")
-    gains = _gain_columns(statement)
-    for heading in (*gains, "profit", "contribution", "share", "payoff"):
+    for heading in ("profit", "contribution", "share", "payoff"):
         table.add_column(heading, justify="right", no_wrap=True)
     columns = ("accrued", "total accrued") if accrues else ()
     for heading in (*columns, f"{statement.currency}", "balance"):
@@ -112,8 +111,7 @@ def _show(statement: Statement, console: Console) -> None:
         table.add_row(
             str(line.entry),
             line.at[:19].replace("T", " "),
-            Text(line.text),
-            *(_figure(getattr(line, name)) for name in gains.values()),
+            Text(line.text + _gains(line)),
             *(_figure(value) for value in (line.profit, line.contribution, line.share, line.payoff)),
             *accrued,
             money(line.amount),
@@ -127,14 +125,13 @@ def _show(statement: Statement, console: Console) -> None:
     console.print(Text(f"head of the ledger: entry {statement.head_number}, {statement.head}"), soft_wrap=True)
 
 
-def _gain_columns(statement: Statement) -> dict[str, str]:
-    """Headings and fields of the gains that profits follow from; none if profits are as measured."""
-    if not statement.has_gains:
-        return {}
-    columns = {"gain measured": "measured_gain", "used": "used_gain", "expected next": "expected_gain"}
-    return (
-        columns if any(line.expected_gain is not None for line in statement.lines) else dict(list(columns.items())[:2])
-    )
+def _gains(line: StatementLine) -> str:
+    """The gain that the profit follows from, beside the one measured; "" if the profit is as measured."""
+    if line.used_gain is None:
+        return ""
+    measured = "not measurable" if line.measured_gain is None else f"{line.measured_gain:+.4g} as measured"
+    expected = "" if line.expected_gain is None else f", {line.expected_gain:+.4g} expected next"
+    return f"; gain {measured}, {line.used_gain:+.4g} as used{expected}"
 
 
 def _figure(value: float | None) -> str:
