@@ -18,7 +18,10 @@ BUILT_IN_ONES = ("quickstart", "cheats", "poisoned", "skewed")
 
 
 def test_the_list():
-    assert shipped_names() == ("quickstart", *sorted([*ON_ORIGINALS, "cheats", "health-insurance", "poisoned", "skewed"]))
+    assert shipped_names() == (
+        "quickstart",
+        *sorted([*ON_ORIGINALS, "cheats", "health-insurance", "poisoned", "skewed"]),
+    )
 
 
 @pytest.mark.parametrize("name", shipped_names())
