@@ -106,6 +106,12 @@ def test_the_first_screen_of_a_desktop_shows_the_outcome(visit):
     assert max(seen) <= 900
 
 
+def wait_for_script(browser, is_so):
+    """A script opens what a link leads to, a moment after the click."""
+    wait = pytest.importorskip("selenium.webdriver.support.wait")
+    wait.WebDriverWait(browser, 20).until(lambda _: is_so())
+
+
 def test_each_client_opens_by_click_and_by_link(visit, hospitals):
     browser = visit("hospitals")
     for place, client in enumerate(hospitals.clients, start=1):
@@ -119,7 +125,7 @@ def test_each_client_opens_by_click_and_by_link(visit, hospitals):
         section.find_element("css selector", "summary").click()
         assert not table.is_displayed()
         browser.find_element("css selector", f'.index a[href="#client-{place}"]').click()
-        assert table.is_displayed()
+        wait_for_script(browser, table.is_displayed)
     fresh = visit("hospitals", "#client-4")
     assert fresh.find_element("css selector", "#client-4 table").is_displayed()
     assert not fresh.find_element("css selector", "#client-3 table").is_displayed()
