@@ -72,7 +72,7 @@ def test_sums_over_rounds_are_those_of_the_obvious_loop(seed):
         there = [c for c in CLIENTS if random.random() < 0.8 or number == 5]
         effects = random.normal(size=(len(there), len(there)))
         effects[random.random(len(there)) < 0.1] = np.nan
-        effects[:, 0] -= 4  # harmful, so that it is reported
+        effects[:, :1] -= 4  # harmful, so that it is reported
         rounds.append(ScoredRound(number=number, clients=tuple(there), effects=effects))
     for found in find_harm(rounds, test_count=1):
         sums, numbers = obvious_evidence(found.client, rounds)
