@@ -46,7 +46,7 @@ def obvious_evidence(client, rounds):
     sizes = {k: sum(abs(sums[k]) for n, sums in all_sums.items() if n != k) for k in scorers_of(rounds[-1])}
     mean = sum(sizes.values()) / len(rounds[-1].clients)
     numbers = obvious_sums(client, rounds)[1]
-    return {k: effect * mean / sizes[k] for k, effect in all_sums[client].items()}, numbers
+    return {k: effect * mean / sizes[k] if sizes[k] else 0.0 for k, effect in all_sums[client].items()}, numbers
 
 
 @given(st.lists(st.floats(-1, 1), min_size=3, max_size=9), st.integers(1, 10_000))
