@@ -23,7 +23,7 @@ PROFITS = {"ann": 0.2, "bob": 0.1, "cyd": -0.3, "dan": 0.05, "eve": 0.02, "poiso
 CONTRIBUTIONS = {"ann": 0.4, "bob": 0.3, "cyd": 0.01, "dan": 0.1, "eve": 0.1, "poisoner": -0.9}
 EXPECTED = {"ann": -0.01, "bob": -0.02, "cyd": -0.3, "dan": 0.005, "eve": -0.02, "poisoner": -0.005}
 EFFECTS = {"ann": -0.051, "bob": -0.043, "cyd": -0.047, "dan": -0.05, "eve": -0.04}
-EVIDENCE = harm_evidence("poisoner", (1, 2), EFFECTS, 12 * len(NAMES))
+EVIDENCE = harm_evidence("poisoner", (1, 2), EFFECTS, 12 * len(NAMES), -0.01)
 
 
 def round_of(number, *, harm=(), harmful=(), ends=None, grace=False, names=NAMES):
@@ -115,6 +115,8 @@ NOT_BEYOND_DOUBT = "a client is harmful only if the test says so"
         (lambda row: row.update(test_count=11), "the chance of an error is divided among all tests"),
         (lambda row: row.update(rounds=[2, 3]), "harm is summed over settled rounds that the client took part in"),
         (lambda row: row.update(rounds=[2, 1]), "harm is summed over settled rounds that the client took part in"),
+        (lambda row: row.update(margin=-0.04), NOT_BEYOND_DOUBT),
+        (lambda row: row.update(margin=0.1), "evidence of harm is complete"),
         (lambda row: row["effects"][0].update(scorer="zoe"), "harm is between clients of the round"),
         (lambda row: row["effects"][0].update(scorer="poisoner"), "evidence of harm is complete"),
         (lambda row: row["effects"][0].update(scorer="bob"), "evidence of harm is complete"),

@@ -315,7 +315,7 @@ def with_forecasts(run_report):
 def advised():
     """The operator is told that a client is harmful, and then that the federation is finished."""
     report = make_run_report(clients=("ann", "bob", "cyd", "dan"), round_count=3, mu=math.inf)
-    evidence = harm_evidence("dan", (1, 2), {"ann": -0.031, "bob": -0.03, "cyd": -0.0305}, 12)
+    evidence = harm_evidence("dan", (1, 2), {"ann": -0.031, "bob": -0.03, "cyd": -0.0305}, 12, -0.01)
     ending = Ending(expected={"ann": -0.01, "bob": 0.0, "cyd": -0.02, "dan": -0.3}, best_budget=-0.01)
     told = {2: {"harm": (evidence,)}, 3: {"harm": (evidence,), "ending": ending}}
     rounds = tuple(replace(each, record=replace(each.record, **told.get(each.number, {}))) for each in report.rounds)

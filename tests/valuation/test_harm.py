@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from commonweal.valuation.harm import ERROR, FEWEST_SCORERS, ScoredRound, find_harm, harm_evidence
+from commonweal.valuation.harm import ERROR, FEWEST_SCORERS, MARGIN, ScoredRound, find_harm, harm_evidence
 
 CLIENTS = ("a", "b", "c", "d", "e", "f")
 
@@ -46,15 +46,17 @@ def obvious_evidence(client, rounds):
     sizes = {k: sum(abs(sums[k]) for n, sums in all_sums.items() if n != k) for k in scorers_of(rounds[-1])}
     mean = sum(sizes.values()) / len(rounds[-1].clients)
     numbers = obvious_sums(client, rounds)[1]
-    return {k: effect * mean / sizes[k] if sizes[k] else 0.0 for k, effect in all_sums[client].items()}, numbers
+    pairs = sum(n != k for n in all_sums for k in sizes)
+    sums = {k: effect * mean / sizes[k] if sizes[k] else 0.0 for k, effect in all_sums[client].items()}
+    return sums, numbers, -MARGIN * mean * len(sizes) / pairs
 
 
-@given(st.lists(st.floats(-1, 1), min_size=3, max_size=9), st.integers(1, 10_000))
-def test_a_client_is_harmful_where_the_t_test_of_scipy_rejects(sums, test_count):
+@given(st.lists(st.floats(-1, 1), min_size=3, max_size=9), st.integers(1, 10_000), st.floats(-0.5, 0))
+def test_a_client_is_harmful_where_the_t_test_of_scipy_rejects(sums, test_count, margin):
     if np.ptp(sums) < 1e-9:
         return
-    found = harm_evidence("n", (1, 2), dict(zip("abcdefghi", sums, strict=False)), test_count)
-    tested = ttest_1samp(sums, 0, alternative="less")
+    found = harm_evidence("n", (1, 2), dict(zip("abcdefghi", sums, strict=False)), test_count, margin)
+    tested = ttest_1samp(sums, margin, alternative="less")
     level = ERROR / test_count
     if not math.isclose(tested.pvalue, level, rel_tol=1e-6):
         assert found.is_beyond_doubt == (tested.pvalue < level)
@@ -75,14 +77,15 @@ def test_sums_over_rounds_are_those_of_the_obvious_loop(seed):
         effects[:, :1] -= 4  # harmful, so that it is reported
         rounds.append(ScoredRound(number=number, clients=tuple(there), effects=effects))
     for found in find_harm(rounds, test_count=1):
-        sums, numbers = obvious_evidence(found.client, rounds)
+        sums, numbers, margin = obvious_evidence(found.client, rounds)
         assert found.round_numbers == numbers
+        assert found.margin == pytest.approx(margin)
         assert dict(found.by_scorer) == pytest.approx(sums, abs=1e-12)
     harmful = {found.client for found in find_harm(rounds, test_count=1)}
     for client in rounds[-1].clients:
-        sums, numbers = obvious_evidence(client, rounds)
+        sums, numbers, margin = obvious_evidence(client, rounds)
         if len(sums) >= FEWEST_SCORERS and client not in harmful:
-            assert not harm_evidence(client, numbers, sums, 1).is_beyond_doubt
+            assert not harm_evidence(client, numbers, sums, 1, margin).is_beyond_doubt
 
 
 def test_if_nobody_missed_a_round_scorers_count_with_their_sums_and_weigh_the_same():
@@ -120,6 +123,14 @@ def test_fewer_than_four_clients_are_not_tested():
     effects = np.full((1, 3, 3), -1.0)
     assert find_harm(rounds_of(effects, clients=("a", "b", "c")), test_count=1) == ()
     assert find_harm(rounds_of(np.full((1, 4, 4), -1.0), clients=("a", "b", "c", "d")), test_count=1)
+
+
+def test_what_does_not_matter_is_not_harmful():
+    """A small client whose updates are bad beyond doubt, but move nobody's score by much."""
+    effects = np.random.default_rng(1).normal(1.0, 0.01, size=(1, 6, 6))
+    for size, expected in ((0.1, []), (1.0, ["c"])):
+        effects[:, :, 2] = -size + np.random.default_rng(2).normal(0, 0.001, size=(1, 6))
+        assert [one.client for one in find_harm(rounds_of(effects), test_count=90)] == expected
 
 
 def test_a_client_without_any_effect_is_not_harmful():

@@ -23,6 +23,7 @@ def fates_document(record: RoundRecord) -> Document:
                 "rounds": list(one.round_numbers),
                 "effects": [{"scorer": scorer, "sum": effect} for scorer, effect in one.by_scorer.items()],
                 "test_count": one.test_count,
+                "margin": one.margin,
             }
             for one in record.harm
         ]
@@ -47,10 +48,12 @@ def harm_of(body: Mapping[str, Any]) -> dict[str, HarmEvidence]:
         is_sound = len(effects) == len(row["effects"]) >= FEWEST_SCORERS and row["client"] not in effects
         if not is_sound or not all(type(each) in (int, float) and math.isfinite(each) for each in effects.values()):
             raise ValueError(f"effects of {row['client']!r}")
-        numbers, test_count = row["rounds"], row["test_count"]
+        numbers, test_count, margin = row["rounds"], row["test_count"], row["margin"]
         if not numbers or not all(type(each) is int for each in (*numbers, test_count)) or test_count < 1:
             raise ValueError(f"rounds {numbers!r} and {test_count!r} tests")
-        found[str(row["client"])] = harm_evidence(row["client"], numbers, effects, test_count)
+        if type(margin) not in (int, float) or not -math.inf < margin <= 0:
+            raise ValueError(f"margin {margin!r}")
+        found[str(row["client"])] = harm_evidence(row["client"], numbers, effects, test_count, margin)
     return found
 
 

@@ -20,10 +20,11 @@ class HarmEvidence:
     mean: float  # over the scorers
     standard_error: float
     bound: float  # what the mean is below, but for the chance of an error
+    margin: float  # zero or less: harm that is smaller does not count
 
     @property
     def is_beyond_doubt(self) -> bool:
-        return self.bound < 0
+        return self.bound < self.margin
 
     @property
     def harmed_count(self) -> int:

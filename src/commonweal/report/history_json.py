@@ -151,6 +151,7 @@ def _harm(evidence: HarmEvidence) -> dict[str, Any]:
         "mean": _number(evidence.mean),
         "standard_error": _number(evidence.standard_error),
         "bound": _number(evidence.bound),
+        "margin": _number(evidence.margin),
     }
 
 
@@ -560,6 +561,7 @@ def _read_harm(written: _Value) -> HarmEvidence:
         mean=written["mean"].number(),
         standard_error=written["standard_error"].number(),
         bound=written["bound"].number(),
+        margin=written["margin"].number(),
     )
 
 

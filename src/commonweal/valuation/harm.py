@@ -6,7 +6,10 @@ validation samples persist, so its errors in successive rounds are not independe
     S_kn = Σ_t E_t[k, n]                 over the rounds in which n took part, for all other clients k of this round
     s_kn = S_kn · c / Σ_{m ≠ k} |S_km|   c = mean over k of Σ_{m ≠ k} |S_km|: every scorer weighs the same
 
-    n is harmful if   mean(s_n) + t(1 − α/(T N); K − 1) · sd(s_n)/√K < 0       over its K scorers
+    n is harmful if   mean(s_n) + t(1 − α/(T N); K − 1) · sd(s_n)/√K < −δ c/(N − 1)      over its K scorers
+
+c/(N − 1) is the mean size of what a client does to another one, and δ a quarter: what a small client does may be bad
+beyond doubt and yet not matter.
 
 T is the number of planned rounds, without those of grace, and N that of clients: α bounds the chance that any honest
 client of the federation is ever found harmful, if its effects on scorers are a sample of what it does to clients of
@@ -34,6 +37,9 @@ from commonweal.valuation.student_t import upper_quantile
 
 ERROR = 0.05
 """α: the chance that an honest client of the whole federation is ever found harmful."""
+
+MARGIN = 0.25
+"""δ: as a part of the mean size of the effects of all clients on one another."""
 
 VERSION = "harm/1"
 """In ledgers; a test that judges the same effects differently needs a new one."""
@@ -74,12 +80,14 @@ def find_harm(rounds: Sequence[ScoredRound], *, test_count: int) -> tuple[HarmEv
         for position in np.flatnonzero(is_enough).tolist():
             numbers[position].append(each.number)
     sums = _weighing_the_same(np.where(is_other, totals + deviations, 0.0))
+    margin = -MARGIN * float(np.abs(sums).sum() / max(is_other.sum(), 1))
     found = [
         harm_evidence(
             last.clients[n],
             numbers[n],
             {last.clients[k]: float(sums[k, n]) for k in np.flatnonzero(is_other[:, n]).tolist()},
             test_count,
+            margin,
         )
         for n in np.flatnonzero((sums.sum(axis=0) < 0) & (counts >= FEWEST_SCORERS)).tolist()
     ]
@@ -87,7 +95,7 @@ def find_harm(rounds: Sequence[ScoredRound], *, test_count: int) -> tuple[HarmEv
 
 
 def harm_evidence(
-    client: str, round_numbers: Sequence[int], by_scorer: Mapping[str, float], test_count: int
+    client: str, round_numbers: Sequence[int], by_scorer: Mapping[str, float], test_count: int, margin: float
 ) -> HarmEvidence:
     """The test of one client from the sums at each scorer, of which there are at least three."""
     sums = list(by_scorer.values())
@@ -103,6 +111,7 @@ def harm_evidence(
         mean=mean,
         standard_error=error,
         bound=mean + quantile * error,
+        margin=margin,
     )
 
 

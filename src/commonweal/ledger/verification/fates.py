@@ -31,7 +31,7 @@ def _check_harm(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
         return
     for client, one in evidence.items():
         if not one.is_beyond_doubt:
-            expected = "a mean effect below zero beyond doubt"
+            expected = f"a mean effect below {one.margin:+.6g} beyond doubt"
             found = f"{client} {one.mean:+.6g} ± {one.standard_error:.6g}, below {one.bound:+.6g}"
             findings.add(number, "a client is harmful only if the test says so", expected, found)
         strangers = [name for name in (client, *one.by_scorer) if name not in clients]
