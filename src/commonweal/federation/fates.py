@@ -1,4 +1,4 @@
-"""What is settled about a measured round before its mechanism decides: who is harmful, and whether the end has come."""
+"""What is known about a measured round before its mechanism decides: who is harmful, and whether the end has come."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from commonweal.valuation.harm import ScoredRound, find_harm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foregone:
-    """What no mechanism can change about a round."""
+class KnownFates:
+    """What is known about the fates of a round before its mechanism decides."""
 
     harm: tuple[HarmEvidence, ...] = ()
     harmful: tuple[str, ...] = ()  # those who are eliminated for it
@@ -23,7 +23,7 @@ class Foregone:
     finished: bool = False  # the federation ends for it
 
 
-def foregone(measured: MeasuredRound, plan: FederationPlan, earlier: Sequence[ScoredRound | None]) -> Foregone:
+def known_fates(measured: MeasuredRound, plan: FederationPlan, earlier: Sequence[ScoredRound | None]) -> KnownFates:
     """By the plan's rules; `earlier` are the scored rounds before this one.
 
     A grace round settles nothing, and is no evidence of harm in later ones either: effects on a model that has hardly
@@ -32,7 +32,7 @@ def foregone(measured: MeasuredRound, plan: FederationPlan, earlier: Sequence[Sc
     """
     mechanism, grace_rounds = plan.mechanism, plan.mechanism.grace_rounds
     if measured.round_number <= grace_rounds:
-        return Foregone()
+        return KnownFates()
     scored = [each for each in (*earlier, measured.scored) if each is not None and each.number > grace_rounds]
     harm: tuple[HarmEvidence, ...] = ()
     if mechanism.harm != "none" and scored:
@@ -41,7 +41,7 @@ def foregone(measured: MeasuredRound, plan: FederationPlan, earlier: Sequence[Sc
     harmful = tuple(one.client for one in harm) if mechanism.harm == "eliminate" and is_minority else ()
     expected = measured.figures.without(harmful).expected
     ending = None if mechanism.ending == "none" or expected is None else find_ending(expected)
-    return Foregone(
+    return KnownFates(
         harm=harm,
         harmful=harmful,
         ending=ending,
@@ -64,4 +64,4 @@ def events_of(record: RoundRecord) -> tuple[Event, ...]:
         return advice
     best = f"the two clients that expect most of it expect {record.ending.best_budget:+.4g} together"
     what = "The federation ends" if record.decision.finished else "Consider ending the federation"
-    return (*advice, Event(kind="finished", client=None, text=f"{FINISHED.capitalize()}: {best}. {what}."))
+    return (*advice, Event(kind="finished", client=None, text=f"{FINISHED.capitalize()} ({best}). {what}."))

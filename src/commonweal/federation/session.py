@@ -24,7 +24,7 @@ from commonweal.errors import FederationError
 from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.client_set import ClientSet
 from commonweal.federation.evidence import measured_evidence
-from commonweal.federation.fates import Foregone, events_of, foregone
+from commonweal.federation.fates import KnownFates, events_of, known_fates
 from commonweal.federation.measuring import Watch, measure_round
 from commonweal.federation.round_result import MeasuredRound, RoundResult, rules_in_force
 from commonweal.federation.run_report import make_run_report
@@ -162,14 +162,14 @@ def run_round(
     """Measure one round, decide it, and let the clients adopt it."""
     gains = [result.record.gains for result in earlier]
     measured = measure_round(clients, plan, round_number, active, earlier=gains, watch=watch)
-    known = foregone(measured, plan, [result.scored for result in earlier])
+    known = known_fates(measured, plan, [result.scored for result in earlier])
     record = decided(measured, decider, plan, known)
     if check is not None:
         check(record, measured.sample_counts)
     return RoundResult.of(measured, record, events=(*clients.close_round(record), *events_of(record)))
 
 
-def decided(measured: MeasuredRound, decider: RoundDecider, plan: FederationPlan, known: Foregone) -> RoundRecord:
+def decided(measured: MeasuredRound, decider: RoundDecider, plan: FederationPlan, known: KnownFates) -> RoundRecord:
     """The measured round with its decision, and how sure that is."""
     state = decider.state
     decision = decider.decide(

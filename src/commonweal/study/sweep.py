@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from commonweal.decision.decide import decision_with
-from commonweal.federation.fates import Foregone, foregone
+from commonweal.federation.fates import KnownFates, known_fates
 from commonweal.federation.measuring import measure_round
 from commonweal.federation.round_result import MeasuredRound
 from commonweal.records import ContributionRule, MuRange, RoundRecord
@@ -57,7 +57,7 @@ def sweep(
             completed[-1][1] if completed else scenario.client_names,
             earlier=[before.gains for before, _ in completed],
         )
-        known = foregone(measured, scenario, [before.scored for before, _ in completed])
+        known = known_fates(measured, scenario, [before.scored for before, _ in completed])
         parts = _split(measured, scenario, followed, known)
         # The smallest federation continues first: a waiting fork keeps its data in memory, and this way only one waits.
         for retained in sorted(parts, key=len, reverse=True):
@@ -79,7 +79,7 @@ def _closed(
 
 
 def _split(
-    measured: MeasuredRound, scenario: Scenario, policies: Policies, known: Foregone
+    measured: MeasuredRound, scenario: Scenario, policies: Policies, known: KnownFates
 ) -> dict[tuple[str, ...], Policies]:
     """The policies by which clients they retain."""
     figures, mechanism = measured.figures.without(known.harmful), scenario.mechanism
