@@ -21,6 +21,7 @@ from commonweal.study.intervals import mean_interval, statistic_interval
 
 Rows = Sequence[dict[str, Any]]
 Floats = NDArray[np.float64]
+Figure = Callable[[dict[str, Any]], float]
 BASELINE = "measured"
 
 
@@ -29,75 +30,119 @@ class Comparison:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = {(row["cell"], row["seed"], row["mu"], row["rule"]): row for row in rows}
-        seeds = sorted({row["seed"] for row in rows})
+        self._seeds = sorted({row["seed"] for row in rows})
         self.cells = [
             f"{experiment}-{rate:g}"
             for experiment in EXPERIMENTS
             for rate in LEARNING_RATES
             if any(row["cell"] == f"{experiment}-{rate:g}" for row in rows)
         ]
-        self.seeds = [seed for seed in seeds if all(self._is_complete(cell, seed) for cell in self.cells)]
+        self.rules = [rule.name for rule in RULES if self.seeds(rule.name, self.cells)]
 
-    def _is_complete(self, cell: str, seed: int) -> bool:
-        return all((cell, seed, mu, rule.name) in self._rows for mu in MUS for rule in RULES)
+    def seeds(self, rule: str, cells: Sequence[str]) -> list[int]:
+        """The seeds for which all these cells are known, with this rule and with measured figures."""
+        return [
+            seed
+            for seed in self._seeds
+            if all((cell, seed, mu, name) in self._rows for cell in cells for mu in MUS for name in (rule, BASELINE))
+        ]
 
-    def values(self, figure: Callable[[dict[str, Any]], float], rule: str, cells: Sequence[str]) -> Floats:
+    def values(self, figure: Figure, rule: str, cells: Sequence[str], seeds: Sequence[int] | None = None) -> Floats:
         """The figure for each seed: the mean over cells and μ."""
         return np.array(
-            [np.mean([figure(self._rows[cell, seed, mu, rule]) for cell in cells for mu in MUS]) for seed in self.seeds]
+            [
+                np.mean([figure(self._rows[cell, seed, mu, rule]) for cell in cells for mu in MUS])
+                for seed in (self.seeds(rule, cells) if seeds is None else seeds)
+            ]
         )
 
-    def mean(self, figure: Callable[[dict[str, Any]], float], rule: str, cells: Sequence[str]) -> Interval:
+    def mean(self, figure: Figure, rule: str, cells: Sequence[str]) -> Interval:
         return mean_interval(self.values(figure, rule, cells))
 
-    def ratio(self, figure: Callable[[dict[str, Any]], float], rule: str, cells: Sequence[str]) -> Interval:
-        """The mean of a rule over that of the measured figures."""
-        both = np.column_stack([self.values(figure, rule, cells), self.values(figure, BASELINE, cells)])
-        return statistic_interval(both, lambda means: means[:, 0] / means[:, 1])
+    def ratio(self, figure: Figure, rule: str, cells: Sequence[str], per: Figure | None = None) -> Interval:
+        """The mean of a rule over that of measured figures, both divided by the mean of `per` if given."""
+        seeds = self.seeds(rule, cells)
+        columns = [self.values(figure, name, cells, seeds) for name in (rule, BASELINE)]
+        if per is None:
+            return statistic_interval(np.column_stack(columns), lambda means: means[:, 0] / means[:, 1])
+        columns += [self.values(per, name, cells, seeds) for name in (rule, BASELINE)]
+        return statistic_interval(
+            np.column_stack(columns), lambda means: means[:, 0] / means[:, 1] * means[:, 3] / means[:, 2]
+        )
 
     def worse(self, rule: str, cells: Sequence[str]) -> Interval:
         """By how much welfare is lower than with measured figures."""
-        return mean_interval(self.values(_gap, rule, cells) - self.values(_gap, BASELINE, cells))
+        seeds = self.seeds(rule, cells)
+        return mean_interval(self.values(_gap, rule, cells, seeds) - self.values(_gap, BASELINE, cells, seeds))
 
 
 def _gap(row: dict[str, Any]) -> float:
     return float(row["hindsight"] - row["true_welfare"])
 
 
+def _money(row: dict[str, Any]) -> float:
+    return float(row["error_of_money"])
+
+
+def _duration(row: dict[str, Any]) -> float:
+    return float(row["mean_duration"])
+
+
 def tables(rows: Rows) -> dict[str, str]:
     """Markdown by name."""
     comparison = Comparison(rows)
-    return {"overall": _overall(comparison), "gaps": _gaps(comparison), "cells": _cells(comparison)}
+    return {
+        "ratios": _ratios(comparison),
+        "means": _means(comparison),
+        "gaps": _gaps(comparison),
+        "cells": _cells(comparison),
+    }
 
 
-def _overall(comparison: Comparison) -> str:
+def _ratios(comparison: Comparison) -> str:
+    """To measured figures."""
     lines = [
-        "| rule | gap to hindsight | ratio of gaps | error of money, ratio | wrong eliminations, ratio | "
-        "true welfare | TSW of the paper | rounds per client |",
-        "|---|---|---|---|---|---|---|---|",
+        "| rule | seeds | gap to hindsight | wrong eliminations | error of money | "
+        "error of money per client and round |",
+        "|---" * 6 + "|",
     ]
     every = comparison.cells
-    for rule in RULES:
-        figures = [
-            comparison.mean(_gap, rule.name, every),
-            comparison.ratio(_gap, rule.name, every),
-            comparison.ratio(lambda row: row["error_of_money"], rule.name, every),
-            comparison.ratio(lambda row: row["wrong_eliminations"], rule.name, every),
-            comparison.mean(lambda row: row["true_welfare"], rule.name, every),
-            comparison.mean(lambda row: row["tsw"], rule.name, every),
-            comparison.mean(lambda row: row["mean_duration"], rule.name, every),
+    for rule in comparison.rules:
+        if rule != BASELINE:
+            figures = [
+                comparison.ratio(_gap, rule, every),
+                comparison.ratio(lambda row: row["wrong_eliminations"], rule, every),
+                comparison.ratio(_money, rule, every),
+                comparison.ratio(_money, rule, every, per=_duration),
+            ]
+            lines.append(_line([rule, str(len(comparison.seeds(rule, every))), *map(_shown, figures)]))
+    return "\n".join(lines)
+
+
+def _means(comparison: Comparison) -> str:
+    lines = [
+        "| rule | gap to hindsight | true welfare | TSW of the paper | eliminations | wrong ones | rounds per client |",
+        "|---" * 7 + "|",
+    ]
+    every = comparison.cells
+    for rule in comparison.rules:
+        figures = [comparison.mean(_gap, rule, every)] + [
+            comparison.mean(lambda row, name=name: row[name], rule, every)  # type: ignore[misc]
+            for name in ("true_welfare", "tsw", "eliminations", "wrong_eliminations", "mean_duration")
         ]
-        lines.append(f"| {rule.name} | " + " | ".join(map(_shown, figures)) + " |")
+        lines.append(_line([rule, *map(_shown, figures)]))
     return "\n".join(lines)
 
 
 def _gaps(comparison: Comparison) -> str:
-    names = [rule.name for rule in RULES]
-    lines = ["| experiment, learning rate | hindsight | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
+    lines = [
+        _line(["experiment, learning rate", "hindsight", *comparison.rules]),
+        "|---" * (len(comparison.rules) + 2) + "|",
+    ]
     for cell in comparison.cells:
         hindsight = comparison.mean(lambda row: row["hindsight"], BASELINE, [cell])
-        gaps = [comparison.mean(_gap, name, [cell]) for name in names]
-        lines.append(f"| {cell.replace('-0.', ', 0.')} | {_shown(hindsight)} | " + " | ".join(map(_shown, gaps)) + " |")
+        gaps = [comparison.mean(_gap, rule, [cell]) for rule in comparison.rules]
+        lines.append(_line([_named(cell), _shown(hindsight), *map(_shown, gaps)]))
     return "\n".join(lines)
 
 
@@ -105,19 +150,27 @@ def _cells(comparison: Comparison) -> str:
     lines = [
         "| experiment, learning rate | rule | welfare lost against measured | eliminations | wrong ones | "
         "error of money | rounds per client |",
-        "|---|---|---|---|---|---|---|",
+        "|---" * 7 + "|",
     ]
     for cell in comparison.cells:
-        for rule in RULES:
+        for rule in comparison.rules:
             figures = [
-                comparison.worse(rule.name, [cell]),
+                comparison.worse(rule, [cell]),
                 *(
-                    comparison.mean(lambda row, name=name: row[name], rule.name, [cell])  # type: ignore[misc]
+                    comparison.mean(lambda row, name=name: row[name], rule, [cell])  # type: ignore[misc]
                     for name in ("eliminations", "wrong_eliminations", "error_of_money", "mean_duration")
                 ),
             ]
-            lines.append(f"| {cell.replace('-0.', ', 0.')} | {rule.name} | " + " | ".join(map(_shown, figures)) + " |")
+            lines.append(_line([_named(cell), rule, *map(_shown, figures)]))
     return "\n".join(lines)
+
+
+def _named(cell: str) -> str:
+    return cell.replace("-0.", ", 0.")
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
 def _shown(interval: Interval) -> str:
@@ -129,7 +182,6 @@ def main() -> None:
     parser.add_argument("rows", type=Path)
     options = parser.parse_args()
     rows = json.loads(options.rows.read_text())
-    print(f"seeds: {Comparison(rows).seeds}")
     for name, table in tables(rows).items():
         print(f"\n{name}\n\n{table}")
 
