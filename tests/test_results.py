@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-from pathlib import Path
 
-import pytest
+from benchmarks.noise.tables import tables as noise_tables
+from benchmarks.results_page import FOLDER, quoted
 
 from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.report.study.tables import markdown_tables
 
-FOLDER = Path(__file__).parent.parent / "docs" / "results"
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
 SUMMARY = json.loads((FOLDER / "summary.json").read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="module")
-def quoted() -> dict[str, str]:
-    spec = importlib.util.spec_from_file_location("update", FOLDER / "update.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.quoted(PAGE)
-
-
-def test_quoted_tables_match_the_summary(quoted):
+def test_quoted_tables_match_the_summary():
     current = markdown_tables(SUMMARY)
-    assert {"verdicts", "runs", "facts", "sweep-cost", "recommendations"} <= set(quoted)
-    for name, body in quoted.items():
+    on_page = quoted(PAGE)
+    assert {"verdicts", "runs", "facts", "sweep-cost", "recommendations"} <= set(on_page)
+    for name, body in on_page.items():
         assert body == current[name].strip(), name
+
+
+def test_tables_of_the_comparison_with_the_truth_match_its_rows():
+    rows = json.loads((FOLDER / "noise.json").read_text(encoding="utf-8"))
+    assert quoted((FOLDER / "noise.md").read_text(encoding="utf-8")) == noise_tables(rows)
 
 
 def test_all_six_experiments_with_as_many_replications_as_the_command_on_the_page_says():

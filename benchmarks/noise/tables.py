@@ -1,6 +1,8 @@
 """The tables of docs/results/noise.md, from the rows of a comparison.
 
-python -m benchmarks.noise.tables ROWS.json
+    python -m benchmarks.noise.tables ROWS.json [--update]
+
+With --update the rows become docs/results/noise.json, and the page gets their tables.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 from benchmarks.noise.cells import EXPERIMENTS, LEARNING_RATES, MUS
 from benchmarks.noise.rules import RULES
+from benchmarks.results_page import FOLDER, update
 from numpy.typing import NDArray
 
 from commonweal.records.study import Interval
@@ -180,10 +183,23 @@ def _shown(interval: Interval) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path)
+    parser.add_argument("--update", action="store_true", help="write docs/results/noise.json and noise.md")
     options = parser.parse_args()
-    rows = json.loads(options.rows.read_text())
+    rows = [_rounded(row) for row in json.loads(options.rows.read_text())]
     for name, table in tables(rows).items():
         print(f"\n{name}\n\n{table}")
+    if options.update:
+        lines = ",\n".join(json.dumps(row) for row in sorted(rows, key=_place))
+        (FOLDER / "noise.json").write_text(f"[\n{lines}\n]\n")
+        update(FOLDER / "noise.md", tables(rows))
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: float(f"{value:.7g}") if isinstance(value, float) else value for name, value in row.items()}
+
+
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["cell"], row["seed"], row["mu"], row["rule"]
 
 
 if __name__ == "__main__":
