@@ -48,7 +48,7 @@ mu = {mu}
 grace_rounds = 2
 contribution = "path"
 scorers = "guarded"
-figures = "pooled"
+figures = "forecast"
 harm = "{rule}"
 [learning]
 iteration_limit = 3

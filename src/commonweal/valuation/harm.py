@@ -8,7 +8,7 @@ validation samples persist, so its errors in successive rounds are not independe
 
     n is harmful if   mean(s_n) + t(1 − α/(T N); K − 1) · sd(s_n)/√K < −δ c/(N − 1)      over its K scorers
 
-c/(N − 1) is the mean size of what a client does to another one, and δ a quarter: what a small client does may be bad
+c/(N − 1) is the mean size of what a client does to another one, and δ a tenth: what a small client does may be bad
 beyond doubt and yet not matter.
 
 T is the number of planned rounds, without those of grace, and N that of clients: α bounds the chance that any honest
@@ -38,7 +38,7 @@ from commonweal.valuation.student_t import upper_quantile
 ERROR = 0.05
 """α: the chance that an honest client of the whole federation is ever found harmful."""
 
-MARGIN = 0.25
+MARGIN = 0.1
 """δ: as a part of the mean size of the effects of all clients on one another."""
 
 VERSION = "harm/1"
