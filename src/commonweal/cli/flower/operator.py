@@ -88,7 +88,6 @@ def certificates_command(
         "    --enable-supernode-auth --disable-runtime-dependency-installation \\\n"
         f"    --ssl-ca-certfile {authority} --ssl-certfile {certificate} --ssl-keyfile {key}\n"
         f"  {shlex.join(proxy_command(directory))}\n"
-        f"Members connect to port {port}. Open no other port: Flower has no login, so whoever reaches 127.0.0.1:"
-        f"{superlink_port},\n"
-        "as every program on this machine can, may start an app and read what you can read. Share the machine with nobody."
+        f"Members connect to port {port}. Open no other port, and share the machine with nobody: Flower has no login,\n"
+        f"so every program that reaches 127.0.0.1:{superlink_port} can start an app, which reads whatever you can read."
     )

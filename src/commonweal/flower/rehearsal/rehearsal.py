@@ -1,7 +1,7 @@
 """A federation on one machine, with everything that Flower would do between machines.
 
-A SuperLink with TLS that knows its SuperNodes by their keys, nginx in front of it, one SuperNode per member, and the app
-sent to all: real processes, on the loopback interface only. However a rehearsal ends, none of them keeps running.
+A SuperLink with TLS that knows its SuperNodes by their keys, nginx in front of it, one SuperNode per member, and the
+app sent to all: real processes, on the loopback interface only. However a rehearsal ends, none of them keeps running.
 """
 
 from __future__ import annotations
