@@ -117,7 +117,7 @@ def test_certificates(commonweal, tmp_path):
     assert sorted(path.name for path in (tmp_path / "tls").iterdir()) == files
     superlink, nginx = (shlex.split(line) for line in "\n".join(said[3:7]).replace("\\\n", " ").splitlines())
     assert superlink[:5] == ["flower-superlink", "--host", "127.0.0.1", "--port", "8001"]
-    assert nginx[1:] == ["-e", "stderr", "-p", "tls", "-c", "nginx.conf"]
+    assert nginx[1:] == ["-p", "tls", "-c", "nginx.conf"]
     assert "Flower has no login" in said[7]
     assert str(tmp_path) not in (tmp_path / "tls" / "nginx.conf").read_text()
 

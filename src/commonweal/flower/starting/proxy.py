@@ -22,7 +22,7 @@ FLEET_METHODS = (
     "pull-object", "push-messages", "push-object", "send-node-heartbeat",
 )  # fmt: skip
 REFUSAL = "This port is for SuperNodes of members only. The operator uses the SuperLink on its own machine."
-CONNECTIONS, CONNECTIONS_OF_ADDRESS = 256, 128  # of a SuperNode: one or two, and while it sends a model up to ten
+CONNECTIONS, CONNECTIONS_OF_ADDRESS = 256, 64  # with a request in progress; a SuperNode has at most three
 _SYSTEM_PROGRAMS = ("/usr/sbin", "/usr/local/sbin")  # not on the search path of every user
 
 
@@ -57,7 +57,7 @@ def proxy_configuration(port: int, superlink_port: int, *, address: str = "0.0.0
 
 def proxy_command(folder: Path) -> list[str]:
     """The command that runs nginx with the nginx.conf in `folder`, in the foreground."""
-    return [find_nginx() or "nginx", "-e", "stderr", "-p", str(folder), "-c", CONFIGURATION]
+    return [find_nginx() or "nginx", "-p", str(folder), "-c", CONFIGURATION]
 
 
 def find_nginx() -> str | None:
