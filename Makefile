@@ -23,7 +23,7 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt
 demo: $(DEMO_INSTALLED) ## run a federation of five banks on built-in data, and report on it
 	$(BIN)/commonweal run quickstart --out out/demo --overwrite
 
-federation: $(FLOWER_INSTALLED) ## rehearse a federation on Flower on this machine: TLS, keys, a process for each member
+federation: $(FLOWER_INSTALLED) ## rehearse a federation on Flower on this machine: TLS, nginx, keys, a process for each member
 	$(BIN)/commonweal flower rehearse examples/digits --out out/federation --overwrite
 
 quick: $(TEST_INSTALLED) ## the tests that neither train nor start a process, in two minutes

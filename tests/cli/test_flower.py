@@ -93,27 +93,44 @@ def test_a_member(commonweal, tmp_path):
     assert read_node_public_key(folder / "node-key.pub") == NodeKey.read(folder / "node-key").public
     assert said[1] == "Send the operator a b/node-key.pub and nothing else."
 
-    command = shlex.split("\n".join(said[3:-1]).replace("\\\n", " "))
+    command = shlex.split("\n".join(said[3:6]).replace("\\\n", " "))
     assert command == [
         "flower-supernode", "--superlink", "HOST:PORT", "--root-certificates", "ca.pem",
         "--auth-supernode-private-key", str(folder / "node-key"),
         "--node-config", f'member="{folder}/member.toml"',
     ]  # fmt: skip
+    assert "Flower runs whatever app the operator sends" in said[7]
 
 
 def test_flower_reads_the_members_command_as_intended(commonweal, tmp_path):
     from flwr.common.config import parse_config_args
 
     said = lines(commonweal("flower", "member", "it's mine", "--name", "north"))
-    settings = shlex.split("\n".join(said[3:-1]).replace("\\\n", " "))[-1]
+    settings = shlex.split("\n".join(said[3:6]).replace("\\\n", " "))[-1]
     assert parse_config_args([settings]) == {"member": str(tmp_path / "it's mine" / "member.toml")}
 
 
 def test_certificates(commonweal, tmp_path):
     said = lines(commonweal("flower", "certificates", "tls", "--host", "example.org", "--host", "192.0.2.7"))
     assert said[0] == "Created tls for example.org, 192.0.2.7, valid for 365 days."
-    assert sorted(path.name for path in (tmp_path / "tls").iterdir()) == ["ca.pem", "server.key", "server.pem"]
-    assert "--ssl-certfile tls/server.pem" in "\n".join(said)
+    files = ["ca.pem", "nginx.conf", "server.key", "server.pem"]
+    assert sorted(path.name for path in (tmp_path / "tls").iterdir()) == files
+    superlink, nginx = (shlex.split(line) for line in "\n".join(said[3:7]).replace("\\\n", " ").splitlines())
+    assert superlink[:5] == ["flower-superlink", "--host", "127.0.0.1", "--port", "8001"]
+    assert nginx[1:] == ["-p", "tls", "-c", "nginx.conf"]
+    assert "Flower has no login" in said[7]
+    assert str(tmp_path) not in (tmp_path / "tls" / "nginx.conf").read_text()
+
+
+def test_certificates_for_other_ports(commonweal, tmp_path):
+    said = "\n".join(
+        lines(commonweal("flower", "certificates", "tls", "--host", "h", "--port", 443, "--superlink-port", 9000))
+    )
+    written = (tmp_path / "tls" / "nginx.conf").read_text()
+    assert "--host 127.0.0.1 --port 9000" in said
+    assert "Members connect to port 443." in said
+    assert "listen 0.0.0.0:443 ssl;" in written
+    assert "server 127.0.0.1:9000;" in written
 
 
 @pytest.mark.parametrize(
@@ -136,6 +153,9 @@ def test_certificates(commonweal, tmp_path):
         (["certificates", "there", "--host", "h"], ["The certificates folder must be new"]),
         (["certificates", "x", "--host", "h:80"], ["A host must be a name or an IP address, got 'h:80'"]),
         (["certificates", "x", "--host", "h", "--days", "0"], ["1 to 3650 days, got 0"]),
+        (["certificates", "x", "--host", "h", "--port", "0"], ["The members' port must be 1 to 65535, got 0"]),
+        (["certificates", "x", "--host", "h", "--superlink-port", "65536"], ["SuperLink's port must be 1 to 65535"]),
+        (["certificates", "x", "--host", "h", "--superlink-port", "8000"], ["must differ, got 8000 for both"]),
         (["rehearse", "nowhere"], ["Cannot read nowhere/federation.toml: no such file"]),
         (["rehearse", "there"], ["Cannot read there/federation.toml: no such file", "commonweal flower new"]),
         (["rehearse", "fed", "--out", "fed"], ["--out must be outside the federation's own files, got 'fed'"]),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from commonweal.flower.rehearsal import flower_programs
+from commonweal.flower.rehearsal.rehearsal import Rehearsal
 from commonweal.flower.starting.new_federation import make_federation
+from commonweal.flower.starting.proxy import find_nginx
 
 
 def test_from_nothing_to_a_verified_ledger(commonweal, refused, tmp_path):
@@ -16,6 +20,11 @@ def test_from_nothing_to_a_verified_ledger(commonweal, refused, tmp_path):
     before = sorted((tmp_path / "mine").rglob("*"))
     done = commonweal("flower", "rehearse", "mine", "--warm", "--keys", "keys")
     assert done.returncode == 0, done.stderr
+    if find_nginx() is not None:
+        assert "Starting nginx at 127.0.0.1:" in done.stderr
+        asked = (tmp_path / "out" / "mine-rehearsal" / "logs" / "superlink.log").read_text()
+        assert '127.0.0.1:0 - "POST /v1/fleet/activate-node' in asked, "a port of 0 means: through nginx"
+        assert not re.search(r':[1-9]\d* - "POST /v1/fleet/', asked), "no member took another way"
     said = done.stdout.splitlines()
     history = json.loads((tmp_path / "out" / "mine-rehearsal" / "history.json").read_text())
     assert said[:2] == [history["sentence"], "rounds completed: 1 of 1"]
@@ -37,6 +46,24 @@ def test_from_nothing_to_a_verified_ledger(commonweal, refused, tmp_path):
 
     error = refused("flower", "rehearse", "mine")
     assert "'out/mine-rehearsal' has results of an earlier run or rehearsal (checkpoint.npz). Choose another" in error
+
+
+def test_without_nginx(tmp_path, monkeypatch):
+    """It says so in one line, and members connect to the SuperLink, which listens on the loopback interface."""
+    monkeypatch.setattr(flower_programs, "find_nginx", lambda: None)
+    make_federation(tmp_path / "mine", 2)
+    said = []
+    rehearsal = Rehearsal(tmp_path / "mine", tmp_path / "out", say=said.append)
+    try:
+        rehearsal._start_proxy()
+        programs = rehearsal._programs
+        assert programs.members_address == programs.address
+        assert programs.address.startswith("127.0.0.1:")
+        assert not list(rehearsal.work.rglob("nginx.conf"))
+    finally:
+        rehearsal.close()
+    (line,) = said
+    assert line.startswith("nginx is not installed, so members connect to the SuperLink directly, on the loopback")
 
 
 def test_a_run_that_does_not_complete_is_an_error(commonweal, tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import ssl
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -21,9 +21,9 @@ from tests.flower.test_rehearsal import LIMIT
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "federation.md"
 BLOCK = re.compile(r"^```(sh|toml) (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-SERVERS = ("flower-superlink", "flower-supernode")
+SERVERS = ("flower-superlink", "nginx", "flower-supernode")
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")]
 
 
 class Machines:
@@ -32,18 +32,19 @@ class Machines:
     def __init__(self, folder):
         self.folder = folder
         self.running = {}
-        with socket.socket() as link, socket.socket() as north, socket.socket() as south:
-            sockets = {"operator": link, "north": north, "south": south}
+        with ExitStack() as bound:
+            sockets = {name: bound.enter_context(socket.socket()) for name in ("8000", "8001", "north", "south")}
             for each in sockets.values():
                 each.bind(("127.0.0.1", 0))
             self.ports = {name: each.getsockname()[1] for name, each in sockets.items()}
-        for name in self.ports:
+        for name in ("operator", "north", "south"):
             (folder / name / "flwr").mkdir(parents=True)
 
     def here(self, text):
         """The text, with the addresses and folders of several machines replaced by those of this one."""
-        text = text.replace("federation.example.org:8000", f"127.0.0.1:{self.ports['operator']}")
-        text = text.replace("--host 0.0.0.0 --port 8000", f"--host 127.0.0.1 --port {self.ports['operator']}")
+        ports = f"--port {self.ports['8000']} --superlink-port {self.ports['8001']}"
+        text = text.replace("--host federation.example.org", f"--host federation.example.org {ports}")
+        text = re.sub(r"\b800[01]\b", lambda found: str(self.ports[found[0]]), text)
         text = text.replace("federation.example.org", "127.0.0.1")
         return re.sub(r"/home/(operator|north|south)", lambda found: str(self.folder / found[1]), text)
 
@@ -66,18 +67,18 @@ class Machines:
             return done.stdout
         if command.startswith("flower-supernode"):
             command = command.rstrip() + f" --host 127.0.0.1 --port {self.ports[machine]}"
-        with (self.folder / f"{machine}.log").open("wb") as log:
-            self.running[machine] = subprocess.Popen(
+        with (self.folder / f"{machine}.log").open("ab") as log:
+            self.running[f"{machine} {command.split()[0]}"] = subprocess.Popen(
                 ["bash", "-ec", f"exec {command}"], **place, stdout=log, stderr=log, start_new_session=True
             )
         return ""
 
-    def wait_for_superlink(self):
+    def wait_for(self, port):
         trusted = ssl.create_default_context(cafile=self.folder / "operator" / "certificates" / "ca.pem")
         deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline:
             try:
-                with socket.create_connection(("127.0.0.1", self.ports["operator"]), 2) as raw:
+                with socket.create_connection(("127.0.0.1", self.ports[port]), 2) as raw:
                     trusted.wrap_socket(raw, server_hostname="127.0.0.1").close()
                 return
             except OSError:
@@ -85,7 +86,7 @@ class Machines:
         pytest.fail((self.folder / "operator.log").read_text())
 
     def close(self):
-        for name in sorted(self.running, key=lambda name: name == "operator"):
+        for name in sorted(self.running, key=lambda name: name.startswith("operator")):
             process = self.running[name]
             process.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
@@ -121,8 +122,8 @@ def test_the_guide_leads_to_a_federation(machines):
         if body.startswith("flower-supernode"):  # and the authority's certificate every member
             shutil.copyfile(machines.folder / "operator" / "certificates" / "ca.pem", machines.folder / name / "ca.pem")
         said.append(machines.type(name, body))
-        if body.startswith("flower-superlink"):
-            machines.wait_for_superlink()
+        if body.startswith(("flower-superlink", "nginx")):
+            machines.wait_for("8000" if body.startswith("nginx") else "8001")
     history = json.loads((machines.folder / "operator" / "out" / "history.json").read_text())
     assert [held["absent"] for held in history["rounds"]] == [[], []], (machines.folder / "north.log").read_text()
     assert history["clients"] == ["north", "south"]

@@ -18,7 +18,7 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from commonweal.flower.rehearsal.rehearsal import Rehearsal
 from commonweal.ledger.node_keys import NodeKey
-from tests.flower.fleet import fleet_client, restart_killed_node
+from tests.flower.fleet import rehearsed_client, restart_killed_node
 from tests.flower.real_toy import write_real_toy
 from tests.flower.test_rehearsal import LIMIT, processes_of, wait_for
 from tests.remote.toy import settled
@@ -147,7 +147,7 @@ def test_a_key_that_is_not_registered_cannot_join(disturbed, tmp_path):
         environment = {**os.environ, "FLWR_HOME": str(tmp_path / "home"), "FLWR_TELEMETRY_ENABLED": "0"}
         done = subprocess.run(
             [
-                str(Path(sys.executable).with_name("flower-supernode")), "--superlink", programs.address,
+                str(Path(sys.executable).with_name("flower-supernode")), "--superlink", programs.members_address,
                 "--root-certificates", str(programs.authority), "--isolation", "process", *key,
             ],
             env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False,
@@ -155,7 +155,7 @@ def test_a_key_that_is_not_registered_cannot_join(disturbed, tmp_path):
         assert done.returncode != 0
         assert "SuperNode" in done.stderr
         assert ("Failed to activate" if key else "must be registered") in done.stderr
-    stranger = fleet_client(rehearsal, NodeKey.read(tmp_path / "stranger"))
+    stranger = rehearsed_client(rehearsal, NodeKey.read(tmp_path / "stranger"))
     public = public_key_to_bytes(NodeKey.read(tmp_path / "stranger").private.public_key())
     with pytest.raises(httpx.HTTPStatusError, match="412 Precondition Failed"):
         stranger.ActivateNode(ActivateNodeRequest(public_key=public, heartbeat_interval=30))
@@ -168,7 +168,7 @@ def test_a_registered_client_cannot_read_anothers_statement(disturbed):
     """A statement goes to the SuperNode that holds the client's key, and Flower hands out messages by key."""
     rehearsal, _ = disturbed
     keys = {name: NodeKey.read(rehearsal.home(name).parent / "node-key") for name in rehearsal.members}
-    curious = fleet_client(rehearsal, keys["north"])
+    curious = rehearsed_client(rehearsal, keys["north"])
     try:
         own = NodeProto(node_id=rehearsal._node_ids["north"])
         assert not curious.PullMessages(PullMessagesRequest(node=own)).messages_list, "its own it may ask for"

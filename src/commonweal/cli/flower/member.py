@@ -45,7 +45,9 @@ def member_command(
         f"Send the operator {directory / f'{KEY_FILE}.pub'} and nothing else.\n"
         "When the operator has admitted you, take part with\n"
         f"  {supernode_command(directory)}\n"
-        "The operator gives you HOST:PORT and ca.pem."
+        "The operator gives you HOST:PORT and ca.pem.\n"
+        "Flower runs whatever app the operator sends, with your rights: run this as a user of its own. It can check\n"
+        "signatures of apps (--trusted-entities) only if they are published on Flower Hub."
     )
 
 

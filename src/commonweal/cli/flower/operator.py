@@ -58,25 +58,36 @@ def certificates_command(
     host: Annotated[
         list[str],
         typer.Option(
-            metavar="NAME_OR_IP", help="Host name or IP address of the SuperLink; repeat the option for several."
+            metavar="NAME_OR_IP",
+            help="Host name or IP address that members connect to; repeat the option for several.",
         ),
     ],
     days: Annotated[int, typer.Option(metavar="N", help="Days until the certificates expire.")] = 365,
+    port: Annotated[int, typer.Option(metavar="PORT", help="The port that members connect to.")] = 8000,
+    superlink_port: Annotated[
+        int, typer.Option(metavar="PORT", help="The SuperLink's own port, on this machine only.")
+    ] = 8001,
 ) -> None:
-    """Create TLS certificates: server.pem and server.key for the SuperLink only, ca.pem for every member.
+    """Create TLS certificates, and nginx.conf for the proxy that lets members through to the SuperLink.
+
+    ca.pem is for every member; server.pem, server.key and nginx.conf are for the operator only.
 
     Example: commonweal flower certificates certificates --host federation.example.org --host 192.0.2.7
     """
     with needed_for("a federation on Flower", "flower"):
         from commonweal.flower.starting.certificates import AUTHORITY, CERTIFICATE, KEY, make_certificates
+        from commonweal.flower.starting.proxy import CONFIGURATION, proxy_command, proxy_configuration
 
-    make_certificates(directory, host, days)
+    make_certificates(directory, host, days, files={CONFIGURATION: proxy_configuration(port, superlink_port)})
     authority, certificate, key = (shlex.quote(str(directory / name)) for name in (AUTHORITY, CERTIFICATE, KEY))
     typer.echo(
         f"Created {directory} for {', '.join(dict.fromkeys(host))}, valid for {days} days.\n"
         f"Send {directory / AUTHORITY} to every member. The authority's private key was not kept.\n"
-        "Start the SuperLink with\n"
-        f"  flower-superlink --ssl-ca-certfile {authority} --ssl-certfile {certificate} \\\n"
-        f"    --ssl-keyfile {key} --enable-supernode-auth --disable-runtime-dependency-installation \\\n"
-        "    --host 0.0.0.0 --port 8000 --database superlink.db"
+        "Start the SuperLink, on this machine only, and nginx, which passes members' requests on to it:\n"
+        f"  flower-superlink --host 127.0.0.1 --port {superlink_port} --database superlink.db \\\n"
+        "    --enable-supernode-auth --disable-runtime-dependency-installation \\\n"
+        f"    --ssl-ca-certfile {authority} --ssl-certfile {certificate} --ssl-keyfile {key}\n"
+        f"  {shlex.join(proxy_command(directory))}\n"
+        f"Members connect to port {port}. Open no other port, and share the machine with nobody: Flower has no login,\n"
+        f"so every program that reaches 127.0.0.1:{superlink_port} can start an app, which reads whatever you can read."
     )

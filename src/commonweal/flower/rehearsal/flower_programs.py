@@ -14,9 +14,10 @@ from commonweal.errors import StorageError
 from commonweal.flower.rehearsal.processes import Processes
 from commonweal.flower.rehearsal.rehearsed_folder import RehearsedMember
 from commonweal.flower.starting.certificates import AUTHORITY, CERTIFICATE, KEY, make_certificates
+from commonweal.flower.starting.proxy import CONFIGURATION, find_nginx, proxy_command, proxy_configuration
 
 LOOPBACK = "127.0.0.1"
-SUPERLINK, COORDINATOR, RUN = "(superlink)", "(coordinator)", "(run)"  # every other process has a member's name
+SUPERLINK, PROXY, COORDINATOR, RUN = "(superlink)", "(proxy)", "(coordinator)", "(run)"  # others are called as members
 _CONNECTION = "rehearsal"  # the name of the SuperLink for `flwr run`
 _ENVIRONMENT = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -54,18 +55,26 @@ class FreePorts:
 
 
 class FlowerPrograms:
-    """Starts Flower's programs in `folder`, each with its own FLWR_HOME there."""
+    """Starts Flower's programs in `folder`, each with its own FLWR_HOME there.
+
+    Members connect to `members_address`: that of nginx or, where it is not installed, of the SuperLink.
+    """
 
     def __init__(self, folder: Path, processes: Processes, ports: FreePorts) -> None:
         self._folder = folder
         self._processes = processes
         self._ports = ports
         self._node_ports: dict[str, int] = {}
-        certificates = folder / "certificates"
-        make_certificates(certificates, ["localhost", LOOPBACK])
+        self.port = self.members_port = ports.next()
+        self.has_proxy = find_nginx() is not None
+        files = {}
+        if self.has_proxy:
+            self.members_port = ports.next()
+            files[CONFIGURATION] = proxy_configuration(self.members_port, self.port, address=LOOPBACK)
+        self.address, self.members_address = f"{LOOPBACK}:{self.port}", f"{LOOPBACK}:{self.members_port}"
+        self._certificates = certificates = folder / "certificates"
+        make_certificates(certificates, [LOOPBACK], files=files)
         self.authority, self._certificate, self._key = (certificates / name for name in (AUTHORITY, CERTIFICATE, KEY))
-        self.port = ports.next()
-        self.address = f"{LOOPBACK}:{self.port}"
         self._secret = folder / "superexec-secret"  # so that no other process can run the coordinator
         self._secret.touch(mode=0o600)
         self._secret.write_bytes(secrets.token_bytes(32))
@@ -82,6 +91,9 @@ class FlowerPrograms:
             ],
             log,
         )  # fmt: skip
+
+    def start_proxy(self, log: Path) -> None:
+        self._start(PROXY, proxy_command(self._certificates), log)
 
     def start_coordinator(self, log: Path) -> None:
         """The program that starts the ServerApp.
@@ -106,7 +118,7 @@ class FlowerPrograms:
         self._start(
             member.name,
             [
-                *program, "--superlink", self.address, "--root-certificates", str(self.authority),
+                *program, "--superlink", self.members_address, "--root-certificates", str(self.authority),
                 "--auth-supernode-private-key", str(member.private_key),
                 "--host", LOOPBACK, "--port", str(port), "--node-config", str(settings),
             ],

@@ -1,7 +1,7 @@
 """A federation on one machine, with everything that Flower would do between machines.
 
-A SuperLink with TLS that knows its SuperNodes by their keys, one SuperNode per member, and the app sent to all: real
-processes, on the loopback interface only. However a rehearsal ends, none of them keeps running.
+A SuperLink with TLS that knows its SuperNodes by their keys, nginx in front of it, one SuperNode per member, and the
+app sent to all: real processes, on the loopback interface only. However a rehearsal ends, none of them keeps running.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from commonweal.errors import FederationError
 from commonweal.flower.rehearsal.flower_programs import (
     COORDINATOR,
     LOOPBACK,
+    PROXY,
     RUN,
     SUPERLINK,
     FlowerPrograms,
@@ -105,7 +106,8 @@ class Rehearsal:
         self._is_started = True
         self._say(f"Starting a SuperLink at {self._programs.address}, with TLS and SuperNode authentication.")
         self._programs.start_superlink(self.logs[SUPERLINK])
-        self._wait("The SuperLink", SUPERLINK, self._is_listening)
+        self._wait("The SuperLink", SUPERLINK, lambda: self._is_listening(self._programs.port))
+        self._start_proxy()
         self._programs.start_coordinator(self.logs[COORDINATOR])
         api = self._api = SuperLinkApi(self._programs.address, self._programs.authority)
         for name, member in self._members.items():
@@ -185,7 +187,7 @@ class Rehearsal:
             self._processes.stop(RUN, *self._members)
             if self._api is not None:
                 self._api.close()  # a SuperLink waits for its last connection
-            self._processes.stop(COORDINATOR, SUPERLINK)
+            self._processes.stop(COORDINATOR, PROXY, SUPERLINK)
         finally:
             self._processes.close()
             self._ports.release()
@@ -205,12 +207,12 @@ class Rehearsal:
         self.close()
 
     def _make_logs(self) -> dict[str, Path]:
-        """An empty log per process: members by their names, and (superlink), (coordinator), (run)."""
+        """An empty log per process: members by their names, and (superlink), (proxy), (coordinator), (run)."""
         make_results_folder(self.out)
         folder = self.out / "logs"
         folder.mkdir(exist_ok=True)
         logs = {name: folder / f"member-{name}.log" for name in self._members}
-        logs |= {name: folder / f"{name.strip('()')}.log" for name in (SUPERLINK, COORDINATOR, RUN)}
+        logs |= {name: folder / f"{name.strip('()')}.log" for name in (SUPERLINK, PROXY, COORDINATOR, RUN)}
         for log in logs.values():
             log.write_bytes(b"")
         return logs
@@ -218,6 +220,17 @@ class Rehearsal:
     def _started_api(self) -> SuperLinkApi:
         assert self._api is not None, "call start() first"
         return self._api
+
+    def _start_proxy(self) -> None:
+        if not self._programs.has_proxy:
+            self._say(
+                "nginx is not installed, so members connect to the SuperLink directly, on the loopback interface only. "
+                "Between machines you need it: apt-get install nginx"
+            )
+            return
+        self._say(f"Starting nginx at {self._programs.members_address}, which lets only members' requests through.")
+        self._programs.start_proxy(self.logs[PROXY])
+        self._wait("nginx", PROXY, lambda: self._is_listening(self._programs.members_port))
 
     def _start_supernode(self, name: str) -> None:
         self._programs.start_supernode(self._members[name], self.logs[name], warm=self._warm)
@@ -234,11 +247,11 @@ class Rehearsal:
             log = self.logs[process]
             raise FederationError(f"{what} {happened}: {_last_lines(log, 3)}. See {log}.")
 
-    def _is_listening(self) -> bool:
+    def _is_listening(self, port: int) -> bool:
         context = ssl.create_default_context(cafile=self._programs.authority)
         try:
             with (
-                socket.create_connection((LOOPBACK, self._programs.port), timeout=2) as plain,
+                socket.create_connection((LOOPBACK, port), timeout=2) as plain,
                 context.wrap_socket(plain, server_hostname=LOOPBACK),
             ):
                 return True

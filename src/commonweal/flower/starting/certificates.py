@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -22,15 +22,19 @@ from commonweal.errors import InputError
 
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
 MOST_DAYS = 3650
+LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 
 _LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
 _HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*\Z")
 
 
-def make_certificates(directory: Path, host_names: Sequence[str], days: int = 365) -> None:
-    """Create a folder with ca.pem for every member, and server.pem and server.key for the SuperLink only.
+def make_certificates(
+    directory: Path, host_names: Sequence[str], days: int = 365, *, files: Mapping[str, str] | None = None
+) -> None:
+    """Create a folder with ca.pem for every member, server.pem and server.key for the operator only, and these files.
 
-    The certificate is valid for these host names and IP addresses, and no others.
+    The certificate is valid for these host names and IP addresses, for the loopback interface, where the operator's own
+    programs connect to the SuperLink, and for no others.
     """
     places = _alternative_names(host_names)
     if not 1 <= days <= MOST_DAYS:
@@ -50,12 +54,14 @@ def make_certificates(directory: Path, host_names: Sequence[str], days: int = 36
         )
         (folder / CERTIFICATE).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         (folder / AUTHORITY).write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+        for name, text in (files or {}).items():
+            (folder / name).write_text(text, encoding="utf-8")
 
 
 def _alternative_names(host_names: Sequence[str]) -> x509.SubjectAlternativeName:
     if not host_names:
         raise InputError("A certificate must name at least one host, got none. Name that of the SuperLink.")
-    return x509.SubjectAlternativeName([_general_name(name) for name in dict.fromkeys(host_names)])
+    return x509.SubjectAlternativeName([_general_name(name) for name in dict.fromkeys([*host_names, *LOOPBACK_NAMES])])
 
 
 def _general_name(name: str) -> x509.GeneralName:
