@@ -33,7 +33,8 @@ def trained(width: int, step_count: int, images: NDArray[np.float32], labels: ND
     for _ in range(step_count):
         batch = random.permutation(TRAINING)[:32]
         optimiser.zero_grad()
-        nn.functional.cross_entropy(module(torch.from_numpy(images[batch])), torch.from_numpy(labels[batch])).backward()
+        logits = module(torch.from_numpy(images[batch]))
+        torch.autograd.backward(nn.functional.cross_entropy(logits, torch.from_numpy(labels[batch])))
         optimiser.step()
     return module
 
