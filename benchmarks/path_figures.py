@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ class Setting:
     source: str = "mnist"
     samples: tuple[float, ...] = (100.0,) * 20  # per round, of each client
     mislabelling: tuple[int, ...] = ()  # clients with half of their labels wrong
-    takes_everybody: bool = False  # all coalitions are scored, not only those that leave one client out
+    coalitions: Literal["all", "leave-one-out", "none"] = "none"  # whose models are scored, too
 
     def scenario(self, rate: float, seed: int) -> Scenario:
         return Scenario(
@@ -78,19 +78,21 @@ class Setting:
             learning=LearningSpec(learning_rate=rate),
         )
 
-    def coalitions(self, clients: Sequence[str]) -> list[Coalition]:
-        if self.takes_everybody:
+    def scored(self, clients: Sequence[str]) -> list[Coalition]:
+        """The coalitions whose models are scored."""
+        everyone = frozenset(clients)
+        if self.coalitions == "all":
             sizes = range(len(clients) + 1)
             return [frozenset(some) for some in chain(*(combinations(clients, size) for size in sizes))]
-        everyone = frozenset(clients)
-        return [frozenset(), everyone, *(everyone - {client} for client in clients)]
+        left_out = [everyone - {client} for client in clients] if self.coalitions == "leave-one-out" else []
+        return [frozenset(), everyone, *left_out]
 
 
 SETTINGS = {
-    "equal, MNIST": Setting(),
-    "equal, CIFAR-10": Setting(source="cifar10"),
+    "equal, MNIST": Setting(coalitions="leave-one-out"),
+    "equal, CIFAR-10": Setting(source="cifar10", coalitions="leave-one-out"),
     "mislabelled": Setting(mislabelling=(0, 1, 2, 3, 4)),
-    "unequal": Setting(samples=(40.0, 70.0, 100.0, 100.0, 160.0), mislabelling=(3,), takes_everybody=True),
+    "unequal": Setting(samples=(40.0, 70.0, 100.0, 100.0, 160.0), mislabelling=(3,), coalitions="all"),
 }
 
 
@@ -107,9 +109,9 @@ class Row:
     gain: float  # in v
     all: tuple[float, ...]  # contributions by path of each client, all scorers alike
     guarded: tuple[float, ...]  # with guarded scorers
-    left_out: tuple[float, ...]  # leave-one-out in v
-    left_out_hits: tuple[float, ...]  # leave-one-out in accuracy: the paper's
-    shapley: tuple[float, ...] | None = None  # exact, in v
+    left_out: tuple[float, ...] | None  # leave-one-out in v
+    left_out_hits: tuple[float, ...] | None  # leave-one-out in accuracy: the paper's
+    shapley: tuple[float, ...] | None  # exact, in v
 
 
 class ObservedClients(InProcessClients):
@@ -140,32 +142,42 @@ def rounds_of(name: str, rate: float, seed: int) -> Iterator[Row]:
     setting = SETTINGS[name]
     plan = setting.scenario(rate, seed)
     names = plan.client_names
-    everyone = frozenset(names)
-    clients = ObservedClients(plan, setting.coalitions(names))
+    clients = ObservedClients(plan, setting.scored(names))
     with clients:
         for number in range(1, plan.round_count + 1):
             measured = measure_round(clients, plan, number, names)
-            values, accuracies = clients.values, clients.accuracies
-            exact = shapley(names, values.__getitem__).values if setting.takes_everybody else None
+            values = clients.values
+            has_left_out = setting.coalitions != "none"
+            exact = shapley(names, values.__getitem__).values if setting.coalitions == "all" else None
             yield Row(
                 setting=name,
                 rate=rate,
                 seed=seed,
                 round=number,
-                iterations=len(measured.iteration_accuracies),
+                iterations=len(measured.iteration_accuracies) - 1,
                 accuracy=statistics.mean(measured.iteration_accuracies[-1].values()),
-                gain=values[everyone] - values[frozenset()],
+                gain=values[frozenset(names)] - values[frozenset()],
                 all=tuple(clients.effects.mean(axis=0).tolist()),
                 guarded=tuple(measured.figures.contributions[client] for client in names),
-                left_out=tuple(values[everyone] - values[everyone - {client}] for client in names),
-                left_out_hits=tuple(accuracies[everyone] - accuracies[everyone - {client}] for client in names),
+                left_out=_left_out(names, values) if has_left_out else None,
+                left_out_hits=_left_out(names, clients.accuracies) if has_left_out else None,
                 shapley=None if exact is None else tuple(exact[client] for client in names),
             )
 
 
+def _left_out(clients: Sequence[str], values: Mapping[Coalition, float]) -> tuple[float, ...]:
+    everyone = frozenset(clients)
+    return tuple(values[everyone] - values[everyone - {client}] for client in clients)
+
+
 def tables(rows: Sequence[Row]) -> dict[str, str]:
     """Markdown by name."""
-    return {"equal": _equal(rows), "rounds": _rounds(rows), "mislabelled": _mislabelled(rows), "unequal": _unequal(rows)}
+    return {
+        "equal": _equal(rows),
+        "rounds": _rounds(rows),
+        "mislabelled": _mislabelled(rows),
+        "unequal": _unequal(rows),
+    }
 
 
 def _of(rows: Sequence[Row], name: str, rate: float) -> list[Row]:
@@ -179,8 +191,8 @@ def _cells(rows: Sequence[Row], kind: str) -> Iterator[tuple[str, float, list[Ro
                 yield name.removeprefix(kind).removeprefix(", "), rate, some
 
 
-def _negative(figures: Sequence[tuple[float, ...]]) -> str:
-    below = np.array(figures) < 0
+def _negative(figures: Sequence[tuple[float, ...] | None]) -> str:
+    below = np.array(figures, float) < 0
     return f"{below.mean():.1%}"
 
 
@@ -206,7 +218,7 @@ def _equal(rows: Sequence[Row]) -> str:
 def _rounds(rows: Sequence[Row]) -> str:
     """The federations of equal clients, round by round: means over seeds."""
     lines = [
-        "| data | learning rate | round | accuracy | gain in v | sum / gain: mean (from, to) | negative: path, guarded |",
+        "| data | learning rate | round | accuracy | gain in v | sum / gain: mean (from, to) | negative, guarded |",
         "|---|---|---|---|---|---|---|",
     ]
     for data, rate, some in _cells(rows, "equal"):
@@ -229,9 +241,9 @@ def _auc(row: Row, figures: Sequence[float]) -> float:
 
 def _mislabelled(rows: Sequence[Row]) -> str:
     lines = [
-        "| learning rate | round | accuracy: mean (from, to) | AUC, guarded path: mean (least) | path, all scorers | "
-        "leave-one-out on v, all | leave-one-out on hits, all | rounds from 0.5 on, least AUC |",
-        "|---|---|---|---|---|---|---|---|",
+        "| learning rate | round | accuracy: mean (from, to) | AUC, guarded: mean (least) | AUC, all scorers: mean | "
+        "runs at 0.5 or more | their least AUC, guarded |",
+        "|---|---|---|---|---|---|---|",
     ]
     for _, rate, some in _cells(rows, "mislabelled"):
         for number in sorted({row.round for row in some}):
@@ -239,15 +251,11 @@ def _mislabelled(rows: Sequence[Row]) -> str:
             accuracies = [row.accuracy for row in here]
             guarded = [_auc(row, row.guarded) for row in here]
             learned = [_auc(row, row.guarded) for row in here if row.accuracy >= LEARNED]
-            others = [
-                statistics.mean(_auc(row, figures(row)) for row in here)
-                for figures in (lambda row: row.all, lambda row: row.left_out, lambda row: row.left_out_hits)
-            ]
+            every = statistics.mean(_auc(row, row.all) for row in here)
             lines.append(
                 f"| {rate:g} | {number} | {statistics.mean(accuracies):.2f} ({min(accuracies):.2f}, "
-                f"{max(accuracies):.2f}) | {statistics.mean(guarded):.3f} ({min(guarded):.3f}) | "
-                + " | ".join(f"{mean:.3f}" for mean in others)
-                + f" | {f'{len(learned)}, {min(learned):.3f}' if learned else 'none'} |"
+                f"{max(accuracies):.2f}) | {statistics.mean(guarded):.3f} ({min(guarded):.3f}) | {every:.3f} | "
+                f"{len(learned)} of {len(here)} | {f'{min(learned):.3f}' if learned else '–'} |"
             )
     return "\n".join(lines)
 
@@ -280,10 +288,12 @@ def _correlation(first: Any, second: Any) -> float:
 
 
 def read_rows(file: Path) -> list[Row]:
-    return [
-        Row(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
-        for row in json.loads(file.read_text(encoding="utf-8"))
-    ]
+    return [_row(given) for given in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def _row(given: dict[str, Any]) -> Row:
+    fields: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
+    return Row(**fields)
 
 
 def write_rows(file: Path, rows: Sequence[Row]) -> None:

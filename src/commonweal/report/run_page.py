@@ -190,13 +190,16 @@ def _paid_in_words(run_report: RunReport) -> str:
         return "No money moved."
     payers, receivers = {payer for payer, _ in totals}, {receiver for _, receiver in totals}
     return (
-        f"{len(payers):,} clients paid {len(receivers):,} others, which is too many for a table. Every client's details "
-        "have its own transfers."
+        f"{len(payers):,} clients paid {len(receivers):,} others: too many for a table. Each client's transfers are "
+        "in its details."
     )
 
 
 def _payments(run_report: RunReport) -> _Payments | None:
-    """Payers by receivers, with sums; the stronger the colour, the more was paid. None if there are none or too many."""
+    """Payers by receivers, with sums; the stronger the colour, the more was paid.
+
+    None if nobody paid, or too many did.
+    """
     totals = payment_totals(run_report)
     paying, receiving = {payer for payer, _ in totals}, {receiver for _, receiver in totals}
     if not 0 < max(len(paying), len(receiving)) <= CLIENTS_DRAWN:
