@@ -10,29 +10,26 @@ unequal      five clients on MNIST with 40 to 160 samples per round, one of whic
              correlation with exact Shapley values of the same smooth score
 
 Each for learning rates of 0.1 and 0.01. Needs the original data (COMMONWEAL_DATA). With a file, runs that are in it are
-not repeated, and new ones are added to it. The tables in docs/results/path.md are made from docs/results/path.json.
+not repeated, and new ones are added to it; `benchmarks.path_tables` writes the tables of docs/results/path.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
+from benchmarks.path_tables import MISLABELLING, RATES, Row, read_rows, tables, write_rows
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
-from sklearn.metrics import roc_auc_score
 
-from commonweal.atomic_write import write_atomically
 from commonweal.federation.client_set import Coalition, ScorerEffects
 from commonweal.federation.measuring import measure_round
 from commonweal.records import Rules
@@ -42,9 +39,7 @@ from commonweal.simulation.simulated_task import image_task
 from commonweal.study.replication import loaded_dataset
 from commonweal.valuation import shapley
 
-RATES = (0.1, 0.01)
 ROUNDS = 6
-LEARNED = 0.5  # mean accuracy from which on mislabelling clients must be told from the others
 PATH = MechanismSpec(rules=Rules(mu=math.inf), measure="path", scorers="guarded")
 
 Floats = NDArray[np.float64]
@@ -91,27 +86,9 @@ class Setting:
 SETTINGS = {
     "equal, MNIST": Setting(coalitions="leave-one-out"),
     "equal, CIFAR-10": Setting(source="cifar10", coalitions="leave-one-out"),
-    "mislabelled": Setting(mislabelling=(0, 1, 2, 3, 4)),
+    "mislabelled": Setting(mislabelling=tuple(MISLABELLING)),
     "unequal": Setting(samples=(40.0, 70.0, 100.0, 100.0, 160.0), mislabelling=(3,), coalitions="all"),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One round of one seeded federation. Contributions are in units of the smooth score v, from 0 to 1."""
-
-    setting: str
-    rate: float
-    seed: int
-    round: int
-    iterations: int
-    accuracy: float  # mean over clients, after the round
-    gain: float  # in v
-    all: tuple[float, ...]  # contributions by path of each client, all scorers alike
-    guarded: tuple[float, ...]  # with guarded scorers
-    left_out: tuple[float, ...] | None  # leave-one-out in v
-    left_out_hits: tuple[float, ...] | None  # leave-one-out in accuracy: the paper's
-    shapley: tuple[float, ...] | None  # exact, in v
 
 
 class ObservedClients(InProcessClients):
@@ -168,146 +145,6 @@ def rounds_of(name: str, rate: float, seed: int) -> Iterator[Row]:
 def _left_out(clients: Sequence[str], values: Mapping[Coalition, float]) -> tuple[float, ...]:
     everyone = frozenset(clients)
     return tuple(values[everyone] - values[everyone - {client}] for client in clients)
-
-
-def tables(rows: Sequence[Row]) -> dict[str, str]:
-    """Markdown by name."""
-    return {
-        "equal": _equal(rows),
-        "rounds": _rounds(rows),
-        "mislabelled": _mislabelled(rows),
-        "unequal": _unequal(rows),
-    }
-
-
-def _of(rows: Sequence[Row], name: str, rate: float) -> list[Row]:
-    return [row for row in rows if (row.setting, row.rate) == (name, rate)]
-
-
-def _cells(rows: Sequence[Row], kind: str) -> Iterator[tuple[str, float, list[Row]]]:
-    for name in SETTINGS:
-        for rate in RATES:
-            if name.startswith(kind) and (some := _of(rows, name, rate)):
-                yield name.removeprefix(kind).removeprefix(", "), rate, some
-
-
-def _negative(figures: Sequence[tuple[float, ...] | None]) -> str:
-    below = np.array(figures, float) < 0
-    return f"{below.mean():.1%}"
-
-
-def _equal(rows: Sequence[Row]) -> str:
-    lines = [
-        "| data | learning rate | rounds | sum / gain: median (5 % to 95 %) | within 10 % | sum of all rounds / gain | "
-        "negative: path | path, guarded | leave-one-out on v | leave-one-out on hits |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for data, rate, some in _cells(rows, "equal"):
-        ratios = np.array([sum(row.all) / row.gain for row in some])
-        low, middle, high = np.quantile(ratios, [0.05, 0.5, 0.95])
-        total = sum(sum(row.all) for row in some) / sum(row.gain for row in some)
-        lines.append(
-            f"| {data} | {rate:g} | {len(some)} | {middle:.3f} ({low:.3f} to {high:.3f}) | "
-            f"{np.mean(np.abs(ratios - 1) <= 0.1):.0%} | {total:.3f} | "
-            f"{_negative([row.all for row in some])} | {_negative([row.guarded for row in some])} | "
-            f"{_negative([row.left_out for row in some])} | {_negative([row.left_out_hits for row in some])} |"
-        )
-    return "\n".join(lines)
-
-
-def _rounds(rows: Sequence[Row]) -> str:
-    """The federations of equal clients, round by round: means over seeds."""
-    lines = [
-        "| data | learning rate | round | accuracy | gain in v | sum / gain: mean (from, to) | negative, guarded |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for data, rate, some in _cells(rows, "equal"):
-        for number in sorted({row.round for row in some}):
-            here = [row for row in some if row.round == number]
-            ratios = [sum(row.all) / row.gain for row in here]
-            lines.append(
-                f"| {data} | {rate:g} | {number} | {statistics.mean(row.accuracy for row in here):.2f} | "
-                f"{statistics.mean(row.gain for row in here):.3f} | "
-                f"{statistics.mean(ratios):.3f} ({min(ratios):.3f}, {max(ratios):.3f}) | "
-                f"{_negative([row.guarded for row in here])} |"
-            )
-    return "\n".join(lines)
-
-
-def _auc(row: Row, figures: Sequence[float]) -> float:
-    bad = SETTINGS[row.setting].mislabelling
-    return float(roc_auc_score([n not in bad for n in range(len(figures))], figures))
-
-
-def _mislabelled(rows: Sequence[Row]) -> str:
-    lines = [
-        "| learning rate | round | accuracy: mean (from, to) | AUC, guarded: mean (least) | AUC, all scorers: mean | "
-        "runs at 0.5 or more | their least AUC, guarded |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for _, rate, some in _cells(rows, "mislabelled"):
-        for number in sorted({row.round for row in some}):
-            here = [row for row in some if row.round == number]
-            accuracies = [row.accuracy for row in here]
-            guarded = [_auc(row, row.guarded) for row in here]
-            learned = [_auc(row, row.guarded) for row in here if row.accuracy >= LEARNED]
-            every = statistics.mean(_auc(row, row.all) for row in here)
-            lines.append(
-                f"| {rate:g} | {number} | {statistics.mean(accuracies):.2f} ({min(accuracies):.2f}, "
-                f"{max(accuracies):.2f}) | {statistics.mean(guarded):.3f} ({min(guarded):.3f}) | {every:.3f} | "
-                f"{len(learned)} of {len(here)} | {f'{min(learned):.3f}' if learned else '–'} |"
-            )
-    return "\n".join(lines)
-
-
-def _unequal(rows: Sequence[Row]) -> str:
-    lines = [
-        "| learning rate | rounds | path: mean (5 % to 95 %) | path, guarded | leave-one-out on v | "
-        "path, each client's sum over all rounds |",
-        "|---|---|---|---|---|---|",
-    ]
-    for _, rate, some in _cells(rows, "unequal"):
-        by_path = [_correlation(row.all, row.shapley) for row in some]
-        low, high = np.quantile(by_path, [0.05, 0.95])
-        totals = []
-        for seed in sorted({row.seed for row in some}):
-            own = [row for row in some if row.seed == seed]
-            sums = [np.sum([getattr(row, field) for row in own], axis=0) for field in ("all", "shapley")]
-            totals.append(_correlation(*sums))
-        lines.append(
-            f"| {rate:g} | {len(some)} | {statistics.mean(by_path):.2f} ({low:.2f} to {high:.2f}) | "
-            f"{statistics.mean(_correlation(row.guarded, row.shapley) for row in some):.2f} | "
-            f"{statistics.mean(_correlation(row.left_out, row.shapley) for row in some):.2f} | "
-            f"{statistics.mean(totals):.2f} |"
-        )
-    return "\n".join(lines)
-
-
-def _correlation(first: Any, second: Any) -> float:
-    return float(spearmanr(first, second).statistic)
-
-
-def read_rows(file: Path) -> list[Row]:
-    return [_row(given) for given in json.loads(file.read_text(encoding="utf-8"))]
-
-
-def _row(given: dict[str, Any]) -> Row:
-    fields: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
-    return Row(**fields)
-
-
-def write_rows(file: Path, rows: Sequence[Row]) -> None:
-    """One row per line, contributions to seven digits."""
-    lines = [json.dumps(_rounded(asdict(row))) for row in rows]
-    write_atomically(file, ("[\n" + ",\n".join(lines) + "\n]\n").encode(), what="the rows")
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(one) for one in value]
-    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from benchmarks.path_tables import read_rows, tables
 
 from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.report.study.tables import markdown_tables
@@ -18,17 +19,18 @@ SUMMARY = json.loads((FOLDER / "summary.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
-def quoted() -> dict[str, str]:
+def quoted_of():
+    """The function that finds the tables of a page."""
     spec = importlib.util.spec_from_file_location("update", FOLDER / "update.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.quoted(PAGE)
+    return module.quoted
 
 
-def test_quoted_tables_match_the_summary(quoted):
-    current = markdown_tables(SUMMARY)
+def test_quoted_tables_match_the_summary(quoted_of):
+    current, quoted = markdown_tables(SUMMARY), quoted_of(PAGE)
     assert {"verdicts", "runs", "facts", "sweep-cost", "recommendations"} <= set(quoted)
     for name, body in quoted.items():
         assert body == current[name].strip(), name
@@ -45,6 +47,15 @@ def test_the_rebuilt_set_is_labelled():
     assert "rebuilt, not the original" in heterogeneous["data_note"]
     assert "SynthDigits is not\nthe original" in PAGE
     assert all("synthdigits" not in sheet["source"] or "rebuilt" in sheet["label"] for sheet in SUMMARY["sheets"])
+
+
+def test_the_tables_of_paths_match_their_rows(quoted_of):
+    rows = read_rows(FOLDER / "path.json")
+    page = (FOLDER / "path.md").read_text(encoding="utf-8")
+    assert quoted_of(page) == tables(rows)
+    asked = int(re.findall(r"path_figures --seeds (\d+)", page)[0])
+    seeds = {setting: {row.seed for row in rows if row.setting == setting} for setting in {row.setting for row in rows}}
+    assert all(found == set(range(1, asked + 1)) for found in seeds.values()), seeds
 
 
 def test_plots_exist_and_files_are_small():
