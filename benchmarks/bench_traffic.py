@@ -5,19 +5,23 @@ process, so that every byte that would be sent is counted. A model that is sent 
 each of them downloads it. Plain FedAvg is Flower's own strategy, with as many iterations, over the same grid.
 
 Both send each local model to the server once per iteration. FedAvg sends the shared model to each client twice, for
-training and for evaluation; commonweal sends it once, and then names it by its hash. Contributions come on top: every
-client scores coalition models, made from the local models of all others. That takes N − 1 more models per client and
-round, N (N − 1) in total, for the marginal contribution and for any number of sampled coalitions alike. After the
-round, one more message brings each client its statement.
+training and for evaluation; commonweal sends it once, and then names it by its hash. Contributions come on top. By
+coalitions, every client scores models made from the local models of all others. That takes N − 1 more models per client
+and round, N (N − 1) in total, for the marginal contribution and for any number of sampled coalitions alike. By path,
+every client gets the model half-way along the round and returns a gradient, which is as long: 2 N models in total.
+After the round, one more message brings each client its statement.
 
     python -m benchmarks.bench_traffic
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 import tempfile
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,7 @@ from commonweal.flower.transport import FlowerTransport
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.coordinator.federation_file import read_federation
+from commonweal.task.records import Task
 
 SIZE = 10_000  # floats of a model
 MODEL_BYTES = 4 * SIZE
@@ -73,8 +78,7 @@ def measured(grid: InProcessGrid) -> Traffic:
 
 
 def load(round_number: int, member: Any) -> NewData:
-    rows = (np.arange(SAMPLES),)
-    return NewData(training=rows, validation=rows)
+    return NewData(training=(np.arange(SAMPLES),), validation=(np.arange(SAMPLES, 2 * SAMPLES),))
 
 
 def train(model: dict[str, Any], training: Any, context: Any) -> Trained:
@@ -88,8 +92,13 @@ def evaluate(model: dict[str, Any], validation: Any, context: Any) -> Any:
     return (np.abs(model["vector"][:SAMPLES]) > threshold).astype(float)
 
 
+def gradient(model: dict[str, Any], validation: Any, context: Any) -> dict[str, Any]:
+    """Of no score in particular: what counts is its size."""
+    return {"vector": np.exp(-np.abs(model["vector"]))}
+
+
 def of_commonweal(client_count: int, mechanism: str) -> Traffic:
-    app = client_app(load=load, train=train, evaluate=evaluate)
+    app = client_app(Task(load=load, train=train, evaluate=evaluate, gradient=gradient))
     with tempfile.TemporaryDirectory() as folder:
         nodes = {}
         lines = [
@@ -115,7 +124,8 @@ def of_commonweal(client_count: int, mechanism: str) -> Traffic:
         transport = FlowerTransport(grid, federation.keys)
         clients = RemoteClients(transport, federation, "0" * 64)
         clients.start(lambda plan: INITIAL, None)
-        (result,) = run_rounds(clients, federation)
+        with redirect_stdout(StringIO()):  # members print what they do
+            (result,) = run_rounds(clients, federation)
         assert not result.record.absent
         return measured(grid)
 
@@ -149,6 +159,7 @@ def of_fedavg(client_count: int) -> Traffic:
 
 
 def main() -> int:
+    logging.getLogger("flwr").setLevel(logging.WARNING)
     title = f"one round of {ITERATIONS} iterations"
     print(f"messages and models of {MODEL_BYTES / 1000:g} kB per client, and megabytes in total")
     print(f"{'N':>4s}  {title:32s} {'messages':>8s} {'down':>10s} {'up':>8s} {'MB in total':>11s}")
@@ -159,11 +170,13 @@ def main() -> int:
         marginal = of_commonweal(count, 'contribution = "marginal"')
         limit = 4 * count
         sampled = of_commonweal(count, f'contribution = "adaptive"\nevaluation_limit = {limit}')
+        path = of_commonweal(count, 'contribution = "path"\nscorers = "guarded"')
         rows = {
             "plain FedAvg": fedavg,
             "quantity (no coalition models)": quantity,
             f"marginal ({count + 1} coalitions)": marginal,
             f"sampled Shapley ({limit} coalitions)": sampled,
+            "path (a gradient per client)": path,
         }
         for name, traffic in rows.items():
             print(traffic.line(name, count))
@@ -183,6 +196,11 @@ def main() -> int:
                 text=f"sampled Shapley beyond learning, of N (N − 1) models ({count} clients)",
                 found=(sampled.total - quantity.total) / needed,
                 less_than=1.2,
+            ),
+            Promise(
+                text=f"path beyond learning, in models per client ({count} clients)",
+                found=(path.total - quantity.total) / (count * MODEL_BYTES),
+                less_than=2.4,
             ),
         ]
     return conclude(promises)

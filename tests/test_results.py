@@ -6,6 +6,8 @@ import json
 import re
 
 from benchmarks.noise.tables import tables as noise_tables
+from benchmarks.path_tables import read_rows
+from benchmarks.path_tables import tables as path_tables
 from benchmarks.results_page import FOLDER, quoted
 
 from commonweal.paper.experiments import EXPERIMENTS
@@ -39,6 +41,15 @@ def test_the_rebuilt_set_is_labelled():
     assert "rebuilt, not the original" in heterogeneous["data_note"]
     assert "SynthDigits is not\nthe original" in PAGE
     assert all("synthdigits" not in sheet["source"] or "rebuilt" in sheet["label"] for sheet in SUMMARY["sheets"])
+
+
+def test_the_tables_of_paths_match_their_rows():
+    rows = read_rows(FOLDER / "path.json")
+    page = (FOLDER / "path.md").read_text(encoding="utf-8")
+    assert quoted(page) == path_tables(rows)
+    asked = int(re.findall(r"path_figures --seeds (\d+)", page)[0])
+    seeds = {setting: {row.seed for row in rows if row.setting == setting} for setting in {row.setting for row in rows}}
+    assert all(found == set(range(1, asked + 1)) for found in seeds.values()), seeds
 
 
 def test_plots_exist_and_files_are_small():

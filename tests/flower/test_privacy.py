@@ -93,6 +93,41 @@ def test_models_and_scores_are_not_the_data(toy):
                 assert not any(pattern in sent.content for sent in toy.grid.wire)
 
 
+@pytest.mark.parametrize(("measure", "local_models_of_others"), [("path", 0), ("marginal", len(NAMES) - 1)])
+def test_who_gets_the_local_models_of_others(tmp_path, measure, local_models_of_others):
+    """By path nobody, in any message; by leave-one-out everybody gets all of the last iteration."""
+    toy = make_flower_toy(tmp_path / "f", rounds=2, mechanism=f'mu = "inf"\ncontribution = "{measure}"')
+    toy.coordinate()
+    trained = [sent for sent in toy.grid.wire if not sent.to_node and sent.kind == "train.iteration"]
+    numbers = [(sent.client, _numbers(sent.message.content.array_records["local"])) for sent in trained]
+    assert len({one for _, one in numbers}) == len(numbers) == 2 * 2 * len(NAMES), "rounds, iterations, members"
+    for name in NAMES:
+        received = [sent.content for sent in toy.grid.wire if sent.to_node and sent.client == name]
+        assert len(received) >= 12
+        found = [owner for owner, one in numbers if owner != name and any(one in content for content in received)]
+        assert len(found) == 2 * local_models_of_others, name
+
+
+def _numbers(record):
+    """The model of two numbers, in the bytes that stand for it in any message."""
+    (array,) = record.to_numpy_ndarrays()
+    assert array.shape == (2,)
+    return array.tobytes()
+
+
+def test_by_path_answers_hold_a_gradient_and_nothing_else_that_is_new(tmp_path):
+    toy = make_flower_toy(tmp_path / "f", rounds=1, mechanism='mu = "inf"\ncontribution = "path"')
+    toy.coordinate()
+    answers = [sent for sent in toy.grid.wire if not sent.to_node]
+    assert {sent.kind for sent in answers} - set(SENT_FIELDS) == {"evaluate.gradient"}
+    for sent in answers:
+        content = sent.message.content
+        is_gradient = sent.kind == "evaluate.gradient"
+        fields = json.loads(content["fields"]["json"])
+        assert set(fields) == (set() if is_gradient else SENT_FIELDS[sent.kind])
+        assert set(content.array_records) == ({"gradient"} if is_gradient else SENT_GROUPS[sent.kind])
+
+
 @pytest.mark.parametrize("client", NAMES)
 def test_unit_value_and_costs_follow_from_a_few_rounds(toy, client):
     """profit = u·Δε − c_data·samples − c_train·steps − c_comm is linear in what is private.

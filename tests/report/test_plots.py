@@ -24,6 +24,7 @@ from commonweal.report.plots import (
     profits,
     tsw,
 )
+from commonweal.report.run_page import to_page
 from commonweal.report.write import rendered_plots
 from tests.report import run_reports
 
@@ -48,6 +49,21 @@ def test_a_single_client_can_be_drawn():
     alone = run_reports.make_run_report(clients=("only",), round_count=2, mu=0.1)
     for plot in plots(alone):
         rendered(lambda drawn=plot: drawn.draw(WIDE), "png")
+
+
+def test_of_many_clients_the_first_sixty_are_drawn_and_the_page_says_so():
+    names = tuple(f"client-{n}" for n in range(70))
+    many = run_reports.make_run_report(clients=names, round_count=1, mu=math.inf, with_maps=False)
+    by_name = {plot.name: plot for plot in plots(many)}
+    of_each = {"durations", "accuracy", "profits", "contributions", "payments", "transfers"}
+    assert {name for name, plot in by_name.items() if plot.title.endswith("(first 60 of 70 clients)")} == of_each
+    (axes,) = durations(many, WIDE).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(names[:60])
+    page = to_page(many)
+    assert "show the first 60 of 70 clients" in page
+    assert all(f">{name}<" in page for name in names), "tables have all of them"
+    few = run_reports.make_run_report(clients=names[:60], round_count=1, mu=math.inf, with_maps=False)
+    assert not any("first" in plot.title for plot in plots(few))
 
 
 def test_a_hundred_rounds_can_be_drawn():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from commonweal.records import Advice, ClientRound, ClientVerdict, Estimate, Improvement, RunReport
-from commonweal.report.client_lines import lines_beside
+from commonweal.report.client_lines import CLIENTS_DRAWN, lines_beside, which_drawn
 from commonweal.report.drawing import TEXT_SIZE, Plot, blank_figure, new_figure, quiet
 from commonweal.report.inline_svg import InlinePlot, in_both_widths
 from commonweal.report.metric_text import MetricText
@@ -91,15 +91,16 @@ def alone_plots(run_report: RunReport) -> tuple[Plot, ...]:
         return ()
     text = MetricText.of(run_report)
     unit = f", in {text.difference_unit}" if text.difference_unit else ""
+    which = which_drawn(run_report)
     return (
         Plot(
             name="differences",
-            title=f"{text.heading} in the federation minus alone, last round, ± twice the standard error{unit}",
+            title=f"{text.heading} in the federation minus alone, last round, ± twice the standard error{unit}{which}",
             draw=lambda width: differences(run_report, width),
         ),
         Plot(
             name="alone",
-            title=f"{text.heading} in the federation (coloured) and alone (grey, dashed) after each round",
+            title=f"{text.heading} in the federation (coloured) and alone (grey, dashed) after each round{which}",
             draw=lambda width: over_rounds(run_report, width),
         ),
     )
@@ -108,7 +109,7 @@ def alone_plots(run_report: RunReport) -> tuple[Plot, ...]:
 def differences(run_report: RunReport, width: float) -> Figure:
     """A point per client with the interval on which its advice rests."""
     assert run_report.advice is not None
-    told, text = run_report.advice.clients, MetricText.of(run_report)
+    told, text = dict(list(run_report.advice.clients.items())[:CLIENTS_DRAWN]), MetricText.of(run_report)
     if all(one.improvement is None for one in told.values()):
         return blank_figure(width, "Differences cannot be measured at any client.")
     sign = 1.0 if run_report.metric.higher_is_better else -1.0

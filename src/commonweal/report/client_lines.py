@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+CLIENTS_DRAWN = 60  # of more, nobody looks at each, and to draw a thousand takes longer than to train them
 _TOGETHER_LIMIT = 8  # more lines in one panel can no longer be told apart
 _MARKED_ROUNDS = 30  # with more rounds, markers would overlap
+
+
+def which_drawn(run_report: RunReport) -> str:
+    """To be added to the titles of plots that draw each client; "" if they draw all of them."""
+    count = len(run_report.clients)
+    return f" (first {CLIENTS_DRAWN} of {count:,} clients)" if count > CLIENTS_DRAWN else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +53,7 @@ def lines_by_client(
     styles = client_styles(run_report.clients)
     lines = {
         client: _Line(points=points[client], style=styles[client], left=client in run_report.left_after)
-        for client in run_report.clients
+        for client in run_report.clients[:CLIENTS_DRAWN]
         if points[client]  # a client that was never present has no line
     }
     if not any(line.measured for line in lines.values()):
@@ -75,7 +82,7 @@ def lines_beside(
             left=client in run_report.left_after,
             beside=beside[client],
         )
-        for client in run_report.clients
+        for client in run_report.clients[:CLIENTS_DRAWN]
         if points[client]
     }
     if not any(line.measured or _numbers(line.beside) for line in lines.values()):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from commonweal.records import ClientRound, Estimate, RunReport
 from commonweal.report.alone_or_together import alone_plots
-from commonweal.report.client_lines import lines_by_client
+from commonweal.report.client_lines import CLIENTS_DRAWN, lines_by_client, which_drawn
 from commonweal.report.decision_map import has_mu, maps_of_run
 from commonweal.report.drawing import (
     TEXT_SIZE,
@@ -35,19 +35,22 @@ def plots(run_report: RunReport) -> tuple[Plot, ...]:
     def plot(name: str, title: str, draw: Callable[[RunReport, float], Figure]) -> Plot:
         return Plot(name=name, title=title, draw=lambda width: draw(run_report, width))
 
+    def each(name: str, title: str, draw: Callable[[RunReport, float], Figure]) -> Plot:
+        return plot(name, title + which_drawn(run_report), draw)
+
     heading = MetricText.of(run_report).heading
     has_mean = bool(in_all_rounds(run_report))
     return (
         *alone_plots(run_report),
-        plot("durations", "Rounds each client took part in", durations),
-        plot(metric_plot_name(run_report), f"{heading} of each client after each round", metric),
+        each("durations", "Rounds each client took part in", durations),
+        each(metric_plot_name(run_report), f"{heading} of each client after each round", metric),
         *([plot("mean", f"Mean {run_report.metric.label} of the same clients after each round", mean)] * has_mean),
-        plot("profits", "Profit of each client in each round", profits),
-        plot("contributions", "Contribution of each client in each round", contributions),
+        each("profits", "Profit of each client in each round", profits),
+        each("contributions", "Contribution of each client in each round", contributions),
         plot("tsw", "TSW: total social welfare after each round", tsw),
         plot("tsfi", "TSFI: total selection fairness index after each round", tsfi),
-        plot("payments", "Who paid whom, over all rounds", payments),
-        plot("transfers", "What each client has received (+) or paid (−) up to each round", transfers),
+        each("payments", "Who paid whom, over all rounds", payments),
+        each("transfers", "What each client has received (+) or paid (−) up to each round", transfers),
         *(
             [plot("decision-maps", "Who is retained at which mu: dark = retained, light = eliminated", maps_of_run)]
             if has_mu(run_report)
@@ -59,9 +62,10 @@ def plots(run_report: RunReport) -> tuple[Plot, ...]:
 def durations(run_report: RunReport, width: float) -> Figure:
     """A bar per client: solid if it stayed to the end, pale and crossed if it left."""
     styles = client_styles(run_report.clients)
-    figure = new_figure(width, 21.0 * len(run_report.clients) + 34)
+    clients = run_report.clients[:CLIENTS_DRAWN]
+    figure = new_figure(width, 21.0 * len(clients) + 34)
     axes = figure.subplots()
-    for row, client in enumerate(run_report.clients):
+    for row, client in enumerate(clients):
         rounds, left = run_report.durations[client], run_report.left_after.get(client)
         colour = styles[client].colour
         axes.barh(row, rounds, height=0.62, color=PAPER, linewidth=0)  # so that the grid does not show through
@@ -75,8 +79,8 @@ def durations(run_report: RunReport, width: float) -> Figure:
         )  # fmt: skip
     quiet(axes)
     axes.spines["bottom"].set_visible(False)
-    axes.set_yticks(range(len(run_report.clients)), [shortened(c, 18) for c in run_report.clients], color=INK)
-    axes.set_ylim(len(run_report.clients) - 0.45, -0.55)
+    axes.set_yticks(range(len(clients)), [shortened(c, 18) for c in clients], color=INK)
+    axes.set_ylim(len(clients) - 0.45, -0.55)
     axes.set_xlim(0, run_report.round_count)
     axes.locator_params(axis="x", integer=True, nbins=8)
     axes.set_xlabel("rounds", fontsize=TEXT_SIZE, color=MUTED)
@@ -199,17 +203,26 @@ def transfers(run_report: RunReport, width: float) -> Figure:
 def payments(run_report: RunReport, width: float) -> Figure:
     """Payers by receivers; the stronger the colour, the more was paid."""
     totals = payment_totals(run_report)
-    payers = [c for c in run_report.clients if any(payer == c for payer, _ in totals)]
-    receivers = [c for c in run_report.clients if any(receiver == c for _, receiver in totals)]
     if not totals:
         return blank_figure(width, "No money moved.")
+    paying, receiving = {payer for payer, _ in totals}, {receiver for _, receiver in totals}
+    payers = [client for client in run_report.clients if client in paying][:CLIENTS_DRAWN]
+    receivers = [client for client in run_report.clients if client in receiving][:CLIENTS_DRAWN]
+    rows, columns = ({client: n for n, client in enumerate(drawn)} for drawn in (payers, receivers))
     figure = new_figure(width, 26.0 * len(payers) + 100)
     axes = figure.subplots()
     largest = max(totals.values())
-    for (payer, receiver), amount in totals.items():
-        column, row, depth = receivers.index(receiver), payers.index(payer), min(0.1 + 0.9 * amount / largest, 1.0)
-        axes.broken_barh([(column - 0.48, 0.96)], (row - 0.46, 0.92), facecolors=RETAINED, alpha=depth)
-        if len(receivers) <= _AMOUNTS_SHOWN:
+    drawn = [
+        (columns[receiver], rows[payer], amount, min(0.1 + 0.9 * amount / largest, 1.0))
+        for (payer, receiver), amount in totals.items()
+        if payer in rows and receiver in columns
+    ]
+    axes.bar(
+        [column for column, *_ in drawn], 0.92, 0.96, [row - 0.46 for _, row, *_ in drawn],
+        color=[(RETAINED, depth) for *_, depth in drawn], linewidth=0,
+    )  # fmt: skip
+    if len(receivers) <= _AMOUNTS_SHOWN:
+        for column, row, amount, depth in drawn:
             colour = "#ffffff" if depth > 0.6 else INK
             axes.text(column, row, number(amount), ha="center", va="center", fontsize=TEXT_SIZE, color=colour)
     axes.set_xticks(range(len(receivers)), [shortened(c, 18) for c in receivers], rotation=45)

@@ -10,6 +10,7 @@ from commonweal.decision.mechanisms import MECHANISMS, make_mechanism
 from commonweal.records import ClientRound, Estimate, MuRange, RoundReport, RunReport, UsedFigures
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.report.alone_or_together import alone_or_together
+from commonweal.report.client_lines import CLIENTS_DRAWN
 from commonweal.report.decision_map import MAPS_SHOWN, has_mu, map_of_round, rounds_with_choice, scale_of_run
 from commonweal.report.glossary import WORDS_ABOUT_MU, metric_meaning, run_glossary
 from commonweal.report.inline_svg import InlinePlot, in_both_widths, inline_svg
@@ -37,7 +38,9 @@ def to_page(run_report: RunReport) -> str:
         report=run_report,
         tiles=_tiles(run_report),
         plots=_inline_plots(run_report),
+        drawn=_drawn(run_report),
         payments=_payments(run_report),
+        paid_in_words=_paid_in_words(run_report),
         has_mu=has_mu(run_report),
         has_stability=_has_stability(run_report),
         decided_by=_decided_by(run_report),
@@ -172,13 +175,37 @@ class _Payments:
     received: Sequence[str]  # by receiver, and in total
 
 
-def _payments(run_report: RunReport) -> _Payments | None:
-    """Payers by receivers, with sums; the stronger the colour, the more was paid."""
+def _drawn(run_report: RunReport) -> str:
+    """Which clients the plots show, if not all."""
+    count = len(run_report.clients)
+    if count <= CLIENTS_DRAWN:
+        return ""
+    return f"Plots of each client show the first {CLIENTS_DRAWN} of {count:,} clients. Tables and totals are of all."
+
+
+def _paid_in_words(run_report: RunReport) -> str:
+    """In place of the table of payments."""
     totals = payment_totals(run_report)
     if not totals:
+        return "No money moved."
+    payers, receivers = {payer for payer, _ in totals}, {receiver for _, receiver in totals}
+    return (
+        f"{len(payers):,} clients paid {len(receivers):,} others: too many for a table. Each client's transfers are "
+        "in its details."
+    )
+
+
+def _payments(run_report: RunReport) -> _Payments | None:
+    """Payers by receivers, with sums; the stronger the colour, the more was paid.
+
+    None if nobody paid, or too many did.
+    """
+    totals = payment_totals(run_report)
+    paying, receiving = {payer for payer, _ in totals}, {receiver for _, receiver in totals}
+    if not 0 < max(len(paying), len(receiving)) <= CLIENTS_DRAWN:
         return None
-    payers = [client for client in run_report.clients if any(payer == client for payer, _ in totals)]
-    receivers = [client for client in run_report.clients if any(receiver == client for _, receiver in totals)]
+    payers = [client for client in run_report.clients if client in paying]
+    receivers = [client for client in run_report.clients if client in receiving]
     largest, decimals = max(totals.values()), decimals_for(totals.values())
 
     def cell(payer: str, receiver: str) -> _Payment | None:
