@@ -8,7 +8,6 @@ writes those of docs/results/path.json into the page.
 from __future__ import annotations
 
 import json
-import re
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,17 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.results_page import FOLDER, update
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 from commonweal.atomic_write import write_atomically
 
-ROWS, PAGE = Path("docs/results/path.json"), Path("docs/results/path.md")
 RATES = (0.1, 0.01)
 NAMES = ("equal, MNIST", "equal, CIFAR-10", "mislabelled", "unequal")
 MISLABELLING = range(5)  # clients of the third federation
 LEARNED = 0.5  # mean accuracy from which on mislabelling clients must be told from the others
-_QUOTED = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,9 +187,7 @@ def _rounded(value: Any) -> Any:
 
 
 def main() -> None:
-    current = tables(read_rows(ROWS))
-    text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(_QUOTED.sub(lambda found: f"{found[1]}\n{current[found[2]]}\n\n{found[3]}", text), encoding="utf-8")
+    update(FOLDER / "path.md", tables(read_rows(FOLDER / "path.json")))
 
 
 if __name__ == "__main__":
