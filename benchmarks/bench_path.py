@@ -130,8 +130,8 @@ def many_clients() -> list[Promise]:
             gigabytes[count] = peak
             of_rounds[count] = _seconds_of_rounds(parse_scenario(text, "the benchmark"), at / "data") / (2 * count)
             print(
-                f"{count} clients: {1000 * seconds[count]:.0f} ms per client and round, {1000 * of_rounds[count]:.0f} ms of "
-                f"them for the rounds themselves; at most {peak:.2f} GiB"
+                f"{count} clients: {1000 * seconds[count]:.0f} ms per client and round, of which "
+                f"{1000 * of_rounds[count]:.0f} for the rounds themselves; at most {peak:.2f} GiB"
             )
     return [
         Promise(text="memory of 1,000 clients, GiB", found=gigabytes[1000], less_than=4.0),

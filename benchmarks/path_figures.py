@@ -139,7 +139,13 @@ def rounds_of(name: str, rate: float, seed: int) -> Iterator[Row]:
                 left_out=_left_out(names, values) if has_left_out else None,
                 left_out_hits=_left_out(names, clients.accuracies) if has_left_out else None,
                 shapley=None if exact is None else tuple(exact[client] for client in names),
+                halves=_halves(clients.effects),
             )
+
+
+def _halves(effects: Floats) -> float:
+    half = len(effects) // 2
+    return float(np.corrcoef(effects[:half].mean(axis=0), effects[half:].mean(axis=0))[0, 1])
 
 
 def _left_out(clients: Sequence[str], values: Mapping[Coalition, float]) -> tuple[float, ...]:

@@ -45,11 +45,13 @@ class Row:
     left_out: tuple[float, ...] | None  # leave-one-out in v
     left_out_hits: tuple[float, ...] | None  # leave-one-out in accuracy: the paper's
     shapley: tuple[float, ...] | None  # exact, in v
+    halves: float | None = None  # correlation of contributions by the first and by the second half of the scorers
 
 
 def tables(rows: Sequence[Row]) -> dict[str, str]:
     """Markdown by name."""
     return {
+        "sums": _sums(rows),
         "equal": _equal(rows),
         "rounds": _rounds(rows),
         "mislabelled": _mislabelled(rows),
@@ -73,21 +75,37 @@ def _negative(figures: Sequence[tuple[float, ...] | None]) -> str:
     return f"{below.mean():.1%}"
 
 
+def _sums(rows: Sequence[Row]) -> str:
+    lines = [
+        "| federation | learning rate | rounds | sum / gain: median (least to most) | rounds within 10 % | "
+        "largest difference, in v |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in NAMES:
+        for _, rate, some in _cells(rows, name):
+            ratios = np.array([sum(row.all) / row.gain for row in some])
+            spread = f"{np.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+            lines.append(
+                f"| {name} | {rate:g} | {len(some)} | {spread} | "
+                f"{np.sum(np.abs(ratios - 1) <= 0.1)} of {len(some)} | "
+                f"{max(abs(sum(row.all) - row.gain) for row in some):.4f} |"
+            )
+    return "\n".join(lines)
+
+
 def _equal(rows: Sequence[Row]) -> str:
     lines = [
-        "| data | learning rate | rounds | sum / gain: median (least to most) | within 10 % | negative, guarded | "
-        "negative, all scorers | guarded, sums over all rounds | leave-one-out on v | leave-one-out on hits |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| data | learning rate | rounds | negative, guarded | negative, all scorers | guarded, sums over all rounds | "
+        "leave-one-out on v | leave-one-out on hits |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for data, rate, some in _cells(rows, "equal"):
-        ratios = np.array([sum(row.all) / row.gain for row in some])
         totals = [
             tuple(np.sum([row.guarded for row in some if row.seed == seed], axis=0))
             for seed in sorted({row.seed for row in some})
         ]
         lines.append(
-            f"| {data} | {rate:g} | {len(some)} | {np.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}) | "
-            f"{np.mean(np.abs(ratios - 1) <= 0.1):.0%} | {_negative([row.guarded for row in some])} | "
+            f"| {data} | {rate:g} | {len(some)} | {_negative([row.guarded for row in some])} | "
             f"{_negative([row.all for row in some])} | {_negative(totals)} | "
             f"{_negative([row.left_out for row in some])} | {_negative([row.left_out_hits for row in some])} |"
         )
