@@ -23,7 +23,7 @@ from commonweal.atomic_write import write_atomically
 
 ROWS, PAGE = Path("docs/results/path.json"), Path("docs/results/path.md")
 RATES = (0.1, 0.01)
-NAMES = ("equal, MNIST", "equal, CIFAR-10", "mislabelled", "unequal")
+NAMES = ("equal", "mislabelled", "unequal")
 MISLABELLING = range(5)  # clients of the third federation
 LEARNED = 0.5  # mean accuracy from which on mislabelling clients must be told from the others
 _QUOTED = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
@@ -59,15 +59,10 @@ def tables(rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def _of(rows: Sequence[Row], name: str, rate: float) -> list[Row]:
-    return [row for row in rows if (row.setting, row.rate) == (name, rate)]
-
-
-def _cells(rows: Sequence[Row], kind: str) -> Iterator[tuple[str, float, list[Row]]]:
-    for name in NAMES:
-        for rate in RATES:
-            if name.startswith(kind) and (some := _of(rows, name, rate)):
-                yield name.removeprefix(kind).removeprefix(", "), rate, some
+def _cells(rows: Sequence[Row], name: str) -> Iterator[tuple[float, list[Row]]]:
+    for rate in RATES:
+        if some := [row for row in rows if (row.setting, row.rate) == (name, rate)]:
+            yield rate, some
 
 
 def _negative(figures: Sequence[tuple[float, ...] | None]) -> str:
@@ -82,7 +77,7 @@ def _sums(rows: Sequence[Row]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for name in NAMES:
-        for _, rate, some in _cells(rows, name):
+        for rate, some in _cells(rows, name):
             ratios = np.array([sum(row.all) / row.gain for row in some])
             spread = f"{np.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
             lines.append(
@@ -95,17 +90,17 @@ def _sums(rows: Sequence[Row]) -> str:
 
 def _equal(rows: Sequence[Row]) -> str:
     lines = [
-        "| data | learning rate | rounds | negative, guarded | negative, all scorers | guarded, sums over all rounds | "
+        "| learning rate | rounds | negative, guarded | negative, all scorers | guarded, sums over all rounds | "
         "leave-one-out on v | leave-one-out on hits |",
-        "|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|",
     ]
-    for data, rate, some in _cells(rows, "equal"):
+    for rate, some in _cells(rows, "equal"):
         totals = [
             tuple(np.sum([row.guarded for row in some if row.seed == seed], axis=0))
             for seed in sorted({row.seed for row in some})
         ]
         lines.append(
-            f"| {data} | {rate:g} | {len(some)} | {_negative([row.guarded for row in some])} | "
+            f"| {rate:g} | {len(some)} | {_negative([row.guarded for row in some])} | "
             f"{_negative([row.all for row in some])} | {_negative(totals)} | "
             f"{_negative([row.left_out for row in some])} | {_negative([row.left_out_hits for row in some])} |"
         )
@@ -115,15 +110,15 @@ def _equal(rows: Sequence[Row]) -> str:
 def _rounds(rows: Sequence[Row]) -> str:
     """The federations of equal clients, round by round: means over seeds."""
     lines = [
-        "| data | learning rate | round | accuracy | gain in v | sum / gain: mean (from, to) | negative, guarded |",
-        "|---|---|---|---|---|---|---|",
+        "| learning rate | round | accuracy | gain in v | sum / gain: mean (from, to) | negative, guarded |",
+        "|---|---|---|---|---|---|",
     ]
-    for data, rate, some in _cells(rows, "equal"):
+    for rate, some in _cells(rows, "equal"):
         for number in sorted({row.round for row in some}):
             here = [row for row in some if row.round == number]
             ratios = [sum(row.all) / row.gain for row in here]
             lines.append(
-                f"| {data} | {rate:g} | {number} | {statistics.mean(row.accuracy for row in here):.2f} | "
+                f"| {rate:g} | {number} | {statistics.mean(row.accuracy for row in here):.2f} | "
                 f"{statistics.mean(row.gain for row in here):.3f} | "
                 f"{statistics.mean(ratios):.3f} ({min(ratios):.3f}, {max(ratios):.3f}) | "
                 f"{_negative([row.guarded for row in here])} |"
@@ -141,7 +136,7 @@ def _mislabelled(rows: Sequence[Row]) -> str:
         "runs at 0.5 or more | their least AUC, guarded |",
         "|---|---|---|---|---|---|---|",
     ]
-    for _, rate, some in _cells(rows, "mislabelled"):
+    for rate, some in _cells(rows, "mislabelled"):
         for number in sorted({row.round for row in some}):
             here = [row for row in some if row.round == number]
             accuracies = [row.accuracy for row in here]
@@ -162,7 +157,7 @@ def _unequal(rows: Sequence[Row]) -> str:
         "path, each client's sum over all rounds |",
         "|---|---|---|---|---|---|",
     ]
-    for _, rate, some in _cells(rows, "unequal"):
+    for rate, some in _cells(rows, "unequal"):
         by_path = [_correlation(row.all, row.shapley) for row in some]
         low, high = np.quantile(by_path, [0.05, 0.95])
         totals = []
