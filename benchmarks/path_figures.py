@@ -1,16 +1,16 @@
-"""Do contributions by path say what they should? Four federations on original data, nobody eliminated.
+"""Do contributions by path say what they should? Three federations on the original MNIST, nobody eliminated.
 
     python -m benchmarks.path_figures [--seeds 5] [--rows FILE] [SETTING ...]
 
-equal        20 equal, honest clients, on MNIST and on CIFAR-10: the sum of contributions, compared with the round's
-             gain in v; and the share of clients whose contribution is negative, leave-one-out beside it
-mislabelled  20 clients on MNIST, five of which have half of their labels wrong, in training and in validation: how well
-             guarded contributions tell them from the others (AUC)
-unequal      five clients on MNIST with 40 to 160 samples per round, one of which has half of its labels wrong: rank
+equal        20 equal, honest clients: the share of them whose contribution is negative, leave-one-out beside it
+mislabelled  20 clients, five of which have half of their labels wrong, in training and in validation: how well guarded
+             contributions tell them from the others (AUC)
+unequal      five clients with 40 to 160 samples per round, one of which has half of its labels wrong: rank
              correlation with exact Shapley values of the same smooth score
 
-Each for learning rates of 0.1 and 0.01. Needs the original data (COMMONWEAL_DATA). With a file, runs that are in it are
-not repeated, and new ones are added to it; `benchmarks.path_tables` writes the tables of docs/results/path.md.
+Each for learning rates of 0.1 and 0.01; and in all of them the sum of contributions, compared with the gain in v. Needs
+the original data (COMMONWEAL_DATA). With a file, runs that are in it are not repeated, and new ones are added to it;
+`benchmarks.path_tables` writes the tables of docs/results/path.md.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from commonweal.simulation.simulated_task import image_task
 from commonweal.study.replication import loaded_dataset
 from commonweal.valuation import shapley
 
+SOURCE = "mnist"
 ROUNDS = 6
 PATH = MechanismSpec(rules=Rules(mu=math.inf), measure="path", scorers="guarded")
 
@@ -49,7 +50,6 @@ Floats = NDArray[np.float64]
 class Setting:
     """A federation, apart from its learning rate and seed."""
 
-    source: str = "mnist"
     samples: tuple[float, ...] = (100.0,) * 20  # per round, of each client
     mislabelling: tuple[int, ...] = ()  # clients with half of their labels wrong
     coalitions: Literal["all", "leave-one-out", "none"] = "none"  # whose models are scored, too
@@ -63,7 +63,7 @@ class Setting:
             clients=tuple(
                 ClientSpec(
                     name=f"client-{n}",
-                    source=self.source,
+                    source=SOURCE,
                     samples_per_round=samples,
                     defect=LabelNoise(probability=0.5) if n in self.mislabelling else None,
                 )
@@ -84,8 +84,7 @@ class Setting:
 
 
 SETTINGS = {
-    "equal, MNIST": Setting(coalitions="leave-one-out"),
-    "equal, CIFAR-10": Setting(source="cifar10", coalitions="leave-one-out"),
+    "equal": Setting(coalitions="leave-one-out"),
     "mislabelled": Setting(mislabelling=tuple(MISLABELLING)),
     "unequal": Setting(samples=(40.0, 70.0, 100.0, 100.0, 160.0), mislabelling=(3,), coalitions="all"),
 }
@@ -139,7 +138,13 @@ def rounds_of(name: str, rate: float, seed: int) -> Iterator[Row]:
                 left_out=_left_out(names, values) if has_left_out else None,
                 left_out_hits=_left_out(names, clients.accuracies) if has_left_out else None,
                 shapley=None if exact is None else tuple(exact[client] for client in names),
+                halves=_halves(clients.effects),
             )
+
+
+def _halves(effects: Floats) -> float:
+    half = len(effects) // 2
+    return float(np.corrcoef(effects[:half].mean(axis=0), effects[half:].mean(axis=0))[0, 1])
 
 
 def _left_out(clients: Sequence[str], values: Mapping[Coalition, float]) -> tuple[float, ...]:
@@ -149,15 +154,17 @@ def _left_out(clients: Sequence[str], values: Mapping[Coalition, float]) -> tupl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("settings", nargs="*", choices=[*SETTINGS, []], default=list(SETTINGS), metavar="SETTING")
+    parser.add_argument("settings", nargs="*", metavar="SETTING")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=Path)
     options = parser.parse_args()
+    if unknown := set(options.settings) - set(SETTINGS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(SETTINGS)}")
     torch.set_num_threads(1)
     rows = read_rows(options.rows) if options.rows and options.rows.exists() else []
     done = {(row.setting, row.rate, row.seed) for row in rows}
     for seed in range(1, options.seeds + 1):
-        for name in options.settings:
+        for name in options.settings or SETTINGS:
             for rate in RATES:
                 if (name, rate, seed) in done:
                     continue

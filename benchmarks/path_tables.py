@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 from commonweal.atomic_write import write_atomically
 
 RATES = (0.1, 0.01)
-NAMES = ("equal, MNIST", "equal, CIFAR-10", "mislabelled", "unequal")
+NAMES = ("equal", "mislabelled", "unequal")
 MISLABELLING = range(5)  # clients of the third federation
 LEARNED = 0.5  # mean accuracy from which on mislabelling clients must be told from the others
 
@@ -43,11 +43,13 @@ class Row:
     left_out: tuple[float, ...] | None  # leave-one-out in v
     left_out_hits: tuple[float, ...] | None  # leave-one-out in accuracy: the paper's
     shapley: tuple[float, ...] | None  # exact, in v
+    halves: float | None = None  # correlation of contributions by the first and by the second half of the scorers
 
 
 def tables(rows: Sequence[Row]) -> dict[str, str]:
     """Markdown by name."""
     return {
+        "sums": _sums(rows),
         "equal": _equal(rows),
         "rounds": _rounds(rows),
         "mislabelled": _mislabelled(rows),
@@ -55,15 +57,10 @@ def tables(rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def _of(rows: Sequence[Row], name: str, rate: float) -> list[Row]:
-    return [row for row in rows if (row.setting, row.rate) == (name, rate)]
-
-
-def _cells(rows: Sequence[Row], kind: str) -> Iterator[tuple[str, float, list[Row]]]:
-    for name in NAMES:
-        for rate in RATES:
-            if name.startswith(kind) and (some := _of(rows, name, rate)):
-                yield name.removeprefix(kind).removeprefix(", "), rate, some
+def _cells(rows: Sequence[Row], name: str) -> Iterator[tuple[float, list[Row]]]:
+    for rate in RATES:
+        if some := [row for row in rows if (row.setting, row.rate) == (name, rate)]:
+            yield rate, some
 
 
 def _negative(figures: Sequence[tuple[float, ...] | None]) -> str:
@@ -71,21 +68,37 @@ def _negative(figures: Sequence[tuple[float, ...] | None]) -> str:
     return f"{below.mean():.1%}"
 
 
+def _sums(rows: Sequence[Row]) -> str:
+    lines = [
+        "| federation | learning rate | rounds | sum / gain: median (least to most) | rounds within 10 % | "
+        "largest difference, in v |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in NAMES:
+        for rate, some in _cells(rows, name):
+            ratios = np.array([sum(row.all) / row.gain for row in some])
+            spread = f"{np.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+            lines.append(
+                f"| {name} | {rate:g} | {len(some)} | {spread} | "
+                f"{np.sum(np.abs(ratios - 1) <= 0.1)} of {len(some)} | "
+                f"{max(abs(sum(row.all) - row.gain) for row in some):.4f} |"
+            )
+    return "\n".join(lines)
+
+
 def _equal(rows: Sequence[Row]) -> str:
     lines = [
-        "| data | learning rate | rounds | sum / gain: median (least to most) | within 10 % | negative, guarded | "
-        "negative, all scorers | guarded, sums over all rounds | leave-one-out on v | leave-one-out on hits |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| learning rate | rounds | negative, guarded | negative, all scorers | guarded, sums over all rounds | "
+        "leave-one-out on v | leave-one-out on hits |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for data, rate, some in _cells(rows, "equal"):
-        ratios = np.array([sum(row.all) / row.gain for row in some])
+    for rate, some in _cells(rows, "equal"):
         totals = [
             tuple(np.sum([row.guarded for row in some if row.seed == seed], axis=0))
             for seed in sorted({row.seed for row in some})
         ]
         lines.append(
-            f"| {data} | {rate:g} | {len(some)} | {np.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f}) | "
-            f"{np.mean(np.abs(ratios - 1) <= 0.1):.0%} | {_negative([row.guarded for row in some])} | "
+            f"| {rate:g} | {len(some)} | {_negative([row.guarded for row in some])} | "
             f"{_negative([row.all for row in some])} | {_negative(totals)} | "
             f"{_negative([row.left_out for row in some])} | {_negative([row.left_out_hits for row in some])} |"
         )
@@ -95,15 +108,15 @@ def _equal(rows: Sequence[Row]) -> str:
 def _rounds(rows: Sequence[Row]) -> str:
     """The federations of equal clients, round by round: means over seeds."""
     lines = [
-        "| data | learning rate | round | accuracy | gain in v | sum / gain: mean (from, to) | negative, guarded |",
-        "|---|---|---|---|---|---|---|",
+        "| learning rate | round | accuracy | gain in v | sum / gain: mean (from, to) | negative, guarded |",
+        "|---|---|---|---|---|---|",
     ]
-    for data, rate, some in _cells(rows, "equal"):
+    for rate, some in _cells(rows, "equal"):
         for number in sorted({row.round for row in some}):
             here = [row for row in some if row.round == number]
             ratios = [sum(row.all) / row.gain for row in here]
             lines.append(
-                f"| {data} | {rate:g} | {number} | {statistics.mean(row.accuracy for row in here):.2f} | "
+                f"| {rate:g} | {number} | {statistics.mean(row.accuracy for row in here):.2f} | "
                 f"{statistics.mean(row.gain for row in here):.3f} | "
                 f"{statistics.mean(ratios):.3f} ({min(ratios):.3f}, {max(ratios):.3f}) | "
                 f"{_negative([row.guarded for row in here])} |"
@@ -121,7 +134,7 @@ def _mislabelled(rows: Sequence[Row]) -> str:
         "runs at 0.5 or more | their least AUC, guarded |",
         "|---|---|---|---|---|---|---|",
     ]
-    for _, rate, some in _cells(rows, "mislabelled"):
+    for rate, some in _cells(rows, "mislabelled"):
         for number in sorted({row.round for row in some}):
             here = [row for row in some if row.round == number]
             accuracies = [row.accuracy for row in here]
@@ -142,7 +155,7 @@ def _unequal(rows: Sequence[Row]) -> str:
         "path, each client's sum over all rounds |",
         "|---|---|---|---|---|---|",
     ]
-    for _, rate, some in _cells(rows, "unequal"):
+    for rate, some in _cells(rows, "unequal"):
         by_path = [_correlation(row.all, row.shapley) for row in some]
         low, high = np.quantile(by_path, [0.05, 0.95])
         totals = []
