@@ -5,10 +5,11 @@ samples of scorer k; a row of NaN is a client whose samples cannot measure anyth
 clients in the same order. With N scorers:
 
     all       q_n = mean over k of effects[k, n]                                                       (the paper's)
-    guarded   q_n = [(N − 1) · trimmed mean over k ≠ n of e_kn + min(e_nn, median over k of e_kk)] / N
+    guarded   q_n = [(N − 1) · trimmed mean over k ≠ n of e_kn + min(e_nn, lower quartile over k of e_kk)] / N
 
 The trimmed mean leaves out the max(1, ⌊0.2 (N − 1)⌋) lowest and as many of the highest effects, so that no single
-scorer can raise a friend or ruin a rival; the minimum keeps a client from raising itself above what is usual.
+scorer can raise a friend or ruin a rival. The minimum keeps a client from raising itself above what is usual: three in
+four honest clients reach the quartile anyway, so that there is little left to add by a lie.
 
 e are the effects with all scorers at the same level. Scorers differ far more in how much a round gave them than in how
 they compare clients. Were the levels left as they are, a scorer that puts all others low would move each of their
@@ -58,7 +59,7 @@ def combine(effects: Effects, rule: ScorersRule) -> NDArray[np.float64]:
         return np.asarray(effects[scorers].mean(axis=0))
     effects = _at_one_level(effects, scorers).effects
     contributions = np.empty(effects.shape[1:])
-    usual = np.median(effects[scorers, scorers], axis=0)
+    usual = _usual_of_own(effects[scorers, scorers])
     for client in range(len(contributions)):
         others = scorers[scorers != client]
         mean = _trimmed_mean(effects[others, client])
@@ -86,7 +87,7 @@ def without_each_scorer(effects: Effects, rule: ScorersRule) -> Effects:
     at_one_level = _at_one_level(effects, scorers)
     effects, levels = at_one_level.effects, at_one_level.levels
     own = effects[scorers, scorers]
-    usual_without = np.array([np.median(np.delete(own, k)) for k in range(count)])
+    usual_without = np.array([_usual_of_own(np.delete(own, k)) for k in range(count)])
     left = np.empty((count, effects.shape[1]))
     for client in range(effects.shape[1]):
         is_other = scorers != client
@@ -178,6 +179,11 @@ def _level(effects: NDArray[np.float64], usual: NDArray[np.float64]) -> NDArray[
     lowest = np.expand_dims((weights >= half * (1 - _ROUNDING)).argmax(axis=0), 0)
     highest = np.expand_dims((weights > half * (1 + _ROUNDING)).argmax(axis=0), 0)
     return np.asarray((np.take_along_axis(ratios, lowest, axis=0) + np.take_along_axis(ratios, highest, axis=0))[0] / 2)
+
+
+def _usual_of_own(own: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What three in four clients say of themselves at least; along the first axis."""
+    return np.asarray(np.quantile(own, 0.25, axis=0))
 
 
 def _trimmed_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
