@@ -12,8 +12,8 @@ update, "three samples" adds as much to its own effect as three samples would, a
 against the sum of the others' updates. The crafted gradient is the best that a liar can do with what it knows: along
 its own update and against all others. The worst gradients are refused, and the liar then misses the round.
 
-`make bench` runs two seeds. The table in docs/concepts/contributions.md is that of `--seeds 5 --all`, which adds exact
-Shapley values and members with four kinds of images.
+Under the default measure each of the five lies in turn, elsewhere the first. `make bench` runs one seed. `--all` adds
+exact Shapley values, and members with four kinds of images.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from benchmarks.liars.federation import NEW_SCENARIOS, Digits, Outcome, run
+from benchmarks.liars.federation import NEW_SCENARIOS, Digits, Run, run
 from benchmarks.liars.lies import (
     Knowledge,
     Tell,
@@ -61,9 +61,9 @@ GRADIENTS: Mapping[str, Tell] = {
     "three samples": gradients(three_samples_more),
     "saboteur": gradients(against_others),
     "crafted gradient": gradients(crafted),
-    "crafted gradient, times 1000": gradients(times(1000, crafted)),
 }
-REFUSED: Mapping[str, Tell] = {
+LONGER: Mapping[str, Tell] = {
+    "crafted gradient, times 1000": gradients(times(1000, crafted)),
     "not a number": gradients(_not_a_number),
     "gradient, times 10^9": gradients(times(1e9, crafted)),
 }
@@ -83,7 +83,7 @@ class Case:
     scorers: str
     lies: Mapping[str, Tell]
     members: tuple[str, ...] = FIVE
-    liars: tuple[str, ...] = (LIAR,)
+    groups: tuple[tuple[str, ...], ...] = ((LIAR,),)  # who lies together, one group in each federation
     sources: tuple[str, ...] = ("mnist-5k",)
     is_promised: bool = False
     is_long: bool = False
@@ -95,15 +95,15 @@ class Case:
 
     @property
     def label(self) -> str:
-        who = f"{len(self.members)} members" + (", two of them lie" if len(self.liars) > 1 else "")
+        who = f"{len(self.members)} members" + (", two of them lie" if len(self.groups[0]) > 1 else "")
         return f"{self.measure}, {self.scorers}: {who}" + (", four kinds of images" if len(self.sources) > 1 else "")
 
 
 _CRAFTED = {"crafted gradient": GRADIENTS["crafted gradient"]}
 CASES = (
-    Case(measure="path", scorers="guarded", lies=GRADIENTS, is_promised=True),
-    Case(measure="path", scorers="guarded", lies={**REFUSED, **COUNT}),
-    Case(measure="path", scorers="guarded", lies=_CRAFTED, liars=(LIAR, FRIEND)),
+    Case(measure="path", scorers="guarded", lies=GRADIENTS, groups=tuple((one,) for one in FIVE), is_promised=True),
+    Case(measure="path", scorers="guarded", lies={**LONGER, **COUNT}),
+    Case(measure="path", scorers="guarded", lies=_CRAFTED, groups=((LIAR, FRIEND),)),
     Case(measure="path", scorers="guarded", lies=_CRAFTED, members=THREE),
     Case(measure="path", scorers="guarded", lies=GRADIENTS, sources=IMAGES, is_long=True),
     Case(measure="path", scorers="all", lies=_CRAFTED),
@@ -116,7 +116,7 @@ CASES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What a lie gained, one figure per seed."""
+    """What a lie gained, one figure per seed and liar."""
 
     case: Case
     lie: str
@@ -140,7 +140,7 @@ class Federations:
 
     def __init__(self) -> None:
         self._digits: dict[tuple[tuple[str, ...], int, tuple[str, ...]], Digits] = {}
-        self._honest: dict[tuple[int, str, int], Outcome] = {}
+        self._honest: dict[tuple[int, str], Run] = {}
 
     def digits(self, case: Case, seed: int) -> Digits:
         key = (case.members, seed, case.sources)
@@ -148,11 +148,11 @@ class Federations:
             self._digits[key] = Digits(case.members, seed, case.sources)
         return self._digits[key]
 
-    def honest(self, case: Case, seed: int) -> Outcome:
+    def honest(self, case: Case, seed: int) -> Run:
         digits = self.digits(case, seed)
-        key = (id(digits), case.mechanism, seed)
+        key = (id(digits), case.mechanism)
         if key not in self._honest:
-            self._honest[key] = run(digits, case.mechanism, {}).outcome(LIAR)
+            self._honest[key] = run(digits, case.mechanism, {})
         return self._honest[key]
 
 
@@ -160,22 +160,24 @@ def rows_of(case: Case, seeds: range, federations: Federations) -> Iterator[Row]
     for lie, tell in case.lies.items():
         gains, refusal = [], ""
         for seed in seeds:
-            honest = federations.honest(case, seed)
-            found = run(federations.digits(case, seed), case.mechanism, dict.fromkeys(case.liars, tell)).outcome(LIAR)
-            gains.append((found.payoff - honest.payoff) / honest.true_profit)
-            refusal = found.refusals[0] if found.refusals else refusal
+            for liars in case.groups:
+                honest = federations.honest(case, seed).outcome(liars[0])
+                lied = run(federations.digits(case, seed), case.mechanism, dict.fromkeys(liars, tell))
+                found = lied.outcome(liars[0])
+                gains.append((found.payoff - honest.payoff) / honest.true_profit)
+                refusal = found.refusals[0] if found.refusals else refusal
         yield Row(case=case, lie=lie, gains=tuple(gains), refusal=refusal)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--all", action="store_true", help="exact Shapley values and four kinds of images, too")
     options = parser.parse_args()
     torch.set_num_threads(1)
     federations = Federations()
-    print(f"gain, as a share of true profit; {options.seeds} seeds\n")
-    print("| measure, scorers | lie | mean gain | over seeds |\n|---|---|---:|---:|")
+    print(f"gain, as a share of true profit; seeds 1 to {options.seeds}\n")
+    print("| measure, scorers | lie | mean gain | from, to |\n|---|---|---:|---:|")
     promises, refusals = [], []
     for case in CASES:
         if case.is_long and not options.all:
