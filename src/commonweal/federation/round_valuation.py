@@ -25,10 +25,7 @@ from commonweal.task.metrics import Metric
 from commonweal.valuation.bootstrap import Draws, standard_error
 from commonweal.valuation.measure import ValuationInputs
 from commonweal.valuation.registry import MEASURES
-from commonweal.valuation.scorers import FEWEST_GUARDED, Effects, ScorersRule, is_guarded
-
-LEAST_EFFECT = 1e-15
-"""Less counts as 0: it is rounding, and contributions made of it could be too small for a decision."""
+from commonweal.valuation.scorers import FEWEST_GUARDED, LEAST_EFFECT, Effects, ScorersRule, is_guarded
 
 CoalitionMeasures = Callable[[Sequence[Coalition]], Mapping[Coalition, Mapping[str, Measured]]]
 """From coalitions to the metric of their models at each client present; asked for in one batch where possible."""

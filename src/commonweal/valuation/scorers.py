@@ -5,17 +5,30 @@ samples of scorer k; a row of NaN is a client whose samples cannot measure anyth
 clients in the same order. With N scorers:
 
     all       q_n = mean over k of effects[k, n]                                                       (the paper's)
-    guarded   q_n = [(N − 1) · trimmed mean over k ≠ n + min(effects[n, n], median over k of effects[k, k])] / N
+    guarded   q_n = [(N − 1) · trimmed mean over k ≠ n of e_kn + min(e_nn, lower quartile over k of e_kk)] / N
 
 The trimmed mean leaves out the max(1, ⌊0.2 (N − 1)⌋) lowest and as many of the highest effects, so that no single
-scorer can raise a friend or ruin a rival; the minimum keeps a client from raising itself above what is usual. With
-fewer than four scorers there is nothing to trim, and `guarded` is the same as `all`.
+scorer can raise a friend or ruin a rival. The minimum keeps a client from raising itself above what is usual: three in
+four honest clients reach the quartile anyway, so that there is little left to add by a lie.
+
+e are the effects with all scorers at the same level. Scorers differ far more in how much a round gave them than in how
+they compare clients. Were the levels left as they are, a scorer that puts all others low would move each of their
+trimmed means to the next lower level; now it can lower one of them only by raising another. With w_n the usual effect
+of client n, the median over k ≠ n of |effects[k, n]|:
+
+    level of k   l_k minimises Σ_{n ≠ k} |effects[k, n] − l_k w_n|
+    level of all l = trimmed mean of the l_k
+    e_kn = effects[k, n] · l / l_k         if l_k > l > 0: what is stated at a higher level counts in proportion
+    e_kn = effects[k, n] + w_n (l − l_k)   else: small effects are not enlarged, since their noise would be, too
+
+With fewer than four scorers there is nothing to trim, and `guarded` is the same as `all`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -29,6 +42,9 @@ ScorersRule = Literal["all", "guarded"]
 
 FEWEST_GUARDED = 4
 TRIMMED_ONE_IN = 5  # of the other scorers, at each end: a fifth
+LEAST_EFFECT = 1e-15
+"""Less counts as 0: it is rounding, and contributions made of it could be too small for a decision."""
+_ROUNDING = 1e-9  # of sums of weights, so that halves are halves on every machine
 
 
 def is_guarded(rule: ScorersRule, scorer_count: int) -> bool:
@@ -41,8 +57,9 @@ def combine(effects: Effects, rule: ScorersRule) -> NDArray[np.float64]:
     scorers = _scorers(effects)
     if not is_guarded(rule, len(scorers)):
         return np.asarray(effects[scorers].mean(axis=0))
+    effects = _at_one_level(effects, scorers).effects
     contributions = np.empty(effects.shape[1:])
-    usual = np.median(effects[scorers, scorers], axis=0)
+    usual = _usual_of_own(effects[scorers, scorers])
     for client in range(len(contributions)):
         others = scorers[scorers != client]
         mean = _trimmed_mean(effects[others, client])
@@ -57,7 +74,8 @@ def without_each_scorer(effects: Effects, rule: ScorersRule) -> Effects:
     """The contributions as they would be without one of the scorers: one row for each that is left out.
 
     Under `guarded` the same share of the scorers is trimmed, which may then cut a scorer in parts: with three others,
-    one third at each end; without one of them, a third of two, so that both count in equal parts.
+    one third at each end; without one of them, a third of two, so that both count in equal parts. The level of all
+    scorers is that without the one, and contributions follow it by w_n for each unit.
     """
     scorers = _scorers(effects)
     count = len(scorers)
@@ -66,8 +84,10 @@ def without_each_scorer(effects: Effects, rule: ScorersRule) -> Effects:
     if not is_guarded(rule, count):
         given = effects[scorers]
         return np.asarray((given.sum(axis=0) - given) / (count - 1))
+    at_one_level = _at_one_level(effects, scorers)
+    effects, levels = at_one_level.effects, at_one_level.levels
     own = effects[scorers, scorers]
-    usual_without = np.array([np.median(np.delete(own, k)) for k in range(count)])
+    usual_without = np.array([_usual_of_own(np.delete(own, k)) for k in range(count)])
     left = np.empty((count, effects.shape[1]))
     for client in range(effects.shape[1]):
         is_other = scorers != client
@@ -76,7 +96,7 @@ def without_each_scorer(effects: Effects, rule: ScorersRule) -> Effects:
             left[~is_other, client] = _trimmed_mean(effects[scorers[is_other], client])
             capped = np.minimum(effects[client, client], usual_without[is_other])
             left[is_other, client] = ((count - 2) * left[is_other, client] + capped) / (count - 1)
-    return left
+    return left + np.outer(_trimmed_means_without_each(levels) - _trimmed_mean(levels), at_one_level.usual)
 
 
 def jackknife_errors(effects: Effects, rule: ScorersRule) -> NDArray[np.float64]:
@@ -123,6 +143,47 @@ def _scorers(effects: Effects) -> NDArray[np.intp]:
     if not found.size:
         raise InputError("at least one client must be able to score, got none; give clients more validation samples")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _AtOneLevel:
+    effects: Effects
+    levels: NDArray[np.float64]  # l_k of each scorer, as stated
+    usual: NDArray[np.float64]  # w_n of each client
+
+
+def _at_one_level(effects: Effects, scorers: NDArray[np.intp]) -> _AtOneLevel:
+    clients = range(effects.shape[1])
+    usual = np.array([np.median(np.abs(effects[scorers[scorers != n], n]), axis=0) for n in clients])
+    usual[usual < LEAST_EFFECT] = 0.0
+    levels = np.array([_level(np.delete(effects[k], k, axis=0), np.delete(usual, k, axis=0)) for k in scorers])
+    common = _trimmed_mean(levels)
+    is_above = (levels > common) & (common > 0)
+    share = np.divide(common, levels, out=np.ones_like(levels), where=is_above)
+    lift = np.where(is_above, 0.0, common - levels)
+    found = np.full_like(effects, np.nan)
+    found[scorers] = effects[scorers] * share[:, None] + lift[:, None] * usual
+    return _AtOneLevel(found, levels, usual)
+
+
+def _level(effects: NDArray[np.float64], usual: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The l that minimises Σ |effects − l · usual|: the median of their ratios, each with the weight of the usual.
+
+    If all between two ratios do, it is the middle.
+    """
+    ratios = np.divide(effects, usual, out=np.zeros_like(effects), where=usual > 0)
+    order = np.argsort(ratios, axis=0)
+    ratios = np.take_along_axis(ratios, order, axis=0)
+    weights = np.cumsum(np.take_along_axis(usual, order, axis=0), axis=0)
+    half = weights[-1] / 2
+    lowest = np.expand_dims((weights >= half * (1 - _ROUNDING)).argmax(axis=0), 0)
+    highest = np.expand_dims((weights > half * (1 + _ROUNDING)).argmax(axis=0), 0)
+    return np.asarray((np.take_along_axis(ratios, lowest, axis=0) + np.take_along_axis(ratios, highest, axis=0))[0] / 2)
+
+
+def _usual_of_own(own: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What three in four clients say of themselves at least; along the first axis."""
+    return np.asarray(np.quantile(own, 0.25, axis=0))
 
 
 def _trimmed_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
