@@ -184,16 +184,6 @@ def start(store, tmp_path):
         process.communicate()
 
 
-@contextmanager
-def stopped(processes):
-    """They do nothing until the block ends."""
-    for process in processes:
-        os.kill(process, signal.SIGSTOP)
-    yield
-    for process in processes:
-        os.kill(process, signal.SIGCONT)
-
-
 def python(code, *arguments):
     """Run a script; returns its output and errors."""
     done = subprocess.run(
@@ -245,11 +235,9 @@ def test_a_port_where_no_ray_answers_is_refused(monkeypatch):
 
 
 def test_two_nodes_give_the_rows_of_one_machine(cluster, start, whole, tmp_path):
+    """Whichever of them computes; that a node other than the head does is shown where only that one can."""
     process = start(cluster)
     wait_until(cluster.workers, "nothing is computed")
-    one, other = cluster.nodes if cluster.nodes[0].workers() else reversed(cluster.nodes)
-    with stopped(one.workers()):
-        wait_until(other.workers, "only one node computes")
     _, error = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, error
     assert len(error.splitlines()) == TOTAL, f"one line per replication, none of Ray's own:\n{error}"
