@@ -142,6 +142,15 @@ def test_a_test_of_another_version_is_found(forge):
     )
 
 
+def test_the_first_version_of_the_test_had_no_margin(forge):
+    def as_before(body):
+        body["harm"]["version"] = "harm/1"
+        for row in body["harm"]["found"]:
+            del row["margin"]
+
+    assert not forge(round_of(2, **HARM), as_before)
+
+
 def test_nobody_is_eliminated_as_harmful_in_a_grace_round(forge):
     assert "nobody is eliminated in a grace round" in forge(round_of(2, **HARM, grace=True), lambda body: None)
 

@@ -11,6 +11,8 @@ from commonweal.ledger.canonical import Document
 from commonweal.records import HarmEvidence, RoundRecord
 from commonweal.valuation.harm import FEWEST_SCORERS, VERSION, harm_evidence
 
+_WITHOUT_MARGIN = "harm/1"
+
 
 def fates_document(record: RoundRecord) -> Document:
     """The fields of the entry; none if nobody is harmful and the federation is not finished."""
@@ -38,9 +40,10 @@ def harm_of(body: Mapping[str, Any]) -> dict[str, HarmEvidence]:
     if "harm" not in body:
         return {}
     version = body["harm"]["version"]
-    if version != VERSION:
+    if version not in (_WITHOUT_MARGIN, VERSION):
         raise LedgerError(
-            f"Unknown version {version!r} of the test for harm: this version of commonweal knows {VERSION}."
+            f"Unknown version {version!r} of the test for harm: this version of commonweal knows {_WITHOUT_MARGIN} and "
+            f"{VERSION}."
         )
     found = {}
     for row in body["harm"]["found"]:
@@ -48,7 +51,8 @@ def harm_of(body: Mapping[str, Any]) -> dict[str, HarmEvidence]:
         is_sound = len(effects) == len(row["effects"]) >= FEWEST_SCORERS and row["client"] not in effects
         if not is_sound or not all(type(each) in (int, float) and math.isfinite(each) for each in effects.values()):
             raise ValueError(f"effects of {row['client']!r}")
-        numbers, test_count, margin = row["rounds"], row["test_count"], row["margin"]
+        numbers, test_count = row["rounds"], row["test_count"]
+        margin = 0.0 if version == _WITHOUT_MARGIN else row["margin"]
         if not numbers or not all(type(each) is int for each in (*numbers, test_count)) or test_count < 1:
             raise ValueError(f"rounds {numbers!r} and {test_count!r} tests")
         if type(margin) not in (int, float) or not -math.inf < margin <= 0:

@@ -20,7 +20,7 @@ class HarmEvidence:
     mean: float  # over the scorers
     standard_error: float
     bound: float  # what the mean is below, but for the chance of an error
-    margin: float  # zero or less: harm that is smaller does not count
+    margin: float = 0.0  # zero or less: harm that is smaller does not count; harm/1 had none
 
     @property
     def is_beyond_doubt(self) -> bool:

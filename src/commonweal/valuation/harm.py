@@ -41,8 +41,8 @@ ERROR = 0.05
 MARGIN = 0.1
 """δ: as a part of the mean size of the effects of all clients on one another."""
 
-VERSION = "harm/1"
-"""In ledgers; a test that judges the same effects differently needs a new one."""
+VERSION = "harm/2"
+"""In ledgers; a test that judges the same effects differently needs a new one. harm/1 had no margin."""
 
 FEWEST_SCORERS = 3
 """So that a federation needs four clients, as guarded scorers do."""
