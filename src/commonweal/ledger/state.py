@@ -70,6 +70,12 @@ class LedgerState:
             self.balances[posting.account] += posting.amount
         self.number, self.head = number, digest
 
+    @property
+    def terms_hash(self) -> str:
+        """The hash of the terms in force."""
+        assert self.terms is not None, "the first entry states the terms"
+        return self.terms.digest()
+
     def weights(self) -> dict[str, int]:
         """The weights by which income is divided: max(accrued payoff, 0) of everyone who ever accrued."""
         accrued = {client: self.balances[accrued_account(client)] for client in self.members}

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from commonweal.errors import InputError
-from commonweal.ledger.canonical import Document
+from commonweal.ledger.canonical import Document, canonical, hash_of
 from commonweal.ledger.money import LARGEST_AMOUNT
 
 MOST_MINOR_DIGITS = 6
@@ -52,6 +52,10 @@ class Terms:
 
     def to_document(self) -> Document:
         return asdict(self) | {"worth": str(self.worth)}
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical terms; members sign it with each report."""
+        return hash_of(canonical(self.to_document()))
 
     @classmethod
     def from_document(cls, document: Document) -> Terms:
