@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from commonweal.errors import CommonwealError, InputError, LedgerError
+from commonweal.ledger.agreed_rules import AgreedRules
+from commonweal.ledger.amendments import Amendment, amendment_body, check_amendment, check_may_admit, check_may_agree
 from commonweal.ledger.canonical import Document, first_difference, hash_of, parse
 from commonweal.ledger.chain import first_operator, rotation_message
 from commonweal.ledger.checks import check_may_withdraw, check_names, check_round, check_withdrawal
+from commonweal.ledger.departures import check_departures
 from commonweal.ledger.entries import (
     INCOME,
     Draft,
@@ -109,8 +112,29 @@ class Ledger:
             fresh = {client: key for client, key in members.items() if client not in state.members}
             if not fresh:
                 return Receipt(entry=state.number, fresh=False)
+            check_may_admit(fresh, state)
             rows = [{"client": client, "key": key} for client, key in fresh.items()]
             return Draft(kind="admission", body={"members": rows})
+
+        return self._enter(make)
+
+    def agree(self, agreed: AgreedRules) -> Receipt:
+        """State the rules of a ledger that was opened without any, before its first round."""
+
+        def make(state: LedgerState) -> Draft | Receipt:
+            if self.terms.agreed == agreed:
+                return Receipt(entry=state.number, fresh=False)
+            check_may_agree(state)
+            return Draft(kind="terms", body={"terms": replace(self.terms, agreed=agreed).to_document()})
+
+        return self._enter(make)
+
+    def amend(self, amendment: Amendment, signatures: Mapping[str, str]) -> Receipt:
+        """Enter an amendment that its signers agreed to; it is in force from the next round on."""
+
+        def make(state: LedgerState) -> Draft | Receipt:
+            check_amendment(amendment, signatures, state)
+            return Draft(kind="amendment", body=amendment_body(amendment, signatures, state))
 
         return self._enter(make)
 
@@ -119,11 +143,12 @@ class Ledger:
         number = settled.record.round_number
 
         def make(state: LedgerState) -> Draft | Receipt:
-            draft = draft_round(settled, self.identity, self.terms)
+            draft = draft_round(settled, self.identity, state.terms_of(number).terms)
             if number in state.rounds:
                 self._check_same_round(state.rounds[number], draft, number)
                 return Receipt(entry=state.rounds[number], fresh=False)
             check_round(settled, state)
+            check_departures(draft.body, state)
             return draft
 
         return self._enter(make)
@@ -162,7 +187,7 @@ class Ledger:
                     "Income is divided in proportion to accrued payoffs, but nobody has a positive one. Settle rounds "
                     "first, in a ledger that accrues payoffs."
                 )
-            parts = in_proportion(amount, weights)
+            parts = in_proportion(amount, weights, turn=state.turn_of_income)
             postings = [Posting(client_account(client), part) for client, part in parts.items() if part]
             return Draft(
                 kind="realisation",

@@ -1,7 +1,7 @@
 """The one place where figures become money: whole minor units, divided by the method of largest remainders.
 
 Each division rounds down first, then gives one more unit each to the largest remainders; of equal remainders, to those
-that come first. So no unit is created or lost.
+that come first, counted from the one whose `turn` it is. So no unit is created or lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LARGEST_AMOUNT = 10**15  # minor units in one posting
 _AMOUNT = re.compile(r"([+-]?)(\d{1,30})(?:\.(\d{0,30}?)0*)?", re.ASCII)  # trailing zeros carry no information
 
 
-def settle_transfers(transfers: Mapping[str, float], worth: int, *, rounding: float) -> dict[str, int]:
+def settle_transfers(transfers: Mapping[str, float], worth: int, *, rounding: float, turn: int = 0) -> dict[str, int]:
     """Transfers in minor units, Σ = 0. One unit of utility is `worth` minor units.
 
     In units of utility the sum may differ from zero by `rounding`; that difference is divided too.
@@ -29,29 +29,30 @@ def settle_transfers(transfers: Mapping[str, float], worth: int, *, rounding: fl
             f"The transfers of a round must sum to zero, got {sum(exact) / denominator / worth:.6g}. Settle the "
             "decision unchanged."
         )
-    return _named(transfers, largest_remainder(exact, denominator, 0))
+    return _named(transfers, largest_remainder(exact, denominator, 0, turn))
 
 
-def settle_payoffs(payoffs: Mapping[str, float], worth: int) -> dict[str, int]:
+def settle_payoffs(payoffs: Mapping[str, float], worth: int, *, turn: int = 0) -> dict[str, int]:
     """Payoffs in minor units; they sum to the budget, rounded to the nearest unit."""
     exact, denominator = _exact(payoffs, worth)
     total = (2 * sum(exact) + denominator) // (2 * denominator)
-    return _named(payoffs, largest_remainder(exact, denominator, total))
+    return _named(payoffs, largest_remainder(exact, denominator, total, turn))
 
 
-def in_proportion(amount: int, weights: Mapping[str, int]) -> dict[str, int]:
+def in_proportion(amount: int, weights: Mapping[str, int], *, turn: int = 0) -> dict[str, int]:
     """The amount divided in proportion to weights >= 0 that are not all zero."""
     numerators = [amount * weight for weight in weights.values()]
-    return _named(weights, largest_remainder(numerators, sum(weights.values()), amount))
+    return _named(weights, largest_remainder(numerators, sum(weights.values()), amount, turn))
 
 
-def largest_remainder(numerators: Sequence[int], denominator: int, total: int) -> list[int]:
+def largest_remainder(numerators: Sequence[int], denominator: int, total: int, turn: int = 0) -> list[int]:
     """Whole numbers that sum to `total`, as near to numerators / denominator as that allows."""
     if not numerators:
         return []
     parts = [divmod(numerator, denominator) for numerator in numerators]
     for_each, left_over = divmod(total - sum(floor for floor, _ in parts), len(parts))
-    favoured = set(sorted(range(len(parts)), key=lambda place: -parts[place][1])[:left_over])
+    places = sorted(range(len(parts)), key=lambda place: (place - turn) % len(parts))
+    favoured = set(sorted(places, key=lambda place: -parts[place][1])[:left_over])
     return [floor + for_each + (place in favoured) for place, (floor, _) in enumerate(parts)]
 
 

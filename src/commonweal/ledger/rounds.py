@@ -9,6 +9,7 @@ from typing import Any
 
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, number
+from commonweal.ledger.departures import stated_terms
 from commonweal.ledger.entries import POTENTIAL, Draft, Posting, accrued_account, client_account
 from commonweal.ledger.fates import fates_document, harmful_in, is_finished
 from commonweal.ledger.member_documents import ClientReport, SignedGain, SignedTable
@@ -26,6 +27,7 @@ class RoundToSettle:
     sample_counts: Mapping[str, int] = field(default_factory=dict)  # reported as new
     signatures: Mapping[str, str] = field(default_factory=dict)  # of the clients' reports
     with_costs: bool = False  # the mechanism decides by costs, so they are stated and signed
+    measured_by: Mapping[str, Any] | None = None  # how, in a ledger whose terms say it; see `AgreedRules`
     table: SignedTable | None = field(init=False)  # of gains; None: the figures are used as measured
 
     def __post_init__(self) -> None:
@@ -55,7 +57,7 @@ def _signed_gain(table: SignedTable | None, client: str, expected_profit: float 
 
 
 def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
-    """The entry of a round."""
+    """The entry of a round, by the terms in force for it."""
     record = settled.record
     decision = record.decision
     check_shares(decision, record.round_number, terms)
@@ -88,7 +90,8 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
     if record.evidence:
         body["evidence"] = [_evidence_row(client, evidence) for client, evidence in record.evidence.items()]
     body |= fates_document(record)
-    return Draft(kind="round", body=body, postings=round_postings(decision, terms))
+    body |= stated_terms(terms, settled.measured_by)
+    return Draft(kind="round", body=body, postings=round_postings(decision, terms, record.round_number))
 
 
 def gains_of(body: Mapping[str, Any]) -> RoundGains | None:
@@ -132,13 +135,15 @@ def _is_size(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < math.inf
 
 
-def round_postings(decision: Decision, terms: Terms) -> tuple[Posting, ...]:
+def round_postings(decision: Decision, terms: Terms, round_number: int = 1) -> tuple[Posting, ...]:
     """Who is paid what: the transfers, or the payoffs that accrue against the potential of the model."""
+    turn = round_number - 1 if terms.settlement_version >= 2 else 0
     if terms.settlement == "transfers":
         largest = max(map(abs, decision.shares.values()), default=0.0)  # raw contributions: any number
-        amounts = settle_transfers(decision.transfers, terms.worth, rounding=decision.rounding * max(largest, 1.0))
+        rounding = decision.rounding * max(largest, 1.0)
+        amounts = settle_transfers(decision.transfers, terms.worth, rounding=rounding, turn=turn)
         return tuple(Posting(client_account(client), amount) for client, amount in amounts.items())
-    amounts = settle_payoffs(decision.payoffs, terms.worth)
+    amounts = settle_payoffs(decision.payoffs, terms.worth, turn=turn)
     total = check_amount(sum(amounts.values()), "the budget")
     accrued = tuple(Posting(accrued_account(client), amount) for client, amount in amounts.items())
     return (*accrued, Posting(POTENTIAL, -total)) if accrued else ()

@@ -109,6 +109,11 @@ class LedgerState:
             if all(left.get(client, round_number) >= round_number for left in (self.eliminated, self.withdrawn))
         )
 
+    @property
+    def turn_of_income(self) -> int:
+        """Whose turn it is to get odd units of the next income."""
+        return len(self.references) if self.terms is not None and self.terms.settlement_version >= 2 else 0
+
     def _agree(self, terms: Terms, *, first_round: int) -> None:
         if not first_round:  # stated anew before the first round
             self.terms_since.clear()

@@ -1,0 +1,125 @@
+"""Where a round departs from the terms of its ledger. The operator's ledger refuses such a round; verification finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from commonweal.errors import LedgerError
+from commonweal.ledger.agreed_rules import AgreedRules
+from commonweal.ledger.canonical import Document
+from commonweal.ledger.state import LedgerState
+from commonweal.ledger.terms import Terms
+
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Something that a round states otherwise than the terms."""
+
+    what: str
+    agreed: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is {self.agreed} in the terms and {self.found} in the round"
+
+
+def check_departures(body: Mapping[str, Any], state: LedgerState) -> None:
+    """Refuse a round that departs from the terms in force for it."""
+    found = list(departures(body, state))
+    if found:
+        raise LedgerError(
+            f"Round {body['round']} departs from the terms of this ledger: {'; '.join(map(str, found[:5]))}. Settle it "
+            "by the terms, or amend them first."
+        )
+
+
+def departures(body: Mapping[str, Any], state: LedgerState) -> Iterator[Departure]:
+    """Of a round's entry, from the terms in force for the round. Python's own errors if the entry is damaged."""
+    in_force = state.terms_of(body["round"])
+    agreed = in_force.terms.agreed
+    if agreed is None:
+        return
+    yield from _compared("terms", in_force.hash, body.get("terms"))
+    yield from _rules(agreed, body)
+    yield from _course(agreed, body)
+    yield from _measuring(agreed, body)
+    yield from _limits(agreed, body["inputs"])
+    if agreed.settlement_version >= 2:
+        for what, clients in (("inputs", [row["client"] for row in body["inputs"]]), ("absent", body["absent"])):
+            yield from _order(what, clients, state)
+
+
+def stated_terms(terms: Terms, measured_by: Mapping[str, Any] | None) -> Document:
+    """What the entry of a round states so that departures can be found; nothing if no rules were agreed on."""
+    if terms.agreed is None:
+        return {}
+    return {"terms": terms.digest(), "measured_by": None if measured_by is None else dict(measured_by)}
+
+
+def _compared(what: str, agreed: object, found: object) -> Iterator[Departure]:
+    if agreed != found or isinstance(agreed, bool) != isinstance(found, bool):
+        yield Departure(what, _text(agreed), _text(found))
+
+
+def _rules(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]:
+    yield from _compared("rules_version", agreed.rules_version, body["rules_version"])
+    expected, found = agreed.rules.to_document(), body["rules"]
+    for name in dict.fromkeys((*expected, *found)):
+        yield from _compared(name, expected.get(name, _MISSING), found.get(name, _MISSING))
+
+
+def _course(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]:
+    number = body["round"]
+    yield from _compared("grace", number <= agreed.grace_rounds, body["grace"])
+    if agreed.round_count is not None and number > agreed.round_count:
+        yield Departure("the last round", str(agreed.round_count), str(number))
+    if "ending" in body and agreed.ending == "none":
+        yield Departure("ending", "none", "an ending")
+    elif "ending" in body:
+        yield from _compared("ending", agreed.ending == "stop", body["ending"]["ends"])
+    harmful = body["harm"]["found"] if "harm" in body else ()
+    if harmful and agreed.harm == "none":
+        yield Departure("harm", "none", "evidence of harm")
+    eliminated = [row["client"] for row in harmful if row["is_eliminated"] is True]
+    if eliminated and agreed.harm == "advise":
+        yield Departure("harm", "advise", f"the elimination of {eliminated[0]}")
+
+
+def _measuring(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]:
+    stated = body.get("measured_by")
+    if not isinstance(stated, dict):
+        yield Departure("measured_by", "stated in each round", _text(stated))
+    else:
+        for name in dict.fromkeys((*agreed.measured_by, *stated)):
+            yield from _compared(name, agreed.measured_by.get(name, _MISSING), stated.get(name, _MISSING))
+    used = body["gains"]["table"]["version"].partition("/")[0] if "gains" in body else "measured"
+    yield from _compared("figures", agreed.figures, used)
+
+
+def _limits(agreed: AgreedRules, inputs: Sequence[Mapping[str, Any]]) -> Iterator[Departure]:
+    for row in inputs:
+        client, count = row["client"], row["sample_count"]
+        low, high = agreed.profit_bounds.get(client, (None, None))
+        if low is not None and high is not None and not low <= row["profit"] <= high:
+            yield Departure(f"the profit of {client}", f"from {low:g} to {high:g}", f"{row['profit']:g}")
+        most = agreed.most_samples.get(client)
+        if most is not None and count is not None and count > most:
+            yield Departure(f"the number of new samples of {client}", f"at most {most}", str(count))
+
+
+def _order(what: str, clients: Sequence[str], state: LedgerState) -> Iterator[Departure]:
+    place = {client: number for number, client in enumerate(state.members)}
+    known = [client for client in clients if client in place]
+    ordered = sorted(known, key=place.__getitem__)
+    if known != ordered:
+        yield Departure(f"the order of {what}", f"that of admission, {', '.join(ordered)}", ", ".join(known))
+
+
+def _text(value: object) -> str:
+    if value is _MISSING:
+        return "missing"
+    return "none" if value is None else str(value)
