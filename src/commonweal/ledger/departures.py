@@ -1,4 +1,4 @@
-"""Where a round departs from the terms of its ledger. The operator's ledger refuses such a round; verification finds it."""
+"""Where a round departs from the terms of its ledger: the ledger refuses to settle it, and verification finds it."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import StoredPosting
 from commonweal.ledger.verification.replay import Findings, LedgerReplay
 from commonweal.ledger.verification.rounds import expected_of_round
+from commonweal.ledger.verification.terms import check_amendment, check_newcomers, check_terms
 
 Expected = tuple[Posting, ...] | None
 """The postings that follow from an entry's inputs; None if the inputs are too damaged for that."""
@@ -74,6 +75,10 @@ def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerRep
         return _expected_of_reversal(number, body, replay)
     if kind == "admission":
         _check_admission(number, body, replay)
+    elif kind == "terms":
+        check_terms(number, body, replay)
+    elif kind == "amendment":
+        check_amendment(number, body, replay)
     elif kind == "withdrawal":
         check_withdrawal(number, body, replay)
     elif kind == "key-rotation":
@@ -84,6 +89,7 @@ def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerRep
 
 
 def _check_admission(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    check_newcomers(number, [member["client"] for member in body["members"]], replay)
     known = set(replay.state.members)
     for member in body["members"]:
         if member["client"] in known:
@@ -116,7 +122,7 @@ def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: Ledge
             f"an income of {amount}" + ("" if weights else " and no accrued payoffs"),
         )
         return None
-    parts = in_proportion(amount, weights)
+    parts = in_proportion(amount, weights, turn=state.turn_of_income)
     divided = (Posting(client_account(client), part) for client, part in parts.items() if part)
     return (Posting(INCOME, -amount), *divided)
 

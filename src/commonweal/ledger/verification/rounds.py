@@ -22,6 +22,7 @@ from commonweal.ledger.rounds import (
 )
 from commonweal.ledger.verification.fates import check_fates
 from commonweal.ledger.verification.replay import Findings, LedgerReplay, RecordedInputs
+from commonweal.ledger.verification.terms import check_by_terms
 from commonweal.records import RoundGains
 from commonweal.valuation.used_gains import used_gains
 
@@ -42,6 +43,7 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
         _check_report(number, body, row, table, replay)
     _check_evidence(number, body, replay)
     check_fates(number, body, replay)
+    check_by_terms(number, body, replay)
     return _check_decision(number, round_number, body, replay)
 
 
@@ -160,7 +162,8 @@ def _check_decision(
     number: int, round_number: int, body: Mapping[str, Any], replay: LedgerReplay
 ) -> tuple[Posting, ...] | None:
     """Recompute the decision. All figures must be the same to the last bit, since a cent may depend on it."""
-    findings, terms = replay.findings, replay.state.terms
+    findings, state = replay.findings, replay.state
+    terms = state.terms_of(round_number).terms if state.terms_since else None
     findings.compare(number, "grace is true or false", bool(body["grace"]), body["grace"])
     figures, rules, grace = figures_of(body)
     version = body["rules_version"]
@@ -198,7 +201,7 @@ def _check_decision(
         check_shares(decision, round_number, terms)
     except CommonwealError as error:
         findings.add(number, "shares are within the ledger's terms", "shares that the terms accept", str(error))
-    return round_postings(decision, terms)
+    return round_postings(decision, terms, round_number)
 
 
 def _state_before(round_number: int, version: str, replay: LedgerReplay) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
 from commonweal.ledger.verification.entries import check_chain, check_entry
 from commonweal.ledger.verification.members import check_known_head
 from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEntry, Recompute
+from commonweal.ledger.verification.terms import note_missing_terms
 
 _UNREADABLE = (
     CommonwealError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
@@ -110,6 +111,7 @@ class _Verifier:
         if operator is not None and operator not in operators:
             found = ", ".join(f"{key[:16]}…" for key in operators) or "no key"
             self._findings.add(1, "the operator signed the ledger", f"the key {operator[:16]}…", found)
+        note_missing_terms(self.replay)
         for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(
                 state.number,

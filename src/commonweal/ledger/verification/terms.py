@@ -1,0 +1,91 @@
+"""Check that a ledger states its terms before its first round, keeps to them, and changes them only by amendments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from commonweal.ledger.amendments import (
+    Amendment,
+    amendment_body,
+    faults_of_amendment,
+    is_by_amendment_only,
+    signing_members,
+)
+from commonweal.ledger.departures import departures
+from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.replay import LedgerReplay
+
+
+def check_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """Check an entry that states the rules of a ledger that was opened without any."""
+    state, findings = replay.state, replay.findings
+    terms, before = Terms.from_document(body["terms"]), state.terms
+    findings.compare(number, "an entry of terms has these fields", ["terms"], sorted(body))
+    if state.last_round:
+        found = f"terms after round {state.last_round}"
+        findings.add(number, "rules are agreed on before the first round", "terms before it", found)
+    if before is None:
+        return  # already a finding of the first entry
+    if before.agreed is not None:
+        findings.add(number, "agreed rules change only by an amendment", "an amendment", "other terms")
+    expected = replace(before, agreed=terms.agreed).to_document()
+    findings.compare(number, "the terms add only the agreed rules", expected, dict(terms.to_document()))
+
+
+def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """Check that an amendment follows from the terms before it, and that its quorum signed."""
+    state, findings = replay.state, replay.findings
+    if state.terms is None:
+        return  # already a finding of the first entry
+    amendment = Amendment.from_document(body)
+    signatures = {row["client"]: row["signature"] for row in body["signatures"]}
+    findings.compare(
+        number, "an amendment has these fields", sorted(amendment_body(amendment, signatures, state)), sorted(body)
+    )
+    for rule, rows in (("clients sign once", body["signatures"]), ("a client is admitted only once", body["members"])):
+        names = [row["client"] for row in rows]
+        findings.compare(number, f"in an amendment, {rule}", list(dict.fromkeys(names)), names)
+    for fault in faults_of_amendment(amendment, signatures, body["first_round"], state):
+        findings.add(number, fault.rule, fault.expected, fault.found)
+    if not signing_members(state):
+        replay.notes.add(
+            number,
+            "an amendment is signed by members",
+            "members with keys",
+            "none: the operator vouches for their agreement",
+        )
+
+
+def check_newcomers(number: int, clients: Sequence[str], replay: LedgerReplay) -> None:
+    """Check that nobody is admitted after the first round by the operator alone."""
+    state = replay.state
+    if not state.last_round:
+        return
+    found = f"{', '.join(map(str, clients))} admitted by the operator alone after round {state.last_round}"
+    kept = replay.findings if is_by_amendment_only(state) else replay.notes
+    kept.add(number, "newcomers are admitted by an amendment", "signatures of newcomers and members", found)
+
+
+def check_by_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """Check a round against the terms in force for it."""
+    if not replay.state.terms_since:
+        return  # already a finding of the first entry
+    for departure in departures(body, replay.state):
+        replay.findings.add(number, f"rounds keep to the terms: {departure.what}", departure.agreed, departure.found)
+
+
+def note_missing_terms(replay: LedgerReplay) -> None:
+    """Note that a ledger with rounds has no agreed rules, as those that were made before there could be any."""
+    state = replay.state
+    first = min((each.first_round for each in state.terms_since if each.terms.agreed is not None), default=None)
+    if not state.last_round or first == 0:
+        return
+    until = "" if first is None else f" before round {first}"
+    replay.notes.add(
+        1,
+        "rules are agreed on before the first round",
+        "terms that state them",
+        f"none{until}: mu, rules and measures of these rounds are as the operator chose them",
+    )
