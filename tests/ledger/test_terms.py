@@ -1,0 +1,451 @@
+"""Rounds keep to the terms of their ledger; terms and members change only by amendments that members signed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from commonweal.decision.decide import decide_figures
+from commonweal.decision.mechanisms import make_mechanism
+from commonweal.errors import InputError, LedgerError
+from commonweal.ledger.agreed_rules import AgreedRules
+from commonweal.ledger.amendments import Amendment, amendment_body
+from commonweal.ledger.canonical import canonical, parse
+from commonweal.ledger.entries import Posting
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.rounds import RoundToSettle, draft_round
+from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.state import LedgerState
+from commonweal.ledger.terms import Terms
+from commonweal.records import Figures, RoundRecord, Rules
+from tests.ledger.sample_ledger import (
+    CLIENT_KEYS,
+    FIRST_ROUND,
+    MEMBERS,
+    SECOND_ROUND,
+    STRANGER,
+    SampleLedger,
+    next_document,
+    sealed,
+    steady_clock,
+    tampering,
+    verified,
+)
+
+STRICT = Rules(mu=0.05)
+GAINS = {"ann": (0.3, 0.5, None), "bob": (0.2, 0.3, None), "cyd": (0.1, 0.2, None)}  # nobody is eliminated
+AGREED = AgreedRules(
+    rules=STRICT,
+    rules_version=make_mechanism(STRICT).version_in_ledgers,
+    round_count=4,
+    grace_rounds=1,
+    measure="marginal",
+    contribution_score="metric",
+    scorers="all",
+    utility="gain",
+    metric="accuracy",
+    profit_bounds={"ann": (-1.0, 1.0), "bob": (-0.5, 0.5)},
+    most_samples={"ann": 200},
+)
+
+
+def open_with(tmp_path, agreed: AgreedRules | None = AGREED, members=MEMBERS, **terms: Any) -> SampleLedger:
+    keys = KeyDirectory(tmp_path / "keys")
+    location = str(tmp_path / "ledger.db")
+    store = open_store(location, create=True)
+    ledger = Ledger.start(store, Terms(name="five banks", agreed=agreed, **terms), keys, clock=steady_clock())
+    ledger.admit(members)
+    return SampleLedger(location, store, ledger, keys)
+
+
+@pytest.fixture
+def sample(tmp_path):
+    made = open_with(tmp_path)
+    yield made
+    made.store.close()
+
+
+def a_round(
+    ledger: Ledger, number: int, rows=FIRST_ROUND, agreed: AgreedRules = AGREED, **changed: Any
+) -> RoundToSettle:
+    """A round by the agreed rules, signed by its clients."""
+    rules = changed.pop("rules", agreed.rules)
+    grace = changed.pop("grace", number <= agreed.grace_rounds)
+    figures = Figures(
+        profits={client: row[0] for client, row in rows.items()},
+        contributions={client: row[1] for client, row in rows.items()},
+    )
+    settled = RoundToSettle(
+        record=RoundRecord(
+            round_number=number,
+            decision=decide_figures(figures, replace(rules, version=2), grace=grace),
+            absent=changed.pop("absent", ()),
+        ),
+        rules_version=make_mechanism(replace(rules, version=2)).version_in_ledgers,
+        measured_by=agreed.measured_by,
+        sample_counts={client: 100 for client in rows},
+    )
+    settled = replace(settled, **changed)
+    signatures = {
+        client: settled.report(ledger.identity, client).signed(CLIENT_KEYS[client])
+        for client in rows
+        if client in CLIENT_KEYS
+    }
+    return replace(settled, signatures=signatures)
+
+
+def rules_found(sample: SampleLedger, *documents: dict[str, Any]) -> list[str]:
+    """The rules broken by a ledger that continues with these documents, signed by its operator."""
+    with tampering(sample.store) as forger:
+        for document in documents:
+            forger.add(sealed(document, sample.operator))
+        return [finding.rule for finding in verified(forger).findings]
+
+
+def forged_round(sample: SampleLedger, settled: RoundToSettle, **body: Any) -> list[str]:
+    draft = draft_round(settled, sample.ledger.identity, sample.ledger.terms)
+    return rules_found(sample, next_document(sample.entries(), "round", {**draft.body, **body}, draft.postings))
+
+
+def test_rounds_by_the_terms_are_settled_and_verify_without_a_note(sample):
+    sample.ledger.settle(a_round(sample.ledger, 1))
+    sample.ledger.settle(a_round(sample.ledger, 2, SECOND_ROUND, absent=("bob",)))
+    result = verified(sample.store)
+    assert not result.findings
+    assert not [note for note in result.notes if "agreed" in note.rule]
+    assert not sample.ledger.settle(a_round(sample.ledger, 1)).fresh
+
+
+BY_COUNT = replace(AGREED, measure="quantity")
+DEPARTURES = {
+    "mu": {"rules": replace(STRICT, mu=0.2)},
+    "loss_rule": {"rules": replace(STRICT, loss_rule="equal")},
+    "contribution_rule": {"rules": replace(STRICT, contribution_rule="raw")},
+    "liability_cap": {"rules": replace(STRICT, liability_cap=0.1)},
+    "grace": {"number": 2, "grace": True},
+    "the last round": {"number": 5},
+    "measure": {"measured_by": BY_COUNT.measured_by},
+    "measured_by": {"measured_by": None},
+    "the order of inputs": {"rows": {client: FIRST_ROUND[client] for client in ("bob", "ann", "cyd")}},
+    "the order of absent": {"rows": {"bob": FIRST_ROUND["bob"]}, "absent": ("cyd", "ann")},
+    "the profit of bob": {"rows": {**FIRST_ROUND, "bob": (0.51, 0.3, None)}},
+    "the number of new samples of ann": {"sample_counts": {"ann": 201}},
+}
+
+
+@pytest.mark.parametrize("what", DEPARTURES)
+def test_a_round_that_departs_from_the_terms_is_refused_and_found(sample, what):
+    given = {"number": 1, **DEPARTURES[what]}
+    settled = a_round(sample.ledger, **given)
+    with pytest.raises(LedgerError, match=f"departs from the terms.*{what} is"):
+        sample.ledger.settle(settled)
+    assert f"rounds keep to the terms: {what}" in forged_round(sample, settled)
+
+
+def test_figures_harm_and_endings_that_were_not_agreed_on_are_found(sample):
+    settled = a_round(sample.ledger, 2)
+    assert "rounds keep to the terms: ending" in forged_round(sample, settled, ending={"ends": False})
+    harm = {"version": "harm/2", "found": [{"client": "ann", "is_eliminated": False}]}
+    assert "rounds keep to the terms: harm" in forged_round(sample, settled, harm=harm)
+    gains = {"table": {"version": "pooled/1"}}
+    assert forged_round(sample, settled, gains=gains)
+    assert "rounds keep to the terms: terms" in forged_round(sample, settled, terms="0" * 64)
+    assert "rounds keep to the terms: rules_version" in forged_round(sample, settled, rules_version="paper/1")
+
+
+def test_a_ledger_without_agreed_rules_takes_any_rules_with_a_note(tmp_path):
+    sample = open_with(tmp_path, None)
+    sample.ledger.settle(a_round(sample.ledger, 1))
+    sample.ledger.settle(a_round(sample.ledger, 2, rules=replace(STRICT, mu=3.0)))
+    result = verified(sample.store)
+    assert not result.findings
+    assert "rules are agreed on before the first round" in [note.rule for note in result.notes]
+    assert "terms" not in sample.ledger.document(3)["body"]
+    with pytest.raises(LedgerError, match="settled rounds without agreed rules"):
+        sample.ledger.agree(AGREED)
+    sample.store.close()
+
+
+def test_rules_can_be_stated_once_before_the_first_round(tmp_path):
+    sample = open_with(tmp_path, None)
+    before = sample.ledger.state.terms_hash
+    assert sample.ledger.agree(AGREED).fresh
+    assert not sample.ledger.agree(AGREED).fresh
+    assert sample.ledger.state.terms_hash != before
+    with pytest.raises(LedgerError, match="states other rules"):
+        sample.ledger.agree(BY_COUNT)
+    sample.ledger.settle(a_round(sample.ledger, 1))
+    result = verified(sample.store)
+    assert not result.findings
+    assert not [note for note in result.notes if "agreed" in note.rule]
+    other = replace(sample.ledger.terms, agreed=BY_COUNT).to_document()
+    found = rules_found(sample, next_document(sample.entries(), "terms", {"terms": other}))
+    assert "rules are agreed on before the first round" in found
+    assert "agreed rules change only by an amendment" in found
+    sample.store.close()
+
+
+def test_terms_survive_canonical_json_and_old_ones_keep_their_hash():
+    terms = Terms(name="x", agreed=replace(AGREED, rules=Rules(mu=math.inf), silence_charge=10**15, quorum=0.5))
+    again = Terms.from_document(parse(canonical(terms.to_document()).decode()))
+    assert again == terms
+    assert again.digest() == terms.digest()
+    assert "agreed" not in Terms(name="x").to_document()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("quorum", 0.0), ("quorum", 1.5), ("quorum", True), ("round_count", 0), ("grace_rounds", -1), ("figures", "x"),
+        ("harm", "x"), ("ending", "x"), ("silence_charge", 0), ("silence_limit", 0), ("settlement_version", 3),
+        ("measure", 3), ("profit_bounds", {"ann": (1.0, 1.0)}), ("most_samples", {"ann": 0}), ("rules_version", None),
+        ("rules", Rules(mu=-1.0)), ("rules", Rules(mu=1.0, liability_cap=-1.0)),
+    ],
+)  # fmt: skip
+def test_rules_that_nobody_can_keep_are_refused(name, value):
+    with pytest.raises(InputError, match=r"must be|knows"):
+        replace(AGREED, **{name: value})
+
+
+# The odd cent.
+
+
+ONE_CENT = {client: (0.00001 if client == "cyd" else 0.0, 1.0, None) for client in MEMBERS}
+
+
+@pytest.mark.parametrize(("version", "accrued"), [(1, [6, 0, 0]), (2, [2, 2, 2])])
+def test_the_odd_cent_rotates(tmp_path, version, accrued):
+    """Each round, three equal clients share a budget of one cent."""
+    agreed = replace(AGREED, settlement_version=version, round_count=None, grace_rounds=0)
+    sample = open_with(tmp_path, agreed, settlement="accruals")
+    for number in range(1, 7):
+        sample.ledger.settle(a_round(sample.ledger, number, ONE_CENT, agreed))
+    assert not verified(sample.store).findings
+    assert [sample.ledger.state.balances[f"accrued/{client}"] for client in MEMBERS] == accrued
+    sample.store.close()
+
+
+def test_a_round_paid_in_the_old_way_is_found(sample):
+    agreed = replace(AGREED, settlement_version=1)
+    settled = a_round(sample.ledger, 2, ONE_CENT)
+    new = draft_round(settled, sample.ledger.identity, sample.ledger.terms)
+    old = draft_round(settled, sample.ledger.identity, replace(sample.ledger.terms, agreed=agreed))
+    assert new.postings != old.postings
+    assert Counter(each.amount for each in new.postings) == Counter(each.amount for each in old.postings)
+    document = next_document(sample.entries(), "round", new.body, old.postings)
+    assert rules_found(sample, document) == ["the postings follow from the entry's inputs"]
+
+
+def test_odd_cents_of_income_rotate_too(tmp_path):
+    agreed = replace(AGREED, round_count=None, grace_rounds=0)
+    sample = open_with(tmp_path, agreed, settlement="accruals")
+    rows = {client: (0.3, 1.0, None) for client in MEMBERS}
+    sample.ledger.settle(a_round(sample.ledger, 1, rows, agreed))
+    for number in range(6):
+        sample.ledger.realise(1, f"invoice {number}")
+    assert [sample.ledger.state.balances[f"clients/{client}"] for client in MEMBERS] == [2, 2, 2]
+    assert not verified(sample.store).findings
+    sample.store.close()
+
+
+# Amendments and newcomers.
+
+
+def amendment_of(state: LedgerState, *, members=None, **changed: Any) -> Amendment:
+    assert state.terms is not None
+    assert state.terms.agreed is not None
+    return Amendment(
+        ledger=state.identity,
+        number=state.amendment_count + 1,
+        terms_before=state.terms_hash,
+        terms=replace(state.terms, agreed=replace(state.terms.agreed, **changed)),
+        members=members or {},
+    )
+
+
+def signed_by(amendment: Amendment, *clients: str) -> dict[str, str]:
+    return {client: amendment.signed(client, CLIENT_KEYS[client]) for client in clients}
+
+
+LENIENT = replace(AGREED, rules=Rules(mu=0.2))
+
+
+def test_an_amendment_is_in_force_from_the_next_round_on(sample):
+    ledger = sample.ledger
+    ledger.settle(a_round(ledger, 1))
+    amendment = amendment_of(ledger.state, rules=LENIENT.rules)
+    before = ledger.state.terms_hash
+    ledger.amend(amendment, signed_by(amendment, "ann", "bob"))
+    assert ledger.state.terms_hash == amendment.terms.digest()
+    assert ledger.state.terms_of(1).hash == before
+    with pytest.raises(LedgerError, match=r"mu is 0\.2 in the terms and 0\.05 in the round"):
+        ledger.settle(a_round(ledger, 2))
+    ledger.settle(a_round(ledger, 2, agreed=LENIENT))
+    # A round from before the amendment is settled again by the terms of its time.
+    ledger.reverse_round(1, "figures came late")
+    with pytest.raises(LedgerError, match="departs from the terms"):
+        ledger.settle(a_round(ledger, 1, agreed=LENIENT))
+    ledger.settle(a_round(ledger, 1))
+    assert not verified(sample.store).findings
+
+
+def test_more_rounds_than_planned_are_an_amendment(sample):
+    ledger = sample.ledger
+    for number in range(1, 5):
+        ledger.settle(a_round(ledger, number, GAINS))
+    with pytest.raises(LedgerError, match="the last round is 4"):
+        ledger.settle(a_round(ledger, 5, GAINS))
+    amendment = amendment_of(ledger.state, round_count=6)
+    ledger.amend(amendment, signed_by(amendment, "ann", "bob"))
+    ledger.settle(a_round(ledger, 5, GAINS))
+    assert not verified(sample.store).findings
+
+
+@pytest.mark.parametrize(
+    ("signers", "quorum", "enough"),
+    [
+        (("ann", "bob"), None, True),
+        (("ann",), None, False),
+        ((), None, False),
+        (("bob",), 0.5, True),
+        (("bob",), 0.51, False),
+        ((), 0.5, False),
+    ],
+)
+def test_an_amendment_needs_its_quorum(tmp_path, signers, quorum, enough):
+    """cyd has no key, so that ann and bob are all who sign."""
+    sample = open_with(tmp_path, replace(AGREED, quorum=quorum))
+    amendment = amendment_of(sample.ledger.state, rules=LENIENT.rules)
+    signatures = signed_by(amendment, *signers)
+    body = amendment_body(amendment, signatures, sample.ledger.state)
+    found = rules_found(sample, next_document(sample.entries(), "amendment", body))
+    if enough:
+        assert not found
+        sample.ledger.amend(amendment, signatures)
+        assert not verified(sample.store).findings
+    else:
+        assert found == ["a quorum signs an amendment"]
+        with pytest.raises(LedgerError, match="a quorum signs an amendment"):
+            sample.ledger.amend(amendment, signatures)
+    sample.store.close()
+
+
+def test_signatures_of_one_amendment_fit_no_other(sample):
+    ledger = sample.ledger
+    first = amendment_of(ledger.state, rules=LENIENT.rules)
+    signatures = signed_by(first, "ann", "bob")
+    ledger.amend(first, signatures)
+    with pytest.raises(LedgerError, match="amendments are numbered"):
+        ledger.amend(first, signatures)
+    back = amendment_of(ledger.state, rules=STRICT)
+    ledger.amend(back, signed_by(back, "ann", "bob"))
+    again = amendment_of(ledger.state, rules=LENIENT.rules)  # the same change of the same terms, once more
+    with pytest.raises(LedgerError, match="another signature"):
+        ledger.amend(again, signatures)
+    document = next_document(sample.entries(), "amendment", amendment_body(again, signatures, ledger.state))
+    assert "an amendment is signed by active members and newcomers" in rules_found(sample, document)
+
+
+def test_an_amendment_changes_only_the_agreed_rules_and_something(sample):
+    state = sample.ledger.state
+    same = amendment_of(state)
+    with pytest.raises(LedgerError, match="changes something"):
+        sample.ledger.amend(same, signed_by(same, "ann", "bob"))
+    rich = replace(same, terms=replace(same.terms, worth=7))
+    with pytest.raises(LedgerError, match="only the agreed rules"):
+        sample.ledger.amend(rich, signed_by(rich, "ann", "bob"))
+    strange = amendment_of(state, rules=LENIENT.rules)
+    forged = {**signed_by(strange, "ann", "bob"), "eve": strange.signed("eve", STRANGER)}
+    with pytest.raises(LedgerError, match="no such member"):
+        sample.ledger.amend(strange, forged)
+
+
+@pytest.mark.parametrize("field", ["book", "amendment", "terms_before", "first_round", "signatures", "members"])
+def test_a_damaged_amendment_is_a_finding(sample, field):
+    amendment = amendment_of(sample.ledger.state, rules=LENIENT.rules)
+    body = amendment_body(amendment, signed_by(amendment, "ann", "bob"), sample.ledger.state)
+    other: Any = {"amendment": 7, "first_round": 9, "signatures": [], "members": [{"client": "ann", "key": None}]}
+    document = next_document(sample.entries(), "amendment", {**body, field: other.get(field, "0" * 64)})
+    assert rules_found(sample, document)
+
+
+def test_members_without_keys_leave_amendments_to_the_operator_with_a_note(tmp_path):
+    sample = open_with(tmp_path, members=dict.fromkeys(MEMBERS))
+    sample.ledger.amend(amendment_of(sample.ledger.state, rules=LENIENT.rules), {})
+    result = verified(sample.store)
+    assert not result.findings
+    assert "an amendment is signed by members" in [note.rule for note in result.notes]
+    sample.store.close()
+
+
+def test_eliminated_members_do_not_sign(sample):
+    ledger = sample.ledger
+    ledger.settle(a_round(ledger, 1))
+    losing = {"ann": (0.3, 0.5, None), "bob": (-0.4, 0.01, None), "cyd": (0.1, 0.2, None)}
+    ledger.settle(a_round(ledger, 2, losing))
+    assert "bob" in ledger.state.eliminated
+    amendment = amendment_of(ledger.state, rules=LENIENT.rules)
+    with pytest.raises(LedgerError, match="no such member"):
+        ledger.amend(amendment, signed_by(amendment, "ann", "bob"))
+    ledger.amend(amendment, signed_by(amendment, "ann"))
+    assert not verified(sample.store).findings
+
+
+def test_newcomers_need_the_members_after_the_first_round(sample):
+    ledger, dan = sample.ledger, {"dan": CLIENT_KEYS["dan"].public}
+    ledger.settle(a_round(ledger, 1))
+    with pytest.raises(LedgerError, match="cannot be admitted by the operator alone"):
+        ledger.admit(dan)
+    rows = [{"client": "dan", "key": dan["dan"]}]
+    found = rules_found(sample, next_document(sample.entries(), "admission", {"members": rows}))
+    assert found == ["newcomers are admitted by an amendment"]
+    joining = amendment_of(ledger.state, members=dan)
+    with pytest.raises(LedgerError, match="a newcomer signs its admission"):
+        ledger.amend(joining, signed_by(joining, "ann", "bob"))
+    with pytest.raises(LedgerError, match="a quorum signs"):
+        ledger.amend(joining, signed_by(joining, "ann", "dan"))
+    ledger.amend(joining, signed_by(joining, "ann", "bob", "dan"))
+    assert list(ledger.state.members) == ["ann", "bob", "cyd", "dan"]
+    ledger.settle(a_round(ledger, 2, {**FIRST_ROUND, "dan": (0.1, 0.2, None)}))
+    assert not verified(sample.store).findings
+
+
+def test_in_a_ledger_without_agreed_rules_a_late_admission_is_a_note(tmp_path):
+    sample = open_with(tmp_path, None)
+    sample.ledger.settle(a_round(sample.ledger, 1))
+    sample.ledger.admit({"dan": CLIENT_KEYS["dan"].public})
+    result = verified(sample.store)
+    assert not result.findings
+    assert "newcomers are admitted by an amendment" in [note.rule for note in result.notes]
+    sample.store.close()
+
+
+def test_an_old_ledger_gets_rules_by_an_amendment(tmp_path):
+    sample = open_with(tmp_path, None)
+    sample.ledger.settle(a_round(sample.ledger, 1, rules=Rules(mu=7.0)))
+    state = sample.ledger.state
+    assert state.terms is not None
+    amendment = Amendment(
+        ledger=state.identity, number=1, terms_before=state.terms_hash, terms=replace(state.terms, agreed=AGREED)
+    )
+    sample.ledger.amend(amendment, signed_by(amendment, "ann", "bob"))
+    sample.ledger.settle(a_round(sample.ledger, 2, GAINS))
+    with pytest.raises(LedgerError, match="departs"):
+        sample.ledger.settle(a_round(sample.ledger, 3, GAINS, rules=Rules(mu=7.0)))
+    result = verified(sample.store)
+    assert not result.findings
+    assert any("before round 2" in note.found for note in result.notes)
+    sample.store.close()
+
+
+def test_an_amendment_moves_no_money(sample):
+    amendment = amendment_of(sample.ledger.state, rules=LENIENT.rules)
+    body = amendment_body(amendment, signed_by(amendment, "ann", "bob"), sample.ledger.state)
+    moved = (Posting("clients/ann", 5), Posting("clients/bob", -5))
+    found = rules_found(sample, next_document(sample.entries(), "amendment", body, moved))
+    assert found == ["the postings follow from the entry's inputs"]
