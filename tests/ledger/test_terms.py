@@ -88,7 +88,7 @@ def a_round(
         ),
         rules_version=make_mechanism(replace(rules, version=2)).version_in_ledgers,
         measured_by=agreed.measured_by,
-        sample_counts={client: 100 for client in rows},
+        sample_counts=dict.fromkeys(rows, 100),
     )
     settled = replace(settled, **changed)
     signatures = {
@@ -244,7 +244,7 @@ def test_a_round_paid_in_the_old_way_is_found(sample):
 def test_odd_cents_of_income_rotate_too(tmp_path):
     agreed = replace(AGREED, round_count=None, grace_rounds=0)
     sample = open_with(tmp_path, agreed, settlement="accruals")
-    rows = {client: (0.3, 1.0, None) for client in MEMBERS}
+    rows = dict.fromkeys(MEMBERS, (0.3, 1.0, None))
     sample.ledger.settle(a_round(sample.ledger, 1, rows, agreed))
     for number in range(6):
         sample.ledger.realise(1, f"invoice {number}")

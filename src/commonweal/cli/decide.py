@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from commonweal import figures_file
 from commonweal.cli import json_view, text_view
 from commonweal.cli.ledger.options import Keys
-from commonweal.cli.ledger.settle import settle_outcome
+from commonweal.cli.ledger.settle import in_order_of_admission, settle_outcome
 from commonweal.cli.outcome import DecideResult, find_outcome
 from commonweal.decision.envelope import PATH_LIMIT
 from commonweal.decision.validation import check_mu
@@ -154,6 +154,8 @@ def decide_command(
             f"A file of several rounds needs --mu, because earlier eliminations decide who takes part; got "
             f"{len(rounds)} rounds."
         )
+    if ledger is not None:
+        rounds = in_order_of_admission(rounds, ledger)
     with _progress(len(rounds)) as (on_round, on_breakpoint):
         outcome = find_outcome(
             rounds,

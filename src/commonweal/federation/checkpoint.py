@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -83,8 +83,11 @@ class CheckpointFile:
             self.path, content.getvalue(), what="the state after a round", way_out="free some space there, then resume"
         )
 
-    def load(self, rules: Rules) -> tuple[list[RoundResult], State]:
-        """The completed rounds, decided by the version of rules that they were decided by, and the clients' state."""
+    def load(self, rules: Rules | Callable[[int], Rules]) -> tuple[list[RoundResult], State]:
+        """The completed rounds, decided by the version of rules that they were decided by, and the clients' state.
+
+        `rules` may be a function of the round, since rules may have been amended.
+        """
         try:
             with self.path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
@@ -96,11 +99,11 @@ class CheckpointFile:
                 )
             if document["identity"] != self.identity:
                 raise StorageError(f"Checkpoint {str(self.path)!r} {self._mismatch(document.get('parts', {}))}")
-            decider = RoundDecider(make_mechanism(replace(rules, version=document.get("rules_version", 1))))
+            version, decider = document.get("rules_version", 1), None
             results = [
                 _from_document(
                     given,
-                    decider,
+                    decider := _decider(rules, given["round_number"], version, decider),
                     profit_draws=arrays.pop(f"profit_draws/{number}"),
                     contribution_draws=arrays.pop(f"contribution_draws/{number}"),
                     effects=arrays.pop(f"effects/{number}", None),
@@ -118,6 +121,17 @@ class CheckpointFile:
         """What differs, if it is only one part; checkpoints of earlier versions have no parts."""
         different = [name for name, part in self.parts.items() if name in written and written[name] != part]
         return _MISMATCHES.get(different[0], self.mismatch) if len(different) == 1 else self.mismatch
+
+
+def _decider(
+    rules: Rules | Callable[[int], Rules], round_number: int, version: int, before: RoundDecider | None
+) -> RoundDecider:
+    """Decides a round by its rules, with the state after the round before."""
+    own = rules(round_number) if callable(rules) else rules
+    decider = RoundDecider(make_mechanism(replace(own, version=version)))
+    if before is not None:
+        decider.state = before.state
+    return decider
 
 
 def _to_document(result: RoundResult) -> dict[str, Any]:

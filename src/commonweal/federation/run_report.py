@@ -48,6 +48,7 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
     decider = RoundDecider(make_mechanism(rules))
     divisions = []
     for result in results:
+        decider.mechanism = make_mechanism(result.record.decision.rules)  # rules may have been amended
         divisions.append(_Divisions(result, decider.mechanism, decider.state))
         decider.advance(result.record.decision, sample_counts=result.sample_counts)
     of_history = (metrics.tsw, metrics.tsfi, metrics.tsfi_final_set)

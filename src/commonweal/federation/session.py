@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from commonweal.decision.mechanism import RoundDecider
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import FederationError
+from commonweal.federation.agreed import plan_by_terms
 from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.client_set import ClientSet
 from commonweal.federation.evidence import measured_evidence
@@ -37,6 +39,8 @@ from commonweal.scenario.spec import FederationPlan
 
 Check = Callable[[RoundRecord, dict[str, int]], None]
 OnRound = Callable[[RoundResult], None]
+PlanOf = Callable[[int], FederationPlan]
+"""The plan for a round: what was agreed on may change while a federation runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,9 @@ class Session:
         self._check_ledger(results)
         if results:
             self._catch_up(results)
-        for result in run_rounds(self.clients, self.plan, completed=results, check=self._check, watch=self.watch):
+        for result in run_rounds(
+            self.clients, self.plan, completed=results, check=self._check, watch=self.watch, plan_of=self._plan_of
+        ):
             if not results and self.on_first_round is not None:
                 self.on_first_round()
             results.append(result)
@@ -70,14 +76,14 @@ class Session:
             self._tell(result)
             if self.on_round is not None:
                 self.on_round(result)
-        report = make_run_report(self.plan, self.description, results)
+        report = make_run_report(self._plan_of(max(len(results), 1)), self.description, results)
         if directory is not None:
             write_all(report, directory)
         return report
 
     def _resumed(self) -> list[RoundResult]:
         assert self.checkpoint is not None, "only a session with a checkpoint can be resumed"
-        results, state = self.checkpoint.load(self.plan.mechanism.rules)
+        results, state = self.checkpoint.load(lambda number: self._plan_of(number).mechanism.rules)
         self.clients.restore(len(results), state)
         return results
 
@@ -85,6 +91,7 @@ class Session:
         """Before anybody trains, check that the ledger can accept this session's rounds."""
         if self.ledger is None:
             return
+        self.ledger.check_rules()
         if self.owns_ledger:
             unknown = self.ledger.settled_rounds - {result.record.round_number for result in results}
             if unknown:
@@ -93,6 +100,13 @@ class Session:
                     f"{counted(len(results), 'round')}. Restore the checkpoint that belongs to this ledger, or start "
                     "again with another results folder, another ledger and new member folders."
                 )
+
+    def _plan_of(self, round_number: int) -> FederationPlan:
+        """The plan by the terms in force for a round: they may have been amended since the plan was made."""
+        if self.ledger is None or self.ledger.agreed is None:
+            return self.plan
+        in_force = self.ledger.agreed_for(round_number)
+        return self.plan if in_force is None else plan_by_terms(self.plan, self.ledger.agreed, in_force)
 
     def _catch_up(self, results: Sequence[RoundResult]) -> None:
         """Repeat what may have been interrupted after the last checkpoint."""
@@ -125,21 +139,26 @@ def run_rounds(
     completed: Sequence[RoundResult] = (),
     check: Check | None = None,
     watch: Watch | None = None,
+    plan_of: PlanOf | None = None,
 ) -> Iterator[RoundResult]:
     """Run the rounds after the completed ones, one at a time.
 
     They end with the last one, when fewer than two clients are left, or when the federation is finished.
 
-    `check` may refuse a decided round before the clients adopt it.
+    `check` may refuse a decided round before the clients adopt it. `plan_of` is asked for the plan before each round.
     """
     decider = RoundDecider(make_mechanism(rules_in_force(plan, completed)))
     active = list(plan.client_names)
     results = list(completed)
     for earlier in completed:
+        decider.mechanism = make_mechanism(earlier.record.decision.rules)
         decider.advance(earlier.record.decision, sample_counts=earlier.sample_counts)
         active = [client for client in active if client not in earlier.record.left]
-    for round_number in range(len(completed) + 1, plan.round_count + 1):
-        if len(active) < 2 or (results and results[-1].record.decision.finished):
+    for round_number in count(len(completed) + 1):
+        if plan_of is not None:
+            plan = plan_of(round_number)
+            decider.mechanism = make_mechanism(rules_in_force(plan, completed))
+        if round_number > plan.round_count or len(active) < 2 or (results and results[-1].record.decision.finished):
             return
         results.append(
             run_round(clients, plan, decider, round_number, active, earlier=results, check=check, watch=watch)

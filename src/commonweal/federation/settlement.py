@@ -8,7 +8,10 @@ from pathlib import Path
 
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import CommonwealError, LedgerError
+from commonweal.federation.agreed import check_same_rules
+from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.checks import check_names
+from commonweal.ledger.departures import check_departures
 from commonweal.ledger.entries import time_text
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Clock, Ledger, Receipt, system_clock
@@ -28,7 +31,8 @@ Sign = Callable[[ClientReport], str | None]
 class FederationLedger:
     """The ledger that a federation settles in; created with the first round if it does not exist yet.
 
-    `members` are all clients with their public keys; a ledger with members accepts no others.
+    `members` are all clients with their public keys; a ledger with members accepts no others. A ledger that has no
+    agreed rules before its first round gets those in `agreed`.
     """
 
     def __init__(
@@ -41,10 +45,12 @@ class FederationLedger:
         sign: Sign = lambda report: None,
         clock: Clock = system_clock,
         replaces_existing: bool = False,
+        agreed: AgreedRules | None = None,
     ) -> None:
         self.location = location
         self._keys = keys
-        self.terms = Terms(name=name)  # of a ledger that is created here
+        self.agreed = agreed  # by which this federation's rounds are measured and decided
+        self.terms = Terms(name=name, agreed=agreed)  # of a ledger that is created here
         self.has_opened = False  # a new ledger was created, with default terms
         self._members = members
         self._sign = sign
@@ -52,6 +58,7 @@ class FederationLedger:
         self._replaces_existing = replaces_existing  # the ledger there now is removed before this one is created
         self._store: SqlStore | None = None
         self._ledger: Ledger | None = None
+        self._reader: Ledger | None = None  # until the ledger is opened to be written
 
     def check(self) -> None:
         """Check before any computation that the ledger can accept the federation's rounds."""
@@ -80,7 +87,7 @@ class FederationLedger:
 
         `signatures` are the clients' own; without them each report is signed here.
         """
-        settled = _to_settle(record, sample_counts)
+        settled = self._to_settle(record, sample_counts)
         if self._ledger is None and not has_ledger(self.location):
             draft_round(settled, "", self.terms)  # do not create a ledger for a round that it would refuse
         ledger = self._opened()
@@ -94,7 +101,34 @@ class FederationLedger:
 
     def check_round(self, record: RoundRecord, sample_counts: Mapping[str, int] | None = None) -> None:
         """Refuse a round whose content the ledger would refuse, before anything of it is stored."""
-        draft_round(_to_settle(record, sample_counts), "", self.terms_in_force)
+        settled = self._to_settle(record, sample_counts)
+        state = self._state()
+        terms = self.terms if state is None else state.terms_of(record.round_number).terms
+        draft = draft_round(settled, "", terms)
+        if state is not None and record.round_number not in state.rounds:
+            check_departures(draft.body, state)
+
+    def check_rules(self) -> None:
+        """Refuse a ledger whose terms this federation's rules depart from, or that has its clients in another order."""
+        state = self._state()
+        if state is None or self.agreed is None:
+            return
+        first, in_force = state.terms_of(1).terms.agreed, state.terms_of(state.last_round + 1).terms.agreed
+        if in_force is not None:
+            check_same_rules(self.agreed, in_force if first is None else first, in_force)
+        elif state.last_round:
+            return  # a ledger without agreed rules continues without them
+        admitted = [client for client in state.members if client in self._members]
+        if (in_force or self.agreed).settlement_version >= 2 and admitted and admitted != list(self._members):
+            raise LedgerError(
+                f"The clients must be in the order in which the ledger {shown(self.location)!r} admitted them: "
+                f"{', '.join(admitted)}. List them in this order."
+            )
+
+    def agreed_for(self, round_number: int) -> AgreedRules | None:
+        """The rules in force for a round, as amended; None if the ledger has none, or is not there yet."""
+        state = self._state()
+        return None if state is None else state.terms_of(round_number).terms.agreed
 
     def withdraw(self, client: str, round_number: int, signature: str | None) -> Receipt:
         """Record a client's signed notice that it leaves after this round."""
@@ -128,16 +162,32 @@ class FederationLedger:
 
     @property
     def terms_in_force(self) -> Terms:
-        """The terms of the ledger, which is not kept open; if there is none yet, those it would be opened with."""
-        if self._ledger is not None:
-            return self._ledger.terms
-        if self._replaces_existing or not has_ledger(self.location):
-            return self.terms
-        store = open_store(self.location)
-        try:
-            return Ledger(store, self._keys).terms
-        finally:
-            store.close()
+        """The terms of the ledger; if there is none yet, those it would be opened with."""
+        state = self._state()
+        return self.terms if state is None or state.terms is None else state.terms
+
+    def _state(self) -> LedgerState | None:
+        """The state of the ledger; None if there is none yet, or if this federation's replaces it."""
+        if self._ledger is None and (self._replaces_existing or not has_ledger(self.location)):
+            return None
+        if self._ledger is None and self._reader is None:
+            if self._store is None:
+                self._store = open_store(self.location)
+            self._reader = Ledger(self._store, None)
+        ledger = self._ledger or self._reader
+        assert ledger is not None, "read just now"
+        ledger.refresh()
+        return ledger.state
+
+    def _to_settle(self, record: RoundRecord, sample_counts: Mapping[str, int] | None) -> RoundToSettle:
+        mechanism = make_mechanism(record.decision.rules)
+        return RoundToSettle(
+            record=record,
+            rules_version=mechanism.version_in_ledgers,
+            sample_counts=sample_counts or {},
+            with_costs=mechanism.reads_costs,
+            measured_by=None if self.agreed is None else self.agreed.measured_by,
+        )
 
     def _opened(self) -> Ledger:
         if self._ledger is None:
@@ -147,6 +197,8 @@ class FederationLedger:
             self._check_members(ledger)
             if not ledger.state.members:
                 ledger.admit(self._members)
+            if self.agreed is not None and ledger.terms.agreed is None and not ledger.state.last_round:
+                ledger.agree(self.agreed)
             self._ledger = ledger
         return self._ledger
 
@@ -184,16 +236,6 @@ class FederationLedger:
                     f"Client {client!r} was admitted to the ledger {shown(self.location)!r} with another key. Use that "
                     "key, or another ledger."
                 )
-
-
-def _to_settle(record: RoundRecord, sample_counts: Mapping[str, int] | None) -> RoundToSettle:
-    mechanism = make_mechanism(record.decision.rules)
-    return RoundToSettle(
-        record=record,
-        rules_version=mechanism.version_in_ledgers,
-        sample_counts=sample_counts or {},
-        with_costs=mechanism.reads_costs,
-    )
 
 
 def _as_before(settled: RoundToSettle, ledger: Ledger) -> RoundToSettle:

@@ -32,7 +32,7 @@ class AgreedRules:
     """
 
     rules: Rules  # mechanism, its parameters, mu, contribution rule, loss rule, liability cap
-    rules_version: str  # of the mechanism, such as "paper/2"
+    rules_version: str  # of the mechanism, as rounds name it
     round_count: int | None = None  # None: any number
     grace_rounds: int = 0
     figures: FiguresRule = "measured"

@@ -46,6 +46,11 @@ class Figures:
         given = {each.name: values for each in fields(self) if (values := getattr(self, each.name)) is not None}
         return replace(self, **{name: others(values) for name, values in given.items()})
 
+    def in_order(self, clients: Collection[str]) -> Figures:
+        """The same figures with the clients in this order."""
+        given = {each.name: values for each in fields(self) if (values := getattr(self, each.name)) is not None}
+        return replace(self, **{name: {client: values[client] for client in clients} for name, values in given.items()})
+
     @property
     def selecting(self) -> Mapping[str, float]:
         """The profits that selection goes by: the expected ones, if there are any."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from commonweal.atomic_write import UNFINISHED, locked_directory, make_results_folder
 from commonweal.errors import StorageError
+from commonweal.federation.agreed import agreed_rules
 from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile
 from commonweal.federation.measuring import Watch
 from commonweal.federation.round_result import RoundResult
@@ -91,6 +92,7 @@ def ledger_of_run(
         members=signers.public_keys,
         sign=signers.sign,
         replaces_existing=location is None and not resume,
+        agreed=agreed_rules(scenario),
     )
 
 

@@ -62,9 +62,11 @@ def coordinate(
         keys,
         name=federation.name,
         members=federation.keys,
+        agreed=federation.agreed,
     )
     with locked_directory(directory, "a federation"), closing(settled_in):
         checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=federation.digest(), mismatch=_MISMATCH)
+        settled_in.check_rules()
         identity = settled_in.open()
         _check_amounts(settled_in, federation)
         clients = RemoteClients(transport, federation, identity, say, task.layout or ArrayLayout)

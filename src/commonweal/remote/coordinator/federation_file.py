@@ -15,6 +15,8 @@ from typing import Any
 
 from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.errors import CommonwealError
+from commonweal.federation.agreed import agreed_rules
+from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.node_keys import read_node_public_key
 from commonweal.scenario.agreement import (
     check_client_count,
@@ -46,6 +48,15 @@ _LEARNING_KEYS: Keys = MappingProxyType(
 )
 _NEW_LEARNING_KEYS = ("algorithm", "learning_rate", "parameters")  # that version 0.1.0 did not have
 _SECONDS = number("a number of seconds from 1 to 1e6", "600", lambda seconds: 1 <= seconds <= 1e6)
+_TERMS_KEYS: Keys = MappingProxyType(
+    {
+        "quorum": number(
+            "a share of the active members, more than 0 and at most 1", "0.5", lambda share: 0 < share <= 1
+        ),
+        "silence_charge": whole_number(1, 10**15, example=1000),
+        "silence_limit": whole_number(1, 10**6, example=3),
+    }
+)
 _WAITING_KEYS: Keys = MappingProxyType({"answer_seconds": _SECONDS, "join_seconds": _SECONDS})
 
 
@@ -120,6 +131,19 @@ class Federation:
     task: TaskSpec = field(default_factory=TaskSpec)
     answer_seconds: float = 600.0  # a client that has not answered a question by then is absent from the round
     join_seconds: float = 300.0  # how long the first round waits for SuperNodes to connect
+    terms: Mapping[str, Any] = field(default_factory=dict, hash=False)  # quorum and what silence costs, where agreed on
+
+    @property
+    def agreed(self) -> AgreedRules:
+        """What its ledger states before the first round."""
+        return agreed_rules(
+            self,
+            profit_bounds={client.name: client.profit_bounds for client in self.clients},
+            most_samples={
+                client.name: client.most_samples for client in self.clients if client.most_samples is not None
+            },
+            **self.terms,
+        )
 
     @property
     def client_names(self) -> tuple[str, ...]:
@@ -138,6 +162,8 @@ class Federation:
         del document["answer_seconds"], document["join_seconds"]
         document["mechanism"]["rules"] = self.mechanism.rules.to_document()
         # Digests of older federations depend on the absence of what they could not choose.
+        if not self.terms:
+            del document["terms"]
         if self.mechanism.utility == "gain":
             del document["mechanism"]["utility"]
         for key in ("contribution_score", "scorers", "figures", "harm", "ending"):
@@ -180,7 +206,9 @@ def read_federation(path: Path) -> Federation:
     document, faults = read_tables(path, "a federation's file", "Write one with `commonweal flower new`.")
     root = TomlTable(given=present(document), path=(), faults=faults)
     top = root.read(
-        SCENARIO_KEYS, needed=("name", "rounds"), tables=("mechanism", "learning", "waiting", "clients", "task")
+        SCENARIO_KEYS,
+        needed=("name", "rounds"),
+        tables=("mechanism", "learning", "waiting", "clients", "task", "terms"),
     )
     mechanism = subtable(root, "mechanism")
     mechanism_values = read_mechanism(mechanism)
@@ -192,6 +220,7 @@ def read_federation(path: Path) -> Federation:
         faults.add(("learning", "algorithm"), refusal, 'Write e.g. algorithm = "fedavg"')
     task = _task(subtable(root, "task"))
     waiting = subtable(root, "waiting").read(_WAITING_KEYS)
+    terms = subtable(root, "terms").read(_TERMS_KEYS)
     clients = _clients(root, path.resolve().parent)
     check_mechanism(mechanism, mechanism_values, len(clients))
     check_smooth_score(mechanism, mechanism_values, learning)
@@ -218,6 +247,7 @@ def read_federation(path: Path) -> Federation:
         mechanism=make_mechanism(mechanism_values),
         learning=_learning(learning),
         task=task,
+        terms=terms,
         **waiting,
     )
 
