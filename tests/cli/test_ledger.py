@@ -76,16 +76,16 @@ def test_a_ledger_of_one_entry_is_described_in_the_singular(told):
 def test_verify_recognises_a_sound_and_a_changed_ledger(commonweal, told, ledger, tmp_path):
     import sqlite3
 
-    assert told("ledger", "verify", ledger).startswith("sound: 4 entries")
+    assert told("ledger", "verify", ledger).startswith("sound: 5 entries")
     with sqlite3.connect(tmp_path / ledger) as connection:
-        connection.execute("UPDATE commonweal_postings SET amount = amount + 1 WHERE entry = 3 AND position = 0")
+        connection.execute("UPDATE commonweal_postings SET amount = amount + 1 WHERE entry = 4 AND position = 0")
     connection.close()
     done = commonweal("ledger", "verify", ledger)
     assert done.returncode == 1
-    assert "entry 3" in done.stdout
+    assert "entry 4" in done.stdout
     found = json.loads(commonweal("ledger", "verify", ledger, "--json").stdout)["findings"]
     assert {"entry", "rule", "expected", "found"} == set(found[0])
-    assert found[0]["entry"] == 3
+    assert found[0]["entry"] == 4
 
 
 def test_a_rewritten_ledger_is_found_by_an_older_statement(commonweal, told, ledger, rounds, tmp_path):
@@ -142,12 +142,15 @@ def test_income_is_divided_once_per_reference(told, rounds):
     assert balances(told, "a.db") == after
 
 
-def test_a_reversed_round_restores_the_balances_and_can_be_settled_again(told, ledger, rounds):
+def test_a_reversed_round_restores_the_balances_and_can_be_settled_again(commonweal, told, ledger, rounds):
     told("ledger", "reverse", ledger, "--round", "2", "--reason", "wrong month", "--keys", "keys")
-    told("ledger", "reverse", ledger, "--entry", "3", "--reason", "wrong month", "--keys", "keys")
+    told("ledger", "reverse", ledger, "--entry", "4", "--reason", "wrong month", "--keys", "keys")
     assert set(balances(told, ledger).values()) == {0}
-    told("decide", rounds, "--mu", "0", "--ledger", ledger, "--keys", "keys")
-    assert "sound: 8 entries" in told("ledger", "verify", ledger)
+    done = commonweal("decide", rounds, "--mu", "0", "--ledger", ledger, "--keys", "keys")
+    assert done.returncode == 2
+    assert "departs from the terms of this ledger: mu is 0.5 in the terms and 0.0 in the round" in done.stderr
+    told("decide", rounds, "--mu", "0.5", "--ledger", ledger, "--keys", "keys")
+    assert "sound: 9 entries" in told("ledger", "verify", ledger)
 
 
 def test_a_copy_of_the_ledger_verifies_like_the_ledger(told, ledger):
@@ -157,7 +160,7 @@ def test_a_copy_of_the_ledger_verifies_like_the_ledger(told, ledger):
 
 
 def test_one_entry_can_be_read_in_full(told, ledger):
-    entry = json.loads(told("ledger", "show", ledger, "--entry", "3"))
+    entry = json.loads(told("ledger", "show", ledger, "--entry", "4"))
     assert entry["kind"] == "round"
     assert [row["client"] for row in entry["body"]["inputs"]] == ["north", "south", "west"]
     assert sum(int(amount) for _, amount in entry["postings"]) == 0
@@ -186,7 +189,7 @@ def test_a_signed_statement_that_contradicts_the_ledger_is_found(commonweal, tol
     assert "sound" in told("verify-statement", "south.json", "--key", key), "it is signed and adds up"
     done = commonweal("ledger", "verify", ledger, "--against", "south.json")
     assert done.returncode == 1
-    assert "entry 4: south.json agrees with the ledger" in done.stdout
+    assert "entry 5: south.json agrees with the ledger" in done.stdout
     forge(tmp_path / "south.json", lambda document: document.update(lines=[], balance="0"), tmp_path / "keys")
     assert commonweal("ledger", "verify", ledger, "--against", "south.json").returncode == 1
 

@@ -131,6 +131,7 @@ class Ledger:
 
     def amend(self, amendment: Amendment, signatures: Mapping[str, str]) -> Receipt:
         """Enter an amendment that its signers agreed to; it is in force from the next round on."""
+        check_names(amendment.members)
 
         def make(state: LedgerState) -> Draft | Receipt:
             check_amendment(amendment, signatures, state)
@@ -339,4 +340,6 @@ def _key_text(key: str | None) -> str:
 
 
 def _article(kind: str) -> str:
+    if kind == "terms":
+        return "a statement of the terms"
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

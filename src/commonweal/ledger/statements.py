@@ -175,7 +175,7 @@ def _line(
         text = f"reversal of entry {body['entry']}: {body['reason']}"
     elif kind == "withdrawal" and body["client"] == client:
         text = f"withdrew after round {body['round']}"
-    elif kind == "admission" and any(member["client"] == client for member in body["members"]):
+    elif kind in ("admission", "amendment") and any(member["client"] == client for member in body["members"]):
         text = "admitted"
     else:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from commonweal.cli.ledger.amend import amend_app
 from commonweal.cli.ledger.export import export_command
 from commonweal.cli.ledger.init import init_command
 from commonweal.cli.ledger.show import balances_command, show_command
@@ -14,7 +15,7 @@ from commonweal.cli.ledger.write import realise_command, reverse_command, rotate
 ledger_app = typer.Typer(
     name="ledger",
     no_args_is_help=True,
-    help="The ledger of settlements: create it, show it, verify it, divide income, reverse, export.",
+    help="The ledger of settlements: create it, show it, verify it, divide income, reverse, amend its terms, export.",
 )
 ledger_app.command("init")(init_command)
 ledger_app.command("show")(show_command)
@@ -26,3 +27,4 @@ ledger_app.command("realise", context_settings={"ignore_unknown_options": True})
 ledger_app.command("reverse")(reverse_command)
 ledger_app.command("export")(export_command)
 ledger_app.command("rotate-key")(rotate_key_command)
+ledger_app.add_typer(amend_app)

@@ -72,7 +72,7 @@ def init_command(
         settlement="accruals" if accrue else "transfers",
         largest_share=largest_share,
     )
-    members = _members(member or [])
+    members = read_members(member or [])
     check_names(members)
     directory = key_directory(keys)
     directory.current()  # fail on an unusable key directory before the ledger is created
@@ -90,7 +90,8 @@ def init_command(
         store.close()
 
 
-def _members(given: list[str]) -> dict[str, str | None]:
+def read_members(given: list[str], *, option: str = "--member") -> dict[str, str | None]:
+    """Members with their public keys, from values NAME or NAME=PUB of an option."""
     from commonweal.ledger.keys import read_public_key
 
     members: dict[str, str | None] = {}
@@ -98,8 +99,8 @@ def _members(given: list[str]) -> dict[str, str | None]:
         client, has_key, file = text.partition("=")
         if not client or client in members:
             raise InputError(
-                f"--member {text!r} {'names a member twice' if client else 'has no name'}; write --member NAME or "
-                "--member NAME=PUB."
+                f"{option} {text!r} {'names a member twice' if client else 'has no name'}; write {option} NAME or "
+                f"{option} NAME=PUB."
             )
         members[client] = read_public_key(Path(file)) if has_key else None
     return members

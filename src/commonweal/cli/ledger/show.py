@@ -14,7 +14,9 @@ from commonweal.cli.ledger.options import Location, opened_store
 from commonweal.cli.text_view import make_console
 from commonweal.decision.mechanisms import VERSIONS
 from commonweal.ledger.fates import harmful_in, is_finished
+from commonweal.ledger.terms import Terms
 from commonweal.records import FINISHED, Rules
+from commonweal.records.statement import amount_text
 from commonweal.report.text import counted
 
 
@@ -31,7 +33,6 @@ def show_command(
     with opened_store(location) as store:
         from commonweal.ledger.canonical import parse
         from commonweal.ledger.ledger import Ledger
-        from commonweal.ledger.money import amount_text
 
         ledger = Ledger(store, None)
         if entry is not None:
@@ -53,6 +54,8 @@ def show_command(
         console.print(
             Text(f"{terms.name}: one unit of utility is worth {worth} {terms.currency}, settled by {terms.settlement}")
         )
+        for line in terms_in_words(terms):
+            console.print(Text(line), soft_wrap=True)
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         table.add_column("entry", justify="right")
         table.add_column("time (UTC)", no_wrap=True)
@@ -85,7 +88,6 @@ def balances_command(
     with opened_store(location) as store:
         from commonweal.ledger.entries import accrued_account, client_account
         from commonweal.ledger.ledger import Ledger
-        from commonweal.ledger.money import amount_text
 
         ledger = Ledger(store, None)
         terms, balances = ledger.terms, ledger.state.balances
@@ -109,6 +111,42 @@ def balances_command(
         table.add_section()
         table.add_row("sum", amount_text(sum(balances.values()), terms.minor_digits))
         make_console().print(table)
+
+
+def terms_in_words(terms: Terms) -> list[str]:
+    """The agreed rules in force, as two or three lines."""
+    agreed = terms.agreed
+    if agreed is None:
+        return ["no agreed rules: they may differ from round to round"]
+    rules = agreed.rules
+    cap = "no liability cap" if rules.liability_cap is None else f"liability cap {rules.liability_cap:g}"
+    rounds = "any number of rounds" if agreed.round_count is None else counted(agreed.round_count, "round")
+    lines = [
+        f"agreed: {rules.in_words}, {rules.contribution_rule} contributions, losses by {rules.loss_rule}, {cap}; "
+        f"{rounds}, {counted(agreed.grace_rounds, 'grace round')}"
+    ]
+    if agreed.measure is not None:
+        score = "" if agreed.contribution_score is None else f" on the {agreed.contribution_score}"
+        lines.append(
+            f"measured: {agreed.figures} figures, {agreed.measure} contributions{score}, scorers {agreed.scorers}, "
+            f"utility by {agreed.utility} in {agreed.metric}; harm {agreed.harm}, ending {agreed.ending}"
+        )
+    signing = "every active member" if agreed.quorum is None else f"{agreed.quorum:.0%} of the active members"
+    lines.append(f"amendments are signed by {signing}")
+    if agreed.silence_charge is not None or agreed.silence_limit is not None:
+        charge = "no charge"
+        if agreed.silence_charge is not None:
+            charge = f"{amount_text(agreed.silence_charge, terms.minor_digits)} {terms.currency}"
+        limit = "" if agreed.silence_limit is None else f", at most {counted(agreed.silence_limit, 'time')}"
+        lines.append(f"a model without a report: {charge}{limit}")
+    return lines
+
+
+def _amendment(body: dict[str, Any]) -> str:
+    members = [row["client"] for row in body["members"]]
+    admitted = f"; admitted: {', '.join(members)}" if members else ""
+    signed = counted(len(body["signatures"]), "signature")
+    return f"amendment {body['amendment']} from round {body['first_round']} on, {signed}{admitted}"
 
 
 def _mechanism(version: str, rules: dict[str, Any]) -> str:
@@ -139,6 +177,10 @@ def _what(document: dict[str, Any]) -> str:
         return (
             f"round {body['round']}: {counted(len(body['inputs']), 'client')}, {by}{eliminated}{absent}{_ending(body)}"
         )
+    if kind == "amendment":
+        return _amendment(body)
+    if kind == "terms":
+        return "terms agreed on"
     if kind == "admission":
         return "admitted: " + ", ".join(member["client"] for member in body["members"])
     if kind == "realisation":

@@ -1,0 +1,95 @@
+"""Rules as people write them, to amend the terms of a ledger: "mu" and "0.2"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from commonweal.decision.mechanisms import make_mechanism
+from commonweal.errors import InputError, LedgerError
+from commonweal.ledger.agreed_rules import AgreedRules
+from commonweal.ledger.money import parse_amount
+from commonweal.ledger.terms import Terms
+from commonweal.records import Rules
+from commonweal.scenario.keys import MECHANISM_KEYS, MOST_ROUNDS, mechanism_keys
+from commonweal.scenario.kinds import Kind, number, whole_number
+
+_OF_RULES = ("mu", "contribution_rule", "loss_rule", "liability_cap")
+_OF_MECHANISM = (
+    "grace_rounds", "evaluation_limit", "utility", "contribution_score", "scorers", "figures", "harm", "ending",
+)  # fmt: skip
+_KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        **{name: MECHANISM_KEYS[name] for name in (*_OF_RULES, *_OF_MECHANISM)},
+        "measure": MECHANISM_KEYS["contribution"],
+        "round_count": whole_number(1, MOST_ROUNDS, example=20),
+        "quorum": number("a share of the members, more than 0 and at most 1", "0.5", lambda share: 0 < share <= 1),
+        "silence_limit": whole_number(1, 10**6, example=3),
+    }
+)
+_MAY_BE_NONE = ("liability_cap", "round_count", "evaluation_limit", "quorum", "silence_charge", "silence_limit")
+
+
+def amended(terms: Terms, changes: Iterable[tuple[str, str]]) -> Terms:
+    """The terms with some of the agreed rules changed; "none" removes a limit."""
+    agreed = terms.agreed
+    if agreed is None:
+        raise LedgerError(
+            "This ledger has no agreed rules to amend. The first federation that settles in it states them."
+        )
+    for name, text in changes:
+        agreed = _changed(agreed, name, text, terms.minor_digits)
+    make_mechanism(agreed.rules).check(has_costs=True)
+    return replace(terms, agreed=agreed)
+
+
+def _changed(agreed: AgreedRules, name: str, text: str, minor_digits: int) -> AgreedRules:
+    table, _, client = name.partition(".")
+    if client and table == "profit_bounds":
+        low, _, high = text.partition(",")
+        bounds = (_number(name, low), _number(name, high))
+        return replace(agreed, profit_bounds={**agreed.profit_bounds, client: bounds})
+    if client and table == "most_samples":
+        most = whole_number(1, 10**12, example=1000).checked(name, _value(text))
+        return replace(agreed, most_samples={**agreed.most_samples, client: most})
+    value: Any = None
+    if text == "none" and name in _MAY_BE_NONE:
+        pass
+    elif name == "silence_charge":
+        value = parse_amount(text, minor_digits)
+    else:
+        value = _kind(name, agreed.rules).checked(name, _value(text))
+    if name in _OF_RULES:
+        return replace(agreed, rules=replace(agreed.rules, **{name: value}))
+    if name in dict(agreed.rules.parameters):
+        parameters = tuple((dict(agreed.rules.parameters) | {name: value}).items())
+        return replace(agreed, rules=replace(agreed.rules, parameters=parameters))
+    return replace(agreed, **{name: value})
+
+
+def _kind(name: str, rules: Rules) -> Kind:
+    own = mechanism_keys({"kind": rules.mechanism})
+    known = {**_KINDS, **{parameter: own[parameter] for parameter, _ in rules.parameters}}
+    if name not in known:
+        names = ", ".join((*known, "silence_charge", "profit_bounds.CLIENT", "most_samples.CLIENT"))
+        raise InputError(f"{name!r} is not an agreed rule that can be amended. These are: {names}.")
+    return known[name]
+
+
+def _value(text: str) -> Any:
+    """The number or word that a text is; no number has an underscore."""
+    for read in (int, float):
+        try:
+            return read("" if "_" in text else text)
+        except ValueError:
+            continue
+    return text
+
+
+def _number(name: str, text: str) -> float:
+    value = _value(text)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise InputError(f"{name} must be two numbers with a comma between them, such as -1,1; got {text!r}.")
+    return float(value)
