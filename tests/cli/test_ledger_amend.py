@@ -167,18 +167,11 @@ def test_what_cannot_be_amended_is_said(refused, federation, arguments, words):
 
 def test_limits_can_be_stated_and_removed(told, federation):
     federation.settle(1, 0.05)
-    changes = (
-        "liability_cap=0.5",
-        "silence_charge=12.50",
-        "silence_limit=3",
-        "profit_bounds.north=-2,2",
-        "grace_rounds=1",
-    )
-    options = [
-        part for change in (*changes, "round_count=none", "most_samples.north=500") for part in ("--set", change)
-    ]
+    limits = ("liability_cap=0.5", "silence_charge=12.50", "silence_limit=3", "round_count=none", "grace_rounds=1")
+    of_north = ("profit_bounds.north=-2,2", "most_samples.north=500")
+    options = [part for change in (*limits, *of_north) for part in ("--set", change)]
     drafted = told("ledger", "amend", "draft", "ledger.db", *options, "--out", "a.json")
-    for line in ("round_count: 3 → none", "silence_charge: none → 1250", "most_samples.north: none → 500"):
+    for line in ("round_count: 3 → none", "silence_charge: none → 12.50 XTS", "most_samples.north: none → 500"):
         assert line in drafted
 
 

@@ -13,6 +13,7 @@ from commonweal.errors import CommonwealError, LedgerError, StorageError, os_rea
 from commonweal.ledger.amendments import Amendment
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.keys import Signer, is_signed
+from commonweal.ledger.money import amount_text
 from commonweal.ledger.terms import Terms
 
 DRAFT_FORMAT = "commonweal.amendment-draft/1"
@@ -86,12 +87,21 @@ def merged(drafts: Sequence[AmendmentDraft]) -> AmendmentDraft:
 
 def changes_between(before: Terms, after: Terms) -> list[str]:
     """Every rule that differs, with both values."""
-    old, new = (dict(_flat(terms.to_document())) for terms in (before, after))
+    old, new = (dict(_flat(_readable(terms))) for terms in (before, after))
     return [
         f"{name}: {_text(old.get(name))} → {_text(new.get(name))}"
         for name in dict.fromkeys((*old, *new))
         if old.get(name) != new.get(name)
     ]
+
+
+def _readable(terms: Terms) -> dict[str, Any]:
+    """The terms' document, with the amount in it as people write amounts."""
+    document = dict(terms.to_document())
+    if terms.agreed is not None and terms.agreed.silence_charge is not None:
+        charge = f"{amount_text(terms.agreed.silence_charge, terms.minor_digits)} {terms.currency}"
+        document["agreed"] = {**document["agreed"], "silence_charge": charge}
+    return document
 
 
 def _flat(document: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
