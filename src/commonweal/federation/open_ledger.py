@@ -42,7 +42,10 @@ class LedgerReader:
                 yield parse(stored.content) or {}
 
     def verify(self) -> Verification:
-        """Check the chain, signatures and balances, and recompute every decision; `findings` lists what is wrong."""
+        """Check the chain, signatures and balances, and recompute every decision.
+
+        `findings` lists what is wrong, `notes` what is odd but allowed.
+        """
         return verify_ledger(self._store, recompute)
 
     def __repr__(self) -> str:

@@ -177,4 +177,6 @@ def _show_verification(results: Path) -> bool:
             f"{counted(outcome.round_count, 'decision')} recomputed, "
             f"{counted(outcome.signed_reports, 'client report')} signed by members"
         )
+    for note in outcome.notes:
+        print(f"note: {note}")
     return not outcome.findings

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,6 +16,9 @@ from commonweal.cli.ledger.options import Location, opened_store
 from commonweal.errors import InputError
 from commonweal.federation.recompute import recompute
 from commonweal.report.text import counted
+
+if TYPE_CHECKING:
+    from commonweal.ledger.verification.replay import Finding
 
 _SHOWN = 100
 
@@ -46,9 +50,13 @@ def verify_command(
             show_default=False,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document with all findings.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document with all findings and notes.")
+    ] = False,
 ) -> None:
     """Check the chain, signatures and balances, and recompute every decision. Exit code 1 if anything is wrong.
+
+    What is odd but allowed is a note; notes do not change the exit code.
 
     Example: commonweal ledger verify ledger.db --key operator.pub.pem --against north.json
     """
@@ -89,19 +97,18 @@ def verify_command(
             "signed_reports": outcome.signed_reports,
             "unsigned_reports": outcome.unsigned_reports,
             "findings": [asdict(finding) for finding in findings],
+            "notes": [asdict(note) for note in outcome.notes],
         }
         print(json.dumps(document, indent=1, ensure_ascii=False))
     else:
-        for finding in findings[:_SHOWN]:
-            print(f"finding: {finding}")
-        if len(findings) > _SHOWN:
-            print(f"... and {len(findings) - _SHOWN} more; --json shows all")
+        _show("finding", findings)
         if not findings:
             print(
                 f"sound: {counted(state.number, 'entry', 'entries')} chained and signed, "
                 f"{counted(outcome.round_count, 'decision')} recomputed, "
                 f"{counted(outcome.signed_reports, 'report')} signed by clients, the ledger sums to zero"
             )
+        _show("note", outcome.notes)
         if outcome.unsigned_reports:
             unsigned = counted(outcome.unsigned_reports, "report")
             print(f"note: {unsigned} not signed: these clients have no key, and the operator vouches for them")
@@ -113,6 +120,13 @@ def verify_command(
         print(f"head: entry {state.number}, {state.head}")
     if findings:
         raise typer.Exit(1)
+
+
+def _show(word: str, found: Sequence[Finding]) -> None:
+    for one in found[:_SHOWN]:
+        print(f"{word}: {one}")
+    if len(found) > _SHOWN:
+        print(f"... and {len(found) - _SHOWN} more {word}s; --json shows all")
 
 
 def _named_key(text: str) -> tuple[str, str]:

@@ -34,7 +34,7 @@ Recompute = Callable[[RecordedInputs], tuple[Decision, Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One rule that an entry breaks."""
+    """One rule that an entry breaks; as a note, something that is odd but allowed."""
 
     entry: int  # 0: rows that cannot belong to any entry
     rule: str
@@ -83,7 +83,8 @@ class LedgerReplay:
 
     recompute: Recompute
     state: LedgerState = field(default_factory=LedgerState)
-    findings: Findings = field(default_factory=Findings)
+    findings: Findings = field(default_factory=Findings)  # what is wrong
+    notes: Findings = field(default_factory=Findings)  # what is odd but allowed
     past: dict[int, PastEntry] = field(default_factory=dict)  # by number
     operators: list[str] = field(default_factory=list)  # public keys, the first one first
     mechanism_states: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)  # by version and round

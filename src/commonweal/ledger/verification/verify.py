@@ -1,7 +1,7 @@
 """Verify a ledger without trusting anybody: replay the chain, the signatures, the balances and every decision.
 
-All findings are returned, each with the entry, the rule, what was expected and what was found. Everything is recomputed
-from each entry's own inputs.
+All findings are returned, each with the entry, the rule, what was expected and what was found; so are notes, on what is
+odd but allowed. Everything is recomputed from each entry's own inputs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Row = TypeVar("Row", StoredEntry, StoredPosting)
 class Verification:
     """The result of verifying a ledger."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...]  # what is wrong; the ledger is sound if there is nothing
+    notes: tuple[Finding, ...]  # what is odd but allowed
     state: LedgerState  # after the last entry, by the contents of the entries
     round_count: int  # decisions that were recomputed
     signed_reports: int
@@ -62,6 +63,7 @@ def verify_ledger(
     replay = verifier.replay
     return Verification(
         findings=replay.findings.all(),
+        notes=replay.notes.all(),
         state=replay.state,
         round_count=replay.round_count,
         signed_reports=replay.signed_reports,
