@@ -18,7 +18,9 @@ from commonweal.ledger.keys import SigningKey
 FORMAT = "commonweal.entry/1"
 BEFORE_THE_FIRST = "0" * 64  # the `previous` of the first entry
 
-EntryKind = Literal["opening", "admission", "round", "realisation", "reversal", "withdrawal", "key-rotation"]
+EntryKind = Literal[
+    "opening", "terms", "admission", "amendment", "round", "realisation", "reversal", "withdrawal", "key-rotation",
+]  # fmt: skip
 
 INCOME = "model-income"  # income that the model has earned
 POTENTIAL = "model-potential"  # the worth of accrued payoffs that nobody has paid yet

@@ -20,6 +20,15 @@ class Realised:
     amount: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermsSince:
+    """Terms and the first round that they are in force for."""
+
+    first_round: int  # 0: from the beginning
+    terms: Terms
+    hash: str
+
+
 @dataclass(slots=True)
 class LedgerState:
     """The result of applying a ledger's entries in order."""
@@ -27,7 +36,10 @@ class LedgerState:
     number: int = 0  # of the last entry
     head: str = BEFORE_THE_FIRST  # its hash
     identity: str = ""  # the hash of the first entry
-    terms: Terms | None = None
+    terms: Terms | None = None  # in force for the next round
+    terms_since: list[TermsSince] = field(default_factory=list)  # in order; the last are in force
+    amendment_count: int = 0
+    last_round: int = 0  # the highest that was ever settled, reversed ones included
     operator: str = ""  # the public key that signs the next entry
     members: dict[str, str | None] = field(default_factory=dict)  # with their public keys
     rounds: dict[int, int] = field(default_factory=dict)  # settled and not reversed: round → entry
@@ -44,12 +56,20 @@ class LedgerState:
         """Apply the next entry."""
         number, kind, body = document["number"], document["kind"], document["body"]
         if kind == "opening":
-            self.identity, self.terms, self.operator = digest, Terms.from_document(body["terms"]), body["operator"]
+            self.identity, self.operator = digest, body["operator"]
+            self._agree(Terms.from_document(body["terms"]), first_round=0)
+        elif kind == "terms":
+            self._agree(Terms.from_document(body["terms"]), first_round=0)
+        elif kind == "amendment":
+            self._agree(Terms.from_document(body["terms"]), first_round=body["first_round"])
+            self.amendment_count += 1
+            self.members |= {member["client"]: member["key"] for member in body["members"]}
         elif kind == "admission":
             self.members |= {member["client"]: member["key"] for member in body["members"]}
         elif kind == "round":
             settled = body["round"]
             self.rounds[settled] = number
+            self.last_round = max(self.last_round, settled)
             self.took_part[settled] = frozenset(row["client"] for row in body["inputs"])
             self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], settled)
             if is_finished(body):
@@ -72,9 +92,28 @@ class LedgerState:
 
     @property
     def terms_hash(self) -> str:
-        """The hash of the terms in force."""
-        assert self.terms is not None, "the first entry states the terms"
-        return self.terms.digest()
+        """The hash of the terms in force for the next round."""
+        return self.terms_of(self.last_round + 1).hash
+
+    def terms_of(self, round_number: int) -> TermsSince:
+        """The terms in force for a round: a reversed round is settled again by the terms of its time."""
+        assert self.terms_since, "the first entry states the terms"
+        in_force = (each for each in reversed(self.terms_since) if each.first_round <= round_number)
+        return next(in_force, self.terms_since[0])
+
+    def active(self, round_number: int) -> tuple[str, ...]:
+        """Members that have not left before this round, in the order of admission."""
+        return tuple(
+            client
+            for client in self.members
+            if all(left.get(client, round_number) >= round_number for left in (self.eliminated, self.withdrawn))
+        )
+
+    def _agree(self, terms: Terms, *, first_round: int) -> None:
+        if not first_round:  # stated anew before the first round
+            self.terms_since.clear()
+        self.terms_since.append(TermsSince(first_round=first_round, terms=terms, hash=terms.digest()))
+        self.terms = terms
 
     def weights(self) -> dict[str, int]:
         """The weights by which income is divided: max(accrued payoff, 0) of everyone who ever accrued."""

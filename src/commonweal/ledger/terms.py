@@ -1,13 +1,14 @@
-"""The terms of a ledger, stated once in its first entry."""
+"""The terms of a ledger, stated before its first round and changed only by amendments."""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from commonweal.errors import InputError
+from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.canonical import Document, canonical, hash_of
 from commonweal.ledger.money import LARGEST_AMOUNT
 
@@ -17,7 +18,7 @@ SettlementKind = Literal["transfers", "accruals"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The currency of a ledger, and how rounds become money."""
+    """The currency of a ledger, how rounds become money, and what the consortium agreed on for its rounds."""
 
     name: str
     currency: str = "XTS"  # the ISO 4217 code for tests
@@ -25,6 +26,7 @@ class Terms:
     worth: int = 100_000  # of one unit of utility, in minor units
     settlement: SettlementKind = "transfers"  # "accruals": payoffs add up, and are paid when the model earns
     largest_share: float | None = None  # accepted with raw contributions; None: only shares from 0 to 1
+    agreed: AgreedRules | None = None  # None: rules may differ from round to round
 
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > 100 or not self.name.isprintable():
@@ -51,7 +53,10 @@ class Terms:
             )
 
     def to_document(self) -> Document:
-        return asdict(self) | {"worth": str(self.worth)}
+        """The terms in the types of JSON; without agreed rules as in ledgers that could not have them."""
+        document = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "agreed"}
+        document["worth"] = str(self.worth)
+        return document if self.agreed is None else document | {"agreed": self.agreed.to_document()}
 
     def digest(self) -> str:
         """SHA-256 of the canonical terms; members sign it with each report."""
@@ -60,4 +65,10 @@ class Terms:
     @classmethod
     def from_document(cls, document: Document) -> Terms:
         given: dict[str, Any] = dict(document)
+        if "agreed" in given:
+            given["agreed"] = AgreedRules.from_document(given["agreed"])
         return cls(**given | {"worth": int(given["worth"])})
+
+    @property
+    def settlement_version(self) -> int:
+        return 1 if self.agreed is None else self.agreed.settlement_version
