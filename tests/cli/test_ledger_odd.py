@@ -21,12 +21,13 @@ def hostile(tmp_path):
     entry = next(e.number for e in sample.entries() if parsed(e)["kind"] == "realisation")
     stated = parsed(sample.entries()[entry - 1])["postings"]
     opposite = [Posting(account, -int(amount)) for account, amount in stated]
+    income = [Posting("model-income", -5), Posting(f"clients/eve{ESCAPE}", 5)]
     added = [
         ("admission", {"members": [{"client": f"eve{ESCAPE}", "key": ESCAPE}]}, ()),
         ("reversal", {"entry": entry, "reason": f"sound{ESCAPE}"}, opposite),
-        ("realisation", {"reference": f"invoice{ESCAPE}", "amount": "5"}, [Posting("model-income", -5), Posting(f"clients/eve{ESCAPE}", 5)]),
+        ("realisation", {"reference": f"invoice{ESCAPE}", "amount": "5"}, income),
         ("withdrawal", {"client": f"eve{ESCAPE}", "round": 9, "signature": ESCAPE}, ()),
-    ]  # fmt: skip
+    ]
     with sample.store.writing() as writing:
         for kind, body, postings in added:
             document = next_document(list(writing.entries()), kind, body, postings)
