@@ -85,6 +85,14 @@ def signed_round(
     return replace(unsigned, signatures=signatures)
 
 
+def others_absent(settled: RoundToSettle, ledger: Ledger) -> RoundToSettle:
+    """The same round, with all other active members listed as absent."""
+    ledger.refresh()
+    there = settled.record.decision.figures.profits
+    absent = tuple(client for client in ledger.state.listed_in(settled.record.round_number) if client not in there)
+    return replace(settled, record=replace(settled.record, absent=absent))
+
+
 def signed_notice(ledger: str, client: str, round_number: int) -> str:
     """The client's withdrawal notice."""
     return WithdrawalNotice(ledger, client, round_number).signed(CLIENT_KEYS[client])

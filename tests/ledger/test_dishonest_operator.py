@@ -247,7 +247,8 @@ def test_a_round_is_verified_by_the_version_it_names_and_by_no_other(sample, for
 def test_shares_beyond_the_terms(sample, forge):
     """A ledger that was opened without a largest share accepts only shares from 0 to 1."""
     raw = {"ann": (0.2, 0.5, None), "bob": (0.1, -0.4, None)}
-    decision = signed_round(sample.ledger.identity, ROUND, raw, Rules(mu=float("inf"), contribution_rule="raw"))
+    rules = Rules(mu=float("inf"), contribution_rule="raw")
+    decision = signed_round(sample.ledger.identity, ROUND, raw, rules, absent=("dan",))
     generous = replace(sample.ledger.terms, largest_share=10.0)
     draft = draft_round(decision, sample.ledger.identity, generous)
     finding = only(forge("round", draft.body, draft.postings), "shares are within the ledger's terms")
@@ -328,7 +329,9 @@ def test_a_client_that_was_eliminated_earlier(sample, forge):
 
 def test_eliminating_a_client_that_took_part_later(sample, forge):
     draft = honest(sample, number=0, figures={"ann": (0.2, 0.4, None), "bob": (-0.5, 0.01, None)}, rules=STRICT)
-    finding = only(forge("round", draft.body, draft.postings), "eliminated clients do not take part in later rounds")
+    findings = forge("round", draft.body, draft.postings)
+    assert findings.pop("rounds are numbered from 1 on").found == "0"
+    finding = only(findings, "eliminated clients do not take part in later rounds")
     assert (finding.expected, finding.found) == ("bob not in round 1", "it takes part")
 
 
@@ -358,7 +361,8 @@ def test_a_client_that_reports_and_is_absent(sample, forge):
 
 @pytest.mark.parametrize("held", [1, 2])
 def test_a_round_settled_twice(sample, forge, held):
-    draft = honest(sample, number=held, figures={"ann": (0.2, 0.4, None), "bob": (0.3, 0.4, None)})
+    figures = {"ann": (0.2, 0.4, None), "bob": (0.3, 0.4, None)}
+    draft = honest(sample, number=held, figures=figures, absent=("cyd",))
     finding = only(forge("round", draft.body, draft.postings), "a round is settled only once")
     assert finding.entry == forge.number
     assert finding.expected == f"round {held} only in entry {sample.ledger.state.rounds[held]}"
@@ -545,7 +549,7 @@ def test_a_withdrawal_of_another_form(sample, forge, other):
 
 def test_a_withdrawal_has_exactly_three_fields(sample, forge):
     body = withdrawal(sample)
-    only(forge("withdrawal", body | {"reason": "debts"}), "a withdrawal has these fields")
+    only(forge("withdrawal", body | {"reason": "debts"}), "entries have only known fields")
     for name in body:
         less = {key: value for key, value in body.items() if key != name}
         only(forge("withdrawal", less), "the entry has everything that its kind needs")
@@ -736,7 +740,7 @@ def test_an_honest_decision_with_amounts_that_are_too_large(sample, forge):
     """More than 10^15 minor units: the ledger refuses them, so an entry with them is a finding."""
     figures = Figures(profits={"ann": 1e12, "bob": -1e12}, contributions={"ann": 1.0, "bob": 1.0})
     decision = decide_figures(figures, LENIENT)
-    record = RoundRecord(round_number=ROUND, decision=decision)
+    record = RoundRecord(round_number=ROUND, decision=decision, absent=("dan",))
     settled = RoundToSettle(record=record, rules_version=Paper.version)
     signatures = {
         name: settled.report(sample.ledger.identity, name).signed(CLIENT_KEYS[name]) for name in figures.clients

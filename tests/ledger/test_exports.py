@@ -41,6 +41,7 @@ from commonweal.ledger.terms import Terms
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 from commonweal.records.statement import amount_text
+from tests.ledger.sample_ledger import others_absent
 
 HLEDGER = shutil.which("hledger")
 needs_hledger = pytest.mark.skipif(not HLEDGER, reason="needs hledger on the path, as packaged by Debian")
@@ -64,9 +65,9 @@ def settled(number, clients, *, mu=math.inf, profits=None, contributions=None):
 
 
 def days():
-    """One entry per day; the clock is set back once, to before the opening."""
+    """One entry per day."""
     start = datetime(2026, 2, 26, 23, 59, 59, tzinfo=UTC)
-    return iter([start + timedelta(days=count if count != 5 else -3) for count in range(100)])
+    return iter([start + timedelta(days=count) for count in range(100)])
 
 
 def fill(location, folder, *, clients=HOSTILE_NAMES, settlement="transfers", digits=2):
@@ -78,11 +79,13 @@ def fill(location, folder, *, clients=HOSTILE_NAMES, settlement="transfers", dig
     ledger.admit(dict.fromkeys(clients[:-2]))
     ledger.admit(dict.fromkeys(clients[-2:]))
     ledger.settle(settled(1, clients))
-    ledger.settle(settled(2, clients[:5], mu=0.0, profits=dict(zip(clients, (1.0, -2.0, 3.0, 0.5, 4.0), strict=False))))
+    profits = dict(zip(clients, (1.0, -2.0, 3.0, 0.5, 4.0), strict=False))
+    ledger.settle(others_absent(settled(2, clients[:5], mu=0.0, profits=profits), ledger))
     nothing = dict.fromkeys(clients[2:4], 0.0)
-    ledger.settle(settled(3, clients[2:4], profits=nothing, contributions=dict.fromkeys(nothing, 1.0)))
+    unpaid = settled(3, clients[2:4], profits=nothing, contributions=dict.fromkeys(nothing, 1.0))
+    ledger.settle(others_absent(unpaid, ledger))
     ledger.reverse_round(1, 'wrong "figures"; see \\ below, type:Z')
-    ledger.settle(settled(1, (*clients[::2], *clients[5::2])))
+    ledger.settle(others_absent(settled(1, (*clients[::2], *clients[5::2])), ledger))
     if settlement == "accruals":
         ledger.realise(10**7 + 1, "=INV; 7 | 8")
         ledger.reverse(ledger.realise(333, "2026-02").entry, "paid back")

@@ -16,7 +16,7 @@ from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.statements import make_statement
 from commonweal.records import Figures, RoundRecord, Rules
 from commonweal.valuation.harm import harm_evidence
-from tests.ledger.sample_ledger import next_document, open_ledger, sealed, tampering, undone, verified
+from tests.ledger.sample_ledger import next_document, open_ledger, others_absent, sealed, tampering, undone, verified
 
 NAMES = ("ann", "bob", "cyd", "dan", "eve", "poisoner")
 PROFITS = {"ann": 0.2, "bob": 0.1, "cyd": -0.3, "dan": 0.05, "eve": 0.02, "poisoner": 0.0}
@@ -88,7 +88,7 @@ def test_an_elimination_as_harmful_is_settled_stated_and_verified(sample):
     assert lines(sample, "cyd")[-1].startswith("round 2: eliminated; ")  # by the mechanism, for its loss
     assert "harmful" not in " ".join(lines(sample, "cyd") + lines(sample, "ann"))
     with pytest.raises(LedgerError, match="was eliminated in round 2"):
-        sample.ledger.settle(round_of(3, names=("ann", "poisoner")))
+        sample.ledger.settle(others_absent(round_of(3, names=("ann", "poisoner")), sample.ledger))
 
 
 def test_harm_that_is_only_reported_is_stated_too(sample):
@@ -181,7 +181,7 @@ def test_a_finished_federation_ends_in_the_ledger(sample):
 def test_a_federation_that_goes_on_is_only_told(sample):
     sample.ledger.settle(round_of(2, ends=False))
     assert "; finished: another round is expected to cost more than it brings" in lines(sample, "ann")[-1]
-    sample.ledger.settle(round_of(3, ends=False, names=("ann", "dan")))
+    sample.ledger.settle(others_absent(round_of(3, ends=False, names=("ann", "dan")), sample.ledger))
     assert verified(sample.store).findings == ()
 
 

@@ -15,7 +15,7 @@ from commonweal.ledger.statements import make_statement, read_statement, signed_
 from commonweal.records import Figures, PairedGain, RoundRecord, Rules
 from commonweal.report.statement import to_csv, to_html
 from commonweal.valuation.used_gains import used_gains
-from tests.ledger.sample_ledger import CLIENT_KEYS, open_ledger, parsed, rewritten, tampering, verified
+from tests.ledger.sample_ledger import CLIENT_KEYS, open_ledger, others_absent, parsed, rewritten, tampering, verified
 
 AT = "2026-03-01T00:00:00.000000Z"
 MEMBERS = {"ann": CLIENT_KEYS["ann"].public, "bob": CLIENT_KEYS["bob"].public, "cyd": None, "dan": None}
@@ -56,7 +56,7 @@ def sample(request, tmp_path):
     made = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "operator")
     made.ledger.admit(MEMBERS)
     for number in (1, 2, 3):
-        made.ledger.settle(settled_round(made.ledger.identity, number, request.param))
+        made.ledger.settle(others_absent(settled_round(made.ledger.identity, number, request.param), made.ledger))
     yield made
     made.store.close()
 

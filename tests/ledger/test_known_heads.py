@@ -79,7 +79,7 @@ def private_half(sample):
 
 def tell_another_time(document):
     """Rewrite the one thing that nobody can check."""
-    document["at"] = document["at"].replace("2026", "2025")
+    document["at"] = document["at"].replace(".000000", ".000001")
 
 
 def test_a_known_head_that_agrees_gives_no_finding(inside, known):

@@ -87,6 +87,8 @@ class PlainAccount:
     rounds: dict[int, SettledRound] = field(default_factory=dict)
     incomes: dict[str, tuple[int, int]] = field(default_factory=dict)  # by reference: entry, amount
     reversals: dict[int, int] = field(default_factory=dict)
+    settlements: dict[int, list[tuple[int, RoundToSettle]]] = field(default_factory=dict)  # by round: entry, round
+    first_rounds: dict[str, int] = field(default_factory=dict)  # by client: the first round after its admission
     withdrawals: dict[str, tuple[int, int]] = field(default_factory=dict)  # by client: entry, last round
     entries: list[tuple[str, Amounts]] = field(default_factory=lambda: [("opening", {})])
 
@@ -101,6 +103,7 @@ class PlainAccount:
     def admit(self, clients: list[str]) -> int:
         fresh = [client for client in clients if client not in self.members]
         self.members |= dict.fromkeys(fresh)
+        self.first_rounds |= dict.fromkeys(fresh, max(self.settlements, default=0) + 1)
         return self._enter("admission", {}) if fresh else len(self.entries)
 
     def settle(self, settled: RoundToSettle, *, signed: bool) -> int | None:
@@ -115,6 +118,12 @@ class PlainAccount:
             return None
         if any(client in took_part and last < number for client, (_, last) in self.withdrawals.items()):
             return None
+        if self.expected_in(number) - took_part - set(record.absent):
+            return None
+        if number in self.waiting() and self._income_since(self.reversals[self.settlements[number][-1][0]]):
+            return None
+        if any(is_other_under_the_same_signatures(before, settled) for _, before in self.settlements.get(number, [])):
+            return None
         for other_number, other in self.rounds.items():
             if other_number < number and other.eliminated & took_part:
                 return None
@@ -122,12 +131,29 @@ class PlainAccount:
                 return None
         entry = self._enter("round", amounts_of(decision, self.terms))
         self.rounds[number] = SettledRound(entry, content, took_part, frozenset(decision.eliminated))
+        self.settlements.setdefault(number, []).append((entry, settled))
         return entry
+
+    def expected_in(self, number: int) -> set[str]:
+        """The members that a round must list."""
+        gone = [held.eliminated for other, held in self.rounds.items() if other < number]
+        gone += [{client} for client, (_, last) in self.withdrawals.items() if last < number]
+        joined = {client for client, first in self.first_rounds.items() if first <= number}
+        return joined.difference(*gone)
+
+    def waiting(self) -> set[int]:
+        """Rounds that were reversed and not settled again."""
+        return set(self.settlements) - set(self.rounds)
+
+    def _income_since(self, since: int) -> bool:
+        return any(entry > since and entry not in self.reversals for entry, _ in self.incomes.values())
 
     def realise(self, amount: int, reference: str) -> int | None:
         if reference in self.incomes:
             entry, before = self.incomes[reference]
             return entry if before == amount and entry not in self.reversals else None
+        if self.waiting():
+            return None
         balances = self.balances
         weights = {client: max(balances.get(f"accrued/{client}", 0), 0) for client in self.members}
         if not any(weights.values()):
@@ -205,6 +231,19 @@ def content_of(settled: RoundToSettle) -> object:
     costs = figures.costs if rules.loss_rule == "cost" else None
     rows = [(c, figures.profits[c], figures.contributions[c], costs and costs[c]) for c in figures.clients]
     return settled.record.round_number, rules, decision.grace, settled.record.absent, rows, settled.sample_counts
+
+
+def is_other_under_the_same_signatures(before: RoundToSettle, now: RoundToSettle) -> bool:
+    """Whether rules changed that somebody signed a report under, or contributions without any new report."""
+    decisions = before.record.decision, now.record.decision
+    reports = [{c: settled.report("", c) for c in settled.signatures} for settled in (before, now)]
+    rules = [(decision.rules, decision.grace) for decision in decisions]
+    if rules[0] != rules[1]:
+        return any(reports[0].get(client) == report for client, report in reports[1].items())
+    if not reports[1] or reports[0] != reports[1]:
+        return False
+    contributions = [dict(decision.figures.contributions) for decision in decisions]
+    return set(contributions[0]) == set(contributions[1]) and contributions[0] != contributions[1]
 
 
 def check_ledger(store: SqlStore, account: PlainAccount, known: list[StoredEntry]) -> list[StoredEntry]:
@@ -327,7 +366,9 @@ class LedgerMachine(RuleBasedStateMachine):
             earlier += [{client} for client, (_, last) in self.account.withdrawals.items() if last < number]
             left = [client for client in self.account.members if not any(client in gone for gone in earlier)]
             if left:
-                self._settle(handle, number, data.draw(decided_rounds(left)))
+                decision, _, counts = data.draw(decided_rounds(left))
+                absent = sorted(self.account.expected_in(number) - set(decision.figures.clients))
+                self._settle(handle, number, (decision, tuple(absent), counts))
 
     @rule(handle=handles, number=round_numbers, decided=any_round)
     def settle_anything(self, handle, number, decided):
@@ -371,7 +412,9 @@ class LedgerMachine(RuleBasedStateMachine):
         )
         self._reverse_round(handle, number)
         later = next(after for after in count(number + 1) if after not in rounds)
-        self._settle(handle, later, data.draw(decided_rounds(sorted(gone))))
+        decision, _, counts = data.draw(decided_rounds(sorted(gone)))
+        absent = sorted(self.account.expected_in(later) - set(decision.figures.clients))
+        self._settle(handle, later, (decision, tuple(absent), counts))
 
     @precondition(lambda self: self.account.incomes)
     @rule(handle=handles, data=st.data())
@@ -521,7 +564,8 @@ def new_ledger(new_location, tmp_path):
 
 
 def settle_in_both(ledger: Ledger, account: PlainAccount, number: int, decision: Decision) -> None:
-    record = RoundRecord(round_number=number, decision=decision)
+    absent = tuple(sorted(account.expected_in(number) - set(decision.figures.clients)))
+    record = RoundRecord(round_number=number, decision=decision, absent=absent)
     settled = RoundToSettle(record=record, rules_version=Paper.version)
     entry = account.settle(settled, signed=True)
     assert ledger.settle(settled) == Receipt(entry=entry, fresh=True)

@@ -118,11 +118,13 @@ def test_an_eliminated_client_sees_the_reversal_of_the_round(tmp_path):
     ledger.admit(MEMBERS)
     ledger.settle(signed_round(ledger.identity, 1, SECOND_ROUND, STRICT, absent=("bob",)))
     ledger.reverse_round(1, "a wrong mu")
-    ledger.settle(signed_round(ledger.identity, 2, {"ann": FIRST_ROUND["ann"]}))
+    ledger.withdraw("cyd", 1, None)
+    ledger.settle(signed_round(ledger.identity, 2, {"ann": FIRST_ROUND["ann"]}, absent=("bob",)))
     ledger.reverse_round(2, "not for cyd")
     told = ["round 1: eliminated", "reversal of entry 3: a wrong mu"]
-    assert texts(sample, "cyd") == ["admitted", *told]
-    assert texts(sample, "bob") == ["admitted", "round 1: absent", told[1]]
+    assert texts(sample, "cyd") == ["admitted", *told, "withdrew after round 1"]
+    later = ["round 2: absent", "reversal of entry 6: not for cyd"]
+    assert texts(sample, "bob") == ["admitted", "round 1: absent", told[1], *later]
     sample.store.close()
 
 

@@ -80,5 +80,7 @@ def _nowhere() -> TextIO:
 
 
 def _fail(sentence: str) -> NoReturn:
-    print(f"error: {sentence}", file=sys.stderr)
+    # It may quote a ledger or a file: strip terminal control characters.
+    plain = "".join(each if each.isprintable() or each in "\n\xa0" else ascii(each)[1:-1] for each in sentence)
+    print(f"error: {plain}", file=sys.stderr)
     sys.exit(2)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
+from commonweal.ledger.order import check_nobody_is_missing, check_not_divided_without, check_round_number
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.state import LedgerState
 
@@ -29,6 +30,8 @@ def check_round(settled: RoundToSettle, state: LedgerState) -> None:
             f"The federation was finished after round {last}, so round {number} cannot be settled. Reverse round "
             f"{last} first, or use another ledger."
         )
+    check_round_number(number, state)
+    check_not_divided_without(number, state)
     for client, times in Counter((*decision.figures.clients, *absent)).items():
         if client not in state.members:
             raise LedgerError(
@@ -40,6 +43,7 @@ def check_round(settled: RoundToSettle, state: LedgerState) -> None:
                 f"Client {client!r} appears {times} times in round {number}. List it once, or leave it out if it was "
                 "absent."
             )
+    check_nobody_is_missing(number, {*decision.figures.clients, *absent}, state)
     for client in decision.figures.clients:
         _check_still_active(client, number, state)
         _check_report(client, settled, state)

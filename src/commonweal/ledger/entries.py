@@ -95,3 +95,12 @@ def postings_of(document: Mapping[str, Any]) -> tuple[Posting, ...]:
 def time_text(moment: datetime) -> str:
     """A moment as entries write it: UTC, to the microsecond."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def moment_of(text: Any) -> datetime | None:
+    """The moment that `time_text` wrote; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment if time_text(moment) == text else None
+    except (TypeError, ValueError, OverflowError):
+        return None

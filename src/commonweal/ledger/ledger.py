@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -28,7 +28,9 @@ from commonweal.ledger.entries import (
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text, in_proportion
+from commonweal.ledger.order import check_may_divide, date_of_entry
 from commonweal.ledger.rounds import RoundToSettle, draft_round
+from commonweal.ledger.settled_again import check_settled_again
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Reading, Store
 from commonweal.ledger.terms import Terms
@@ -150,12 +152,18 @@ class Ledger:
                 return Receipt(entry=state.rounds[number], fresh=False)
             check_round(settled, state)
             check_departures(draft.body, state)
+            if number in state.undone:
+                for entry in state.reversals:
+                    check_settled_again(self._document(entry), draft.body, state.members)
             return draft
 
         return self._enter(make)
 
-    def realise(self, amount: int, reference: str) -> Receipt:
-        """Divide income of the model in proportion to max(accrued payoff, 0), once per reference."""
+    def realise(self, amount: int, reference: str, *, without: Collection[int] = ()) -> Receipt:
+        """Divide income of the model in proportion to max(accrued payoff, 0), once per reference.
+
+        `without` names the reversed rounds that are not to be settled again before.
+        """
         digits = self.terms.minor_digits
         if not 0 < amount <= LARGEST_AMOUNT:
             raise InputError(
@@ -182,6 +190,7 @@ class Ledger:
                         f"{amount_text(before.amount, digits)}, not {amount_text(amount, digits)}. Use a new reference."
                     )
                 return Receipt(entry=before.entry, fresh=False)
+            check_may_divide(state, without)
             weights = state.weights()
             if not weights:
                 raise LedgerError(
@@ -273,7 +282,7 @@ class Ledger:
                 made,
                 number=state.number + 1,
                 previous=state.head,
-                at=time_text(self._clock()),
+                at=time_text(date_of_entry(self._clock(), state)),
                 key=self._signing_key(state.operator),
             )
             writing.add(entry, made.postings)

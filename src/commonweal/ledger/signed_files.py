@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from commonweal.errors import LedgerError, StorageError, os_reason
 from commonweal.ledger.canonical import Document, canonical, hash_of, parse
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
+from commonweal.ledger.printable import printable_json
 from commonweal.ledger.state import LedgerState
 
 
@@ -37,7 +37,7 @@ class SignedDocument:
 def signed_content(document: Document, key: SigningKey) -> bytes:
     """The content of a signed file, indented for people."""
     whole = {"document": document, "signer": key.public, "signature": key.sign(_message(document))}
-    return (json.dumps(whole, indent=1, ensure_ascii=False) + "\n").encode()
+    return (printable_json(whole, indent=1) + "\n").encode()
 
 
 def read_signed(path: Path, formats: tuple[str, ...]) -> SignedDocument:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, postings_of
+from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, moment_of, postings_of
 from commonweal.ledger.fates import is_finished
 from commonweal.ledger.terms import Terms
 
@@ -35,6 +36,7 @@ class LedgerState:
 
     number: int = 0  # of the last entry
     head: str = BEFORE_THE_FIRST  # its hash
+    latest: datetime | None = None  # the latest date of an entry
     identity: str = ""  # the hash of the first entry
     terms: Terms | None = None  # in force for the next round
     terms_since: list[TermsSince] = field(default_factory=list)  # in order; the last are in force
@@ -42,7 +44,9 @@ class LedgerState:
     last_round: int = 0  # the highest that was ever settled, reversed ones included
     operator: str = ""  # the public key that signs the next entry
     members: dict[str, str | None] = field(default_factory=dict)  # with their public keys
+    first_rounds: dict[str, int] = field(default_factory=dict)  # client → the first round after its admission
     rounds: dict[int, int] = field(default_factory=dict)  # settled and not reversed: round → entry
+    undone: dict[int, int] = field(default_factory=dict)  # reversed and not settled again: round → entry settled before
     took_part: dict[int, frozenset[str]] = field(default_factory=dict)  # by round
     eliminated: dict[str, int] = field(default_factory=dict)  # client → round
     finished: set[int] = field(default_factory=set)  # the rounds that ended the federation
@@ -69,6 +73,7 @@ class LedgerState:
         elif kind == "round":
             settled = body["round"]
             self.rounds[settled] = number
+            self.undone.pop(settled, None)
             self.last_round = max(self.last_round, settled)
             self.took_part[settled] = frozenset(row["client"] for row in body["inputs"])
             self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], settled)
@@ -80,12 +85,19 @@ class LedgerState:
             self.reversals[body["entry"]] = number
             for undone in [settled for settled, entry in self.rounds.items() if entry == body["entry"]]:
                 del self.rounds[undone], self.took_part[undone]
+                self.undone[undone] = body["entry"]
                 self.eliminated = {client: left for client, left in self.eliminated.items() if left != undone}
                 self.finished.discard(undone)
         elif kind == "withdrawal":
             self.withdrawn[body["client"]], self.withdrawals[body["client"]] = body["round"], number
         elif kind == "key-rotation":
             self.operator = body["operator"]
+        if kind in ("admission", "amendment"):
+            for client in self.members:
+                self.first_rounds.setdefault(client, self.last_round + 1)
+        moment = moment_of(document.get("at"))
+        if moment is not None:
+            self.latest = moment if self.latest is None else max(self.latest, moment)
         for posting in postings_of(document):
             self.balances[posting.account] += posting.amount
         self.number, self.head = number, digest
@@ -113,6 +125,18 @@ class LedgerState:
     def turn_of_income(self) -> int:
         """Whose turn it is to get odd units of the next income."""
         return len(self.references) if self.terms is not None and self.terms.settlement_version >= 2 else 0
+
+    def listed_in(self, round_number: int) -> tuple[str, ...]:
+        """Members that a round must list, with figures or as absent.
+
+        Those who joined later are not expected in an earlier round that is settled again.
+        """
+        return tuple(client for client in self.active(round_number) if self.first_rounds[client] <= round_number)
+
+    def realised_since(self, entry: int) -> int | None:
+        """An entry after this one that divided income and was not reversed."""
+        later = (each.entry for each in self.references.values() if each.entry > entry)
+        return next((each for each in later if each not in self.reversals), None)
 
     def _agree(self, terms: Terms, *, first_round: int) -> None:
         if not first_round:  # stated anew before the first round

@@ -17,6 +17,7 @@ from commonweal.ledger.entries import accrued_account, client_account, postings_
 from commonweal.ledger.fates import harm_of, harmful_in
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.printable import printable
 from commonweal.ledger.rounds import decision_of, evidence_of, gains_of
 from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, read_signed, signed_content
 from commonweal.ledger.state import LedgerState
@@ -181,8 +182,8 @@ def _line(
         return None
     return StatementLine(
         entry=document["number"],
-        at=document["at"],
-        text=text,
+        at=printable(document["at"]),
+        text=printable(text),
         amount=amount,
         accrued=accrued,
         balance=state.balances[client_account(client)],

@@ -36,6 +36,10 @@ class Reading(Protocol):
         """How many entries and postings there are, including any that the other two methods would never reach."""
         ...
 
+    def faults(self) -> Sequence[str]:
+        """Why the store may not return what was added, each in a few words, such as "entries is a view"."""
+        ...
+
 
 class Writing(Reading, Protocol):
     """The content of the store, for its only current writer."""

@@ -54,6 +54,8 @@ class StoreContract(ABC):
     def test_a_new_store_is_empty(self) -> None:
         with self._stores() as (store, other):
             assert _content(store) == _content(other) == ([], [])
+            with store.reading() as reading:
+                assert not reading.faults()
 
     def test_entries_come_back_as_added(self) -> None:
         first = StoredEntry(number=1, content='{"number":1}', hash="ab" * 32, signature="cd" * 64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -33,18 +32,18 @@ def show_command(
     with opened_store(location) as store:
         from commonweal.ledger.canonical import parse
         from commonweal.ledger.ledger import Ledger
+        from commonweal.ledger.printable import printable, printable_json
 
         ledger = Ledger(store, None)
         if entry is not None:
-            print(json.dumps(ledger.document(entry), indent=1, ensure_ascii=False))
+            print(printable_json(ledger.document(entry), indent=1))
             return
         with store.reading() as reading:
             if as_json:
                 for stored in reading.entries():
                     print(
-                        json.dumps(
-                            {"content": parse(stored.content), "hash": stored.hash, "signature": stored.signature},
-                            ensure_ascii=False,
+                        printable_json(
+                            {"content": parse(stored.content), "hash": stored.hash, "signature": stored.signature}
                         )
                     )
                 return
@@ -66,8 +65,8 @@ def show_command(
             moved = sum(amount for _, text in document["postings"] if (amount := int(text)) > 0)
             table.add_row(
                 str(document["number"]),
-                document["at"][:19].replace("T", " "),
-                Text(_what(document)),
+                Text(printable(document["at"])[:19].replace("T", " ")),
+                Text(printable(_what(document))),
                 amount_text(moved, terms.minor_digits) if moved else "",
             )
         console.print(table)
@@ -88,6 +87,7 @@ def balances_command(
     with opened_store(location) as store:
         from commonweal.ledger.entries import accrued_account, client_account
         from commonweal.ledger.ledger import Ledger
+        from commonweal.ledger.printable import printable, printable_json
 
         ledger = Ledger(store, None)
         terms, balances = ledger.terms, ledger.state.balances
@@ -101,13 +101,13 @@ def balances_command(
         accounts |= dict.fromkeys(sorted(balances))
         if as_json:
             document = {"currency": terms.currency, "balances": {account: text(account) for account in accounts}}
-            print(json.dumps(document, indent=1, ensure_ascii=False))
+            print(printable_json(document, indent=1))
             return
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         table.add_column("account")
         table.add_column(f"balance ({terms.currency})", justify="right", no_wrap=True)
         for account in accounts:
-            table.add_row(Text(account), text(account))
+            table.add_row(Text(printable(account)), text(account))
         table.add_section()
         table.add_row("sum", amount_text(sum(balances.values()), terms.minor_digits))
         make_console().print(table)

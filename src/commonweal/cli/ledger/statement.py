@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,6 +45,7 @@ def statement_command(
     with opened_store(location) as store:
         from commonweal.ledger.entries import time_text
         from commonweal.ledger.ledger import system_clock
+        from commonweal.ledger.printable import printable
         from commonweal.ledger.statements import make_statement, signed_statement
         from commonweal.report.statement import to_csv, to_html
 
@@ -52,6 +54,8 @@ def statement_command(
             put_out(signed_statement(store, client, key_directory(keys), at=at), out, "signed statement")
             return
         statement = make_statement(store, client, at=at)
+        key = None if statement.client_key is None else printable(statement.client_key)
+        statement = replace(statement, client=printable(client), client_key=key)
         if form is StatementFormat.text and out is None:
             _show(statement, make_console())
         elif form is StatementFormat.text:

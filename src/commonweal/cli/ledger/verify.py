@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -62,6 +61,7 @@ def verify_command(
     """
     with opened_store(location) as store:
         from commonweal.ledger.keys import read_operator_key, read_public_key
+        from commonweal.ledger.printable import printable, printable_json
         from commonweal.ledger.signed_files import STATEMENT_FORMAT, read_known_head
         from commonweal.ledger.statements import read_statement
         from commonweal.ledger.verification.members import contradictions, keys_that_differ
@@ -99,7 +99,7 @@ def verify_command(
             "findings": [asdict(finding) for finding in findings],
             "notes": [asdict(note) for note in outcome.notes],
         }
-        print(json.dumps(document, indent=1, ensure_ascii=False))
+        print(printable_json(document, indent=1))
     else:
         _show("finding", findings)
         if not findings:
@@ -114,10 +114,10 @@ def verify_command(
             print(f"note: {unsigned} not signed: these clients have no key, and the operator vouches for them")
         if operator is None:
             print(
-                f"note: signed with {state.operator[:16]}…, the key that the ledger itself names; use --key to check "
-                "that it is the operator's"
+                f"note: signed with {printable(state.operator[:16])}…, the key that the ledger itself names; use --key "
+                "to check that it is the operator's"
             )
-        print(f"head: entry {state.number}, {state.head}")
+        print(f"head: entry {state.number}, {printable(state.head)}")
     if findings:
         raise typer.Exit(1)
 

@@ -16,6 +16,15 @@ def realise_command(
     reference: Annotated[
         str, typer.Option(metavar="REF", help="Reference of the income, such as an invoice number; use each only once.")
     ],
+    without: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--without-round",
+            metavar="T",
+            help="A reversed round that has no part in this income. Repeat the option for each.",
+            show_default=False,
+        ),
+    ] = None,
     keys: Keys = None,
 ) -> None:
     """Divide income of the model in proportion to max(accrued payoff, 0). Repeating a reference changes nothing.
@@ -29,7 +38,7 @@ def realise_command(
         if terms.settlement != "accruals":
             raise LedgerError("This ledger accrues no payoffs. Create one with: commonweal ledger init --accrue")
         income = parse_amount(amount, terms.minor_digits)
-        receipt = ledger.realise(income, reference)
+        receipt = ledger.realise(income, reference, without=without or ())
         if not receipt.fresh:
             print(f"{reference} was already realised as entry {receipt.entry}; nothing was done")
             return

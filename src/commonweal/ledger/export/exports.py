@@ -17,6 +17,7 @@ from commonweal.errors import StorageError, os_reason
 from commonweal.ledger.export.beancount import to_beancount
 from commonweal.ledger.export.hledger import to_hledger
 from commonweal.ledger.export.journal import client_of, read_journal
+from commonweal.ledger.printable import printable
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.sql.tables import entries, postings
 from commonweal.ledger.store import BEFORE_ALL, Store
@@ -31,14 +32,14 @@ def csv_content(store: Store) -> bytes:
     rows = [
         (
             entry.number,
-            entry.at,
+            printable(entry.at),
             entry.kind,
             entry.round_number,
-            posting.account,
-            client_of(posting.account),
+            printable(posting.account),
+            printable(client_of(posting.account) or ""),
             Decimal(amount_text(posting.amount, journal.terms.minor_digits)),
             journal.terms.currency,
-            f"{entry.words}: {entry.note}" if entry.note else entry.words,
+            printable(f"{entry.words}: {entry.note}" if entry.note else entry.words),
         )
         for entry in journal.entries
         for posting in entry.postings

@@ -13,7 +13,9 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from commonweal.errors import StorageError
 from commonweal.ledger.entries import Posting, StoredEntry
+from commonweal.ledger.printable import printable
 from commonweal.ledger.sql.location import driver_arguments, shown, url_of
+from commonweal.ledger.sql.ordinary_tables import faults_of_tables
 from commonweal.ledger.sql.tables import REVISION, VERSION_TABLE, entries, postings
 from commonweal.ledger.store import StoredPosting
 
@@ -73,6 +75,12 @@ class SqlStore:
         with translated_errors(self.location), self.engine.connect() as connection:
             connection = connection.execution_options(commonweal_writing=True)
             with connection.begin():
+                faults = faults_of_tables(connection)
+                if faults:
+                    raise StorageError(
+                        f"Cannot add to the ledger in {self.location}: {printable(faults[0])}. Copy the ledger into a "
+                        "new database, or restore it from your backup."
+                    )
                 if connection.dialect.name == "postgresql":
                     connection.execute(text(f"LOCK TABLE {entries.name} IN EXCLUSIVE MODE"))
                 yield SqlRows(connection)
@@ -140,6 +148,9 @@ class SqlRows:
             self._connection.execute(select(func.count()).select_from(table)).scalar_one()
             for table in (entries, postings)
         )
+
+    def faults(self) -> Sequence[str]:
+        return faults_of_tables(self._connection)
 
     def add(self, entry: StoredEntry, added: Sequence[Posting]) -> None:
         self._connection.execute(

@@ -14,6 +14,7 @@ from commonweal.ledger.money import in_proportion
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import StoredPosting
 from commonweal.ledger.verification.replay import Findings, LedgerReplay
+from commonweal.ledger.verification.reversals import check_divided_without, check_reversed_after_income
 from commonweal.ledger.verification.rounds import expected_of_round
 from commonweal.ledger.verification.terms import check_amendment, check_newcomers, check_terms
 
@@ -109,6 +110,7 @@ def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: Ledge
     state, findings = replay.state, replay.findings
     amount, reference = int(body["amount"]), body["reference"]
     findings.compare(number, "amounts are whole numbers written in digits", str(amount), body["amount"])
+    check_divided_without(number, replay)
     before = state.references.get(reference)
     if before is not None:
         expected = f"{reference!r} only in entry {before.entry}"
@@ -138,6 +140,7 @@ def _expected_of_reversal(number: int, body: Mapping[str, Any], replay: LedgerRe
         what = f"entry {entry}, {past.kind}" if past else f"no entry {entry} before this one"
         findings.add(number, "only rounds and realisations are reversed", "a round or a realisation", what)
         return None
+    check_reversed_after_income(number, entry, replay)
     return tuple(Posting(posting.account, -posting.amount) for posting in past.postings)
 
 
@@ -201,7 +204,6 @@ def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay)
     client, last, signature = body["client"], body["round"], body["signature"]
     if type(client) is not str or type(last) is not int:
         raise TypeError(f"client {client!r} and round {last!r}")
-    findings.compare(number, "a withdrawal has these fields", ["client", "round", "signature"], sorted(body))
     if not 0 <= last <= ROUND_LIMIT:
         findings.add(number, "a client withdraws after a round", f"a round from 0 to {ROUND_LIMIT}", str(last))
     if client not in state.members:

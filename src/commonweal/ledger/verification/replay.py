@@ -8,6 +8,8 @@ from typing import Any
 
 from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.entries import Posting
+from commonweal.ledger.printable import printable
+from commonweal.ledger.settled_again import Settlement
 from commonweal.ledger.state import LedgerState
 from commonweal.records import Decision, Figures, PairedGain, Rules
 
@@ -52,9 +54,7 @@ class Findings:
         self._found: list[Finding] = []
 
     def add(self, entry: int, rule: str, expected: str, found: str) -> None:
-        self._found.append(
-            Finding(entry=entry, rule=_printable(rule), expected=_printable(expected), found=_printable(found))
-        )
+        self._found.append(Finding(entry=entry, rule=_shown(rule), expected=_shown(expected), found=_shown(found)))
 
     def compare(self, entry: int, rule: str, expected: Any, found: Any) -> bool:
         """Whether both are the same; if not, the first difference is a finding."""
@@ -77,6 +77,15 @@ class PastEntry:
     postings: tuple[Posting, ...]
 
 
+@dataclass(slots=True)
+class DividedWithout:
+    """Income that was divided while a round was reversed."""
+
+    entry: int
+    round_number: int
+    settled_again: int | None = None  # the entry that settled the round afterwards
+
+
 @dataclass(slots=True, kw_only=True)
 class LedgerReplay:
     """What the checks of an entry read and update."""
@@ -89,12 +98,13 @@ class LedgerReplay:
     operators: list[str] = field(default_factory=list)  # public keys, the first one first
     mechanism_states: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)  # by version and round
     gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
+    settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
+    divided_without: list[DividedWithout] = field(default_factory=list)
     round_count: int = 0  # decisions that were recomputed
     signed_reports: int = 0
     unsigned_reports: int = 0
 
 
-def _printable(text: str) -> str:
-    """Strip terminal control characters: a tampered entry may contain anything."""
-    text = text if len(text) <= _LENGTH_LIMIT else text[: _LENGTH_LIMIT - 1] + "…"
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+def _shown(text: str) -> str:
+    """Short, and without control characters: a tampered entry may contain anything."""
+    return printable(text if len(text) <= _LENGTH_LIMIT else text[: _LENGTH_LIMIT - 1] + "…")

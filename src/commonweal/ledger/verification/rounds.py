@@ -22,6 +22,8 @@ from commonweal.ledger.rounds import (
 )
 from commonweal.ledger.verification.fates import check_fates
 from commonweal.ledger.verification.replay import Findings, LedgerReplay, RecordedInputs
+from commonweal.ledger.verification.reversals import check_settled_again
+from commonweal.ledger.verification.round_order import check_nobody_is_missing, check_round_number
 from commonweal.ledger.verification.terms import check_by_terms
 from commonweal.records import RoundGains
 from commonweal.valuation.used_gains import used_gains
@@ -35,7 +37,10 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
     if type(round_number) is not int:
         replay.findings.add(number, "round numbers are whole numbers", "a whole number", repr(round_number))
         return None
+    check_round_number(number, round_number, replay)
     _check_clients(number, round_number, body, replay)
+    check_nobody_is_missing(number, round_number, body, replay)
+    check_settled_again(number, body, replay)
     table = table_in(body)
     if table is not None:
         _check_gains(number, round_number, body, table.gains, replay)

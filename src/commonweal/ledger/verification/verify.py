@@ -19,10 +19,14 @@ from commonweal.ledger.entries import StoredEntry, postings_of
 from commonweal.ledger.signed_files import KnownHead
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
+from commonweal.ledger.verification.dates import check_date
 from commonweal.ledger.verification.entries import check_chain, check_entry
+from commonweal.ledger.verification.known_fields import check_fields
 from commonweal.ledger.verification.members import check_known_head
 from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEntry, Recompute
+from commonweal.ledger.verification.reversals import conclude_divided_without
 from commonweal.ledger.verification.terms import note_missing_terms
+from commonweal.ledger.verification.texts import check_texts
 
 _UNREADABLE = (
     CommonwealError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
@@ -86,6 +90,8 @@ class _Verifier:
 
     def walk(self, reading: Reading, progress: Callable[[int], None] | None) -> None:
         """Check all rows of both tables, entry by entry."""
+        for fault in reading.faults():
+            self._findings.add(0, "the tables are ordinary ones", "tables that return what was put into them", fault)
         entries = self._numbered(reading.entries(after=BEFORE_ALL), attrgetter("number"))
         postings = self._numbered(reading.postings(after=BEFORE_ALL), attrgetter("entry"))
         for number, entry, rows in _joined(entries, postings):
@@ -120,6 +126,7 @@ class _Verifier:
                 self._rows_by_account[account],
             )
         self._findings.compare(state.number, "the ledger sums to zero", 0, state.balances.total())
+        conclude_divided_without(self.replay)
         for known in self._known_heads:
             check_known_head(
                 known, ledger=state.identity, operators=operators, seen=self._seen, findings=self._findings
@@ -139,6 +146,9 @@ class _Verifier:
         document = parse(entry.content)
         signer = check_chain(entry, document, state, self._findings)
         if document is not None:
+            check_fields(number, document, self._findings)
+            check_texts(number, document, self._findings)
+            check_date(number, document, replay)
             try:
                 stated = postings_of(document)
                 check_entry(number, document, stated, rows, replay)

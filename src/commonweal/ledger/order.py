@@ -1,0 +1,82 @@
+"""Refuse rounds, income and dates that do not fit the order of the entries before them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+from commonweal.errors import InputError, LedgerError
+from commonweal.ledger.entries import time_text
+from commonweal.ledger.member_documents import ROUND_LIMIT
+from commonweal.ledger.state import LedgerState
+
+CLOCK_SKEW = timedelta(minutes=5)  # by which the clocks of two machines may differ
+LARGEST_JUMP = 10_000  # from one round to the next; rounds numbered by date, such as 20261231, stay within it
+
+
+def is_number_of_a_round(number: int) -> bool:
+    return 1 <= number <= ROUND_LIMIT
+
+
+def is_too_far(number: int, state: LedgerState) -> bool:
+    """Whether a round's number is absurdly far beyond the last one; a ledger's first round may have any number."""
+    return bool(state.last_round) and number > state.last_round + LARGEST_JUMP
+
+
+def check_round_number(number: int, state: LedgerState) -> None:
+    """Refuse a number that no round can have here."""
+    if not is_number_of_a_round(number):
+        raise LedgerError(f"Rounds are numbered from 1 to {ROUND_LIMIT}, got round {number}. Correct its number.")
+    if is_too_far(number, state):
+        raise LedgerError(
+            f"Round {number} is too far beyond round {state.last_round}, the last one: a number may be at most "
+            f"{LARGEST_JUMP} higher. Correct its number."
+        )
+
+
+def check_nobody_is_missing(number: int, listed: Collection[str], state: LedgerState) -> None:
+    """Refuse a round that says nothing about a member that is active in it."""
+    missing = [client for client in state.listed_in(number) if client not in listed]
+    if missing:
+        raise LedgerError(
+            f"Client {missing[0]!r} is an active member, but round {number} has neither its figures nor lists it as "
+            "absent. Add one or the other."
+        )
+
+
+def check_not_divided_without(round_number: int, state: LedgerState) -> None:
+    """Refuse to settle a reversed round again after income was divided without it."""
+    settled = state.undone.get(round_number)
+    income = None if settled is None else state.realised_since(state.reversals[settled])
+    if income is not None:
+        raise LedgerError(
+            f"Income was divided in entry {income} while round {round_number} was reversed, so the payoffs of this "
+            f"round had no part in it. Reverse entry {income}, settle the round, then divide the income again."
+        )
+
+
+def check_may_divide(state: LedgerState, without: Collection[int]) -> None:
+    """Refuse to divide income while reversed rounds wait to be settled again; those in `without` stay reversed."""
+    settled = sorted(set(without) & set(state.rounds))
+    if settled:
+        raise InputError(f"Round {settled[0]} is settled, so income cannot be divided without it. Reverse it first.")
+    waiting = sorted(set(state.undone) - set(without))
+    if waiting:
+        raise LedgerError(
+            f"Round {waiting[0]} was reversed in entry {state.reversals[state.undone[waiting[0]]]} and is not settled "
+            "again, so its payoffs would have no part in this income. Settle it again first, or state that the "
+            "income is to be divided without it."
+        )
+
+
+def date_of_entry(now: datetime, state: LedgerState) -> datetime:
+    """The date of the next entry, which is never before the latest one; refuses a clock that is far behind."""
+    latest = state.latest
+    if latest is None or now >= latest:
+        return now
+    if latest - now > CLOCK_SKEW:
+        raise LedgerError(
+            f"The clock says {time_text(now)}, but the ledger has an entry of {time_text(latest)}. Set the clock of "
+            "this machine right."
+        )
+    return latest

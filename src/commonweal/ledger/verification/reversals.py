@@ -1,0 +1,55 @@
+"""Check what happens around reversals: rounds that are settled again, and income divided in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from commonweal.ledger.settled_again import Settlement, changes, unexplained
+from commonweal.ledger.verification.replay import DividedWithout, LedgerReplay
+
+
+def check_settled_again(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """Compare a round with every earlier settlement of it, so that no detour explains a change."""
+    now = Settlement.of(number, body, replay.state.members)
+    before = replay.settlements.setdefault(body["round"], [])
+    if before:
+        what = changes(before[-1], now)
+        if what:
+            rule = "a round settled again is as before"
+            replay.notes.add(number, rule, f"as in entry {before[-1].entry}", what)
+        for fault in filter(None, (unexplained(each, now) for each in before)):
+            replay.findings.add(number, fault.rule, fault.expected, fault.found)
+            break
+    before.append(now)
+    for divided in replay.divided_without:
+        if divided.round_number == body["round"] and divided.settled_again is None:
+            divided.settled_again = number
+
+
+def check_divided_without(number: int, replay: LedgerReplay) -> None:
+    """Remember the rounds that an income was divided without; what follows decides what this means."""
+    replay.divided_without += [DividedWithout(number, round_number) for round_number in replay.state.undone]
+
+
+def check_reversed_after_income(number: int, reversed_entry: int, replay: LedgerReplay) -> None:
+    """Income that a round had a part in stays as it was divided."""
+    income = replay.state.realised_since(reversed_entry)
+    if income is not None and replay.past[reversed_entry].kind == "round":
+        rule = "rounds are reversed before income is divided by them"
+        replay.notes.add(number, rule, f"no income since entry {reversed_entry}", f"income in entry {income}")
+
+
+def conclude_divided_without(replay: LedgerReplay) -> None:
+    """A finding if the round was settled again and the income not divided again; else a note."""
+    for divided in replay.divided_without:
+        if divided.entry in replay.state.reversals:
+            continue
+        noticed = replay.notes if divided.settled_again is None else replay.findings
+        later = "" if divided.settled_again is None else f", which entry {divided.settled_again} settled again"
+        noticed.add(
+            divided.entry,
+            "no income is divided between a reversal and the new settlement",
+            f"round {divided.round_number} settled",
+            f"divided without round {divided.round_number}{later}",
+        )

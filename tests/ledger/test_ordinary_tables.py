@@ -1,0 +1,118 @@
+"""Tables that are views, or have triggers: two readers may see two ledgers, so verification says so."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from sqlalchemy import text
+
+from commonweal.errors import StorageError
+from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.sql.store import open_store
+from tests.ledger.sample_ledger import ENTRIES, POSTINGS, make_sample, verified
+
+A_VIEW = (
+    "ALTER TABLE {table} RENAME TO hidden",
+    "CREATE VIEW {table} AS SELECT * FROM hidden",
+)
+ANYWHERE = {"a view": (A_VIEW, "is a view")}
+IN_SQLITE = ANYWHERE | {
+    "a trigger": (
+        (
+            f"CREATE TRIGGER quiet AFTER INSERT ON {POSTINGS} BEGIN "
+            f"UPDATE {POSTINGS} SET amount = amount + 1 WHERE account = 'clients/ann'; END",
+        ),
+        "has the trigger quiet",
+    ),
+    "a generated column": (
+        (f"ALTER TABLE {POSTINGS} ADD COLUMN double AS (amount * 2)",),
+        "has the generated column double",
+    ),
+    "a writable view": (
+        (
+            *A_VIEW,
+            f"CREATE TRIGGER instead INSTEAD OF INSERT ON {POSTINGS} BEGIN "
+            "INSERT INTO hidden VALUES (NEW.entry, NEW.position, NEW.account, NEW.amount); END",
+        ),
+        "is a view",
+    ),
+}
+IN_POSTGRES = ANYWHERE | {
+    "a materialised view": (
+        ("ALTER TABLE {table} RENAME TO hidden", "CREATE MATERIALIZED VIEW {table} AS SELECT * FROM hidden"),
+        "is a materialised view",
+    ),
+    "a trigger": (
+        (
+            "CREATE FUNCTION quiet() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$",
+            f"CREATE TRIGGER quiet BEFORE INSERT ON {POSTINGS} FOR EACH ROW EXECUTE FUNCTION quiet()",
+        ),
+        "has the trigger quiet",
+    ),
+    "a rule": ((f"CREATE RULE quiet AS ON UPDATE TO {POSTINGS} DO INSTEAD NOTHING",), "has rules"),
+    "a policy": ((f"ALTER TABLE {POSTINGS} ENABLE ROW LEVEL SECURITY",), "has row-level security"),
+    "a generated column": (
+        (f"ALTER TABLE {POSTINGS} ADD COLUMN double bigint GENERATED ALWAYS AS (amount * 2) STORED",),
+        "has the generated column double",
+    ),
+    "a child": ((f"CREATE TABLE more () INHERITS ({POSTINGS})",), "has the child table more"),
+}
+ODD = {(backend, what) for backend, odd in (("sqlite", IN_SQLITE), ("postgresql", IN_POSTGRES)) for what in odd}
+
+
+def change(location, statements):
+    with closing(open_store(location)) as store, store.engine.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement.format(table=POSTINGS)))
+
+
+@pytest.mark.parametrize("what", sorted({what for _, what in ODD}))
+def test_odd_tables_are_found_and_not_written_to(new_location, tmp_path, what):
+    location = new_location()
+    backend = "postgresql" if location.startswith("postgresql") else "sqlite"
+    if (backend, what) not in ODD:
+        pytest.skip(f"{backend} has nothing like {what}, or another test has it")
+    sample = make_sample(location, tmp_path / "keys", "accruals")
+    entry_count = len(sample.entries())
+    sample.store.close()
+    statements, fault = (IN_SQLITE if backend == "sqlite" else IN_POSTGRES)[what]
+    change(location, statements)
+    with closing(open_store(location)) as store:
+        findings = verified(store).findings
+        assert (0, "the tables are ordinary ones", f"{POSTINGS} {fault}") in {
+            (finding.entry, finding.rule, finding.found) for finding in findings
+        }
+        ledger = Ledger(store, sample.keys)
+        with pytest.raises(StorageError, match=f"Cannot add to the ledger in .*: {POSTINGS} {fault}"):
+            ledger.admit({"eve": None})
+        assert store.entry_count() == entry_count
+
+
+def test_a_view_that_shows_every_reader_something_else(tmp_path):
+    """Whatever the rows are while they are read, the view itself is a finding."""
+    location = str(tmp_path / "ledger.db")
+    sample = make_sample(location, tmp_path / "keys", "accruals")
+    sample.store.close()
+    change(
+        location,
+        (
+            f"ALTER TABLE {ENTRIES} RENAME TO hidden",
+            f"CREATE VIEW {ENTRIES} AS SELECT number, content, hash, signature FROM hidden "
+            "WHERE number < 5 OR abs(random() % 2) = 0",
+        ),
+    )
+    with closing(open_store(location)) as store:
+        found = [finding.found for finding in verified(store).findings]
+    assert f"{ENTRIES} is a view" in found
+
+
+def test_ordinary_tables_are_nothing_to_report(new_location, tmp_path):
+    sample = make_sample(new_location(), tmp_path / "keys", "accruals")
+    assert verified(sample.store).findings == ()
+    with sample.store.engine.begin() as connection:  # what a database administrator may add
+        connection.execute(text(f"CREATE INDEX by_account ON {POSTINGS} (account)"))
+        connection.execute(text(f"CREATE VIEW totals AS SELECT account, sum(amount) FROM {POSTINGS} GROUP BY account"))
+    assert verified(sample.store).findings == ()
+    sample.ledger.admit({"eve": None})
+    sample.store.close()
