@@ -67,7 +67,7 @@ def coordinate(
         checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=federation.digest(), mismatch=_MISMATCH)
         identity = settled_in.open()
         _check_amounts(settled_in, federation)
-        clients = RemoteClients(transport, federation, identity, say, task.layout or ArrayLayout)
+        clients = RemoteClients(transport, federation, identity, say, task.layout or ArrayLayout, settled_in)
         if not checkpoint.path.exists():
             clients.start(task.initial_model, task.agree, task.name)
         session = Session(
