@@ -377,7 +377,7 @@ class MemberAgent:
                 note_another_attempt(self._store, *settled)
             return
         check_settled(self._store, open_round, fields["settled_model"])
-        state.settled_round = open_round.round_number
+        state.settled_round, state.settled_attempt = settled
         state.baseline = open_round.accuracies[fields["settled_model"]]
         state.memory = open_round.memory
         state.alone, state.alone_memory = open_round.alone, open_round.alone_memory

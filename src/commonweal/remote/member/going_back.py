@@ -23,13 +23,16 @@ def refusal_to_go_back(store: MemberStore, state: MemberState, kind: str, fields
         return None
     number, seen = fields["round"], state.settled_round
     opened = 0 if state.under_way is None else state.under_way.round_number
-    goes_back = fields["settled_round"] < seen or (kind == OPEN and (number <= seen or number < opened))
-    if not goes_back:
+    is_other = fields["settled_round"] == seen and fields["settled_attempt"] != state.settled_attempt
+    if fields["settled_round"] < seen or (kind == OPEN and (number <= seen or number < opened)):
+        why = f"round {max(seen, opened)} was {'settled' if seen >= opened else 'opened'} here before"
+    elif seen and is_other:
+        why = f"round {seen} was settled here by another attempt than the coordinator says now"
+    else:
         return None
     store.log(
-        f"{ERROR} refused to go back to round {number}: round {max(seen, opened)} was "
-        f"{'settled' if seen >= opened else 'opened'} here before. The coordinator may have been restored from an "
-        "older backup. Ask the operator, and keep the statements"
+        f"{ERROR} refused to go back to round {number}: {why}. The coordinator may have been restored from an older "
+        "backup. Ask the operator, and keep the statements"
     )
     return Message(fields={SAW_SETTLED: seen, PROOF: newest_proof(store)})
 

@@ -75,6 +75,7 @@ class MemberState:
     alone: str | None = None  # hash of the model that it trains alone, after the last settled round
     alone_memory: str | None = None
     settled_round: int = 0  # the last one that was settled with this member; it does not go back behind it
+    settled_attempt: str = ""  # and the attempt that settled it
     under_way: OpenRound | None = None
 
 
