@@ -8,9 +8,9 @@ import pytest
 
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import canonical
+from commonweal.ledger.later_head import contradiction
 from commonweal.ledger.reports import ReportBasis, SignedReport
 from commonweal.ledger.signed_files import head_document, signed_content
-from commonweal.ledger.later_head import contradiction
 from tests.ledger.sample_ledger import (
     CLIENT_KEYS,
     STRANGER,

@@ -121,7 +121,7 @@ def test_an_operator_gets_one_signed_profit_of_an_attempt(reported):
 
 
 def test_more_training_after_a_report_does_not_change_it(reported):
-    operator = HostileOperator(reported)
+    operator = HostileOperator(reported, "south")
     first = operator.ask("query.report", 3)
     for iteration in (3, 4):
         assert operator.ask("train.iteration", 3, iteration=iteration) is not None

@@ -96,8 +96,8 @@ def refusals_to_go_back(answers: Mapping[str, Message], ledger: LedgerInForce) -
 def _gone_back(client: str, seen: int, found: str) -> str:
     return (
         f"The ledger or the results folder is older than what was settled: {client} saw round {seen} settled, and can "
-        f"prove it: {found}. Nothing was settled now, and nobody was eliminated. If a backup was restored, put back the "
-        f"newer ledger and results folder, as they were after round {seen}. If those are lost, the members' statements "
-        "are the evidence of what was settled: agree on the balances by them, and start again with a new ledger, "
-        "another results folder and new member folders."
+        f"prove it: {found}. Nothing was settled now, and nobody was eliminated. If a backup was restored, put back "
+        f"the newer ledger and results folder, as they were after round {seen}. If those are lost, the members' "
+        "statements are the evidence of what was settled: agree on the balances by them, and start again with a new "
+        "ledger, another results folder and new member folders."
     )

@@ -318,8 +318,8 @@ class MemberAgent:
         again = "" if count == 1 else f" (report {count} of this round, which takes the place of those before it)"
         self._store.log(
             f"round {number}: will report a profit of {report.profit:+.6g}{instead} and {report.sample_count} new "
-            f"samples, signed{again}. Kept private: profit = utility {own.utility:+.6g} (unit value {member.unit_value:g}, "
-            f"{metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost {own.cost:.6g} "
+            f"samples, signed{again}. Kept private: profit = utility {own.utility:+.6g} (unit value "
+            f"{member.unit_value:g}, {metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost {own.cost:.6g} "
             f"({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}{by_gain}"
         )
         return answer
