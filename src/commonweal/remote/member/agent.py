@@ -319,8 +319,8 @@ class MemberAgent:
         self._store.log(
             f"round {number}: will report a profit of {report.profit:+.6g}{instead} and {report.sample_count} new "
             f"samples, signed{again}. Kept private: profit = utility {own.utility:+.6g} (unit value "
-            f"{member.unit_value:g}, {metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost {own.cost:.6g} "
-            f"({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}{by_gain}"
+            f"{member.unit_value:g}, {metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost "
+            f"{own.cost:.6g} ({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}{by_gain}"
         )
         return answer
 
