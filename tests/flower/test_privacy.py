@@ -17,7 +17,7 @@ SENT_FIELDS = {
     "query.open": {"sample_count", "training_count", "validation_count", "withdrawal", "notes"},
     "train.iteration": set(),
     "evaluate.coalitions": set(),
-    "query.report": {"profit", "signature"},
+    "query.report": {"profit", "signature", "report_number", "baseline", "earlier"},
     "query.close": {"kept"},
 }
 SENT_GROUPS = {

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from commonweal.errors import FederationError
-from commonweal.ledger.member_documents import ClientReport
+from commonweal.ledger.canonical import canonical
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.remote.messages.message import Message, signed_answer
+from commonweal.remote.messages.message import signed_answer
 from commonweal.report.write import write_all
 from commonweal.task.records import Task
-from tests.remote.toy import NAMES, evaluate, load, make_toy, settled
+from tests.remote.toy import INITIAL, NAMES, evaluate, load, make_toy, settled
 
 LIAR, ROUND = "east", 2
 OTHERS = [name for name in NAMES if name != LIAR]
@@ -46,15 +47,11 @@ def with_profit(profit, signer=LIAR):
 
     def lie(toy, kind, question, answer):
         key = NodeKey.read(toy.folder / "members" / signer / "node-key")
-        report = ClientReport(
-            ledger=question.fields["book"],
-            round_number=question.fields["round"],
-            client=LIAR,
-            profit=profit,
-            sample_count=40,
-        )
-        signature = report.signed(key) if np.isfinite(profit) else ""
-        return signed_again(toy, kind, question, Message(fields={"profit": profit, "signature": signature}))
+        file = toy.home(LIAR) / "reports" / f"round-{question.fields['round']:04d}.json"
+        honest = json.loads(file.read_text())["reports"][-1]["report"]
+        signature = key.sign(canonical({**honest, "profit": profit})) if np.isfinite(profit) else ""
+        lies = {"profit": profit, "signature": signature}
+        return signed_again(toy, kind, question, replace(answer, fields={**answer.fields, **lies}))
 
     return "query.report", lie
 
@@ -210,7 +207,7 @@ def test_tiny_scores_do_not_stop_a_round(tmp_path):
 
 
 def test_a_lost_first_opening_leaves_no_trace(tmp_path):
-    """Member and coordinator agree on ε, whichever openings the coordinator has heard."""
+    """Member and coordinator agree on ε, the first metric that the member measured, whatever the coordinator heard."""
     toy = make_toy(tmp_path / "f", rounds=3, mechanism='mu = "inf"', learning="iteration_limit = 1")
 
     def lost(kind, question, answer):
@@ -225,7 +222,9 @@ def test_a_lost_first_opening_leaves_no_trace(tmp_path):
         line for line in (toy.home(LIAR) / "log.txt").read_text().splitlines() if "round 2: will report" in line
     )
     assert f"accuracy {row.previous_accuracy:.1%} before" in line
-    assert row.previous_accuracy == run_report.rounds[1].iteration_accuracies[0][LIAR]
+    first = evaluate(INITIAL, load(1, SimpleNamespace(name=LIAR)).validation, None).mean()
+    assert row.previous_accuracy == first, "of the first model, in a round that it was absent from"
+    assert row.previous_accuracy != run_report.rounds[1].iteration_accuracies[0][LIAR]
 
 
 def test_a_profit_equal_to_its_bound_is_accepted(tmp_path):

@@ -24,6 +24,7 @@ from commonweal.errors import StorageError
 from commonweal.federation.client_set import State
 from commonweal.federation.evidence import measured_evidence
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
+from commonweal.ledger.reports import ReportBasis
 from commonweal.records import (
     Ending,
     Estimate,
@@ -151,6 +152,7 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
         "coalition_values": [[coalition, asdict(value)] for coalition, value in result.coalition_values],
         "events": [asdict(event) for event in result.events],
         "signatures": dict(result.signatures),
+        "bases": {c: {**basis.to_document(), "terms": basis.terms} for c, basis in result.bases.items()},
         "withdrawals": dict(result.withdrawals),
         "gains": None if result.record.gains is None else asdict(result.record.gains),
     }
@@ -193,6 +195,7 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
         events=tuple(Event(**event) for event in document["events"]),
         signatures=document["signatures"],
         withdrawals=document["withdrawals"],
+        bases={c: ReportBasis.from_document(b, b["terms"]) for c, b in document.get("bases", {}).items()},
         **arrays,
     )
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from commonweal.ledger.reports import ReportBasis
 from commonweal.records import Estimate, Event, RoundGains, RoundRecord
 from commonweal.task.measured import Measured
 from commonweal.valuation.bootstrap import DRAW_COUNT, Draws
@@ -88,6 +89,7 @@ class ProfitReport:
     alone: Measured | None = None  # of the model that the client trains alone, where utility is the advantage over it
     alone_cost: float | None = None  # what the client would have spent alone; may be private
     signature: str | None = None  # of the report, if the client signs for itself
+    basis: ReportBasis | None = None  # what the signed report rests on, if the client signs that
     events: tuple[Event, ...] = ()
 
 

@@ -124,6 +124,7 @@ class _Round:
                 *valuation.events,
             ),
             signatures={c: signature for c in self._present if (signature := reports[c].signature) is not None},
+            bases={c: basis for c in self._present if (basis := reports[c].basis) is not None},
             withdrawals={c: notice for c in self._present if (notice := openings[c].withdrawal) is not None},
             profit_draws=np.array([_profit_draws(reports[c]) for c in self._present]),
             expected_draws=_expected_draws([reports[c] for c in self._present]),

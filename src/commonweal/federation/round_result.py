@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from commonweal.ledger.reports import ReportBasis
 from commonweal.records import Estimate, Event, Figures, RoundGains, RoundRecord, Rules
 from commonweal.scenario.spec import FederationPlan
 from commonweal.valuation.harm import ScoredRound
@@ -52,6 +53,7 @@ class MeasuredRound:
     expected_draws: NDArray[np.float64] | None = None  # of the profits that selection goes by, if they are forecast
     effects: NDArray[np.float64] | None = None  # see RoundResult
     gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
+    bases: Mapping[str, ReportBasis] = field(default_factory=dict)  # of the client reports, where clients sign them
 
     @property
     def sample_counts(self) -> dict[str, int]:
@@ -83,6 +85,7 @@ class RoundResult:
     contribution_draws: NDArray[np.float64]
     expected_draws: NDArray[np.float64] | None = None
     effects: NDArray[np.float64] | None = None
+    bases: Mapping[str, ReportBasis] = field(default_factory=dict)  # of the client reports, where clients sign them
 
     @classmethod
     def of(cls, measured: MeasuredRound, record: RoundRecord, events: tuple[Event, ...] = ()) -> RoundResult:
@@ -99,6 +102,7 @@ class RoundResult:
             contribution_draws=measured.contribution_draws,
             expected_draws=measured.expected_draws,
             effects=measured.effects,
+            bases=measured.bases,
         )
 
     @property

@@ -123,7 +123,7 @@ class Session:
     def _settle(self, result: RoundResult) -> None:
         if self.ledger is None:
             return
-        self.ledger.settle(result.record, result.sample_counts, result.signatures or None)
+        self.ledger.settle(result.record, result.sample_counts, result.signatures or None, result.bases)
         for client, notice in result.withdrawals.items():
             self.ledger.withdraw(client, result.record.round_number, notice)
 

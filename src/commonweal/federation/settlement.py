@@ -14,8 +14,10 @@ from commonweal.ledger.checks import check_names
 from commonweal.ledger.departures import check_departures
 from commonweal.ledger.entries import time_text
 from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.later_head import contradiction
 from commonweal.ledger.ledger import Clock, Ledger, Receipt, system_clock
 from commonweal.ledger.member_documents import ClientReport
+from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.sql.location import shown
 from commonweal.ledger.sql.store import SqlStore, has_ledger, open_store
@@ -82,12 +84,14 @@ class FederationLedger:
         record: RoundRecord,
         sample_counts: Mapping[str, int] | None = None,
         signatures: Mapping[str, str] | None = None,
+        bases: Mapping[str, ReportBasis] | None = None,
     ) -> Receipt:
         """Settle a round; a round that is already settled stays unchanged. Members without figures were absent.
 
-        `signatures` are the clients' own; without them each report is signed here.
+        `signatures` are the clients' own, and `bases` what they signed their reports on; without signatures each report
+        is signed here.
         """
-        settled = self._to_settle(record, sample_counts)
+        settled = replace(self._to_settle(record, sample_counts), bases=bases or {})
         if self._ledger is None and not has_ledger(self.location):
             draft_round(settled, "", self.terms)  # do not create a ledger for a round that it would refuse
         ledger = self._opened()
@@ -155,6 +159,19 @@ class FederationLedger:
         ledger = self._opened()
         ledger.refresh()
         return ledger.state.operator
+
+    @property
+    def terms_hash(self) -> str:
+        """The hash of the terms that the next round is settled under."""
+        ledger = self._opened()
+        ledger.refresh()
+        return ledger.state.terms_hash
+
+    def contradiction(self, content: bytes, source: str) -> str:
+        """What a signed file that a member keeps says against this ledger; empty if it proves nothing."""
+        self._opened()
+        assert self._store is not None, "opened just now"
+        return contradiction(self._store, content, source)
 
     def close(self) -> None:
         if self._store is not None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
 from commonweal.ledger.order import check_nobody_is_missing, check_not_divided_without, check_round_number
+from commonweal.ledger.reports import faults_of_reports
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.state import LedgerState
 
@@ -47,6 +48,7 @@ def check_round(settled: RoundToSettle, state: LedgerState) -> None:
     for client in decision.figures.clients:
         _check_still_active(client, number, state)
         _check_report(client, settled, state)
+    _check_attempt(settled, state)
     for client in decision.eliminated:
         later = state.took_part_after(client, number)
         if later is not None:
@@ -79,6 +81,23 @@ def _check_report(client: str, settled: RoundToSettle, state: LedgerState) -> No
         raise LedgerError(
             f"The report of client {client!r} for round {settled.record.round_number} {fault}. The client must sign "
             "its report of this round for this ledger."
+        )
+
+
+def _check_attempt(settled: RoundToSettle, state: LedgerState) -> None:
+    """Refuse reports that do not belong together, or earlier reports of which one is missing."""
+    number = settled.record.round_number
+    faults = faults_of_reports(
+        settled.bases,
+        {client: state.members[client] for client in settled.record.decision.figures.clients},
+        ledger=state.identity,
+        round_number=number,
+        terms=state.terms_hash,
+    )
+    if faults:
+        raise LedgerError(
+            f"The reports of round {number} cannot be settled: {faults[0]}. The clients must report the same attempt "
+            "of the round under the terms in force, and all their reports of it must be listed."
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.keys import Signer, is_signed
+from commonweal.ledger.reports import BASED_REPORT_FORMAT, ReportBasis
 from commonweal.records import PairedGain, RoundGains
 
 REPORT_FORMAT = "commonweal.report/1"
@@ -58,9 +59,10 @@ class ClientReport:
     sample_count: int | None = None  # samples that are new in this round
     cost: float | None = None  # only if the loss rule divides by cost
     gain: SignedGain | None = None  # only if the figures are not used as measured
+    basis: ReportBasis | None = None  # only in a federation; other figures have no attempts and no models
 
-    def message(self) -> bytes:
-        """The message that is signed. Its field "book" is the ledger; names in signed messages never change."""
+    def document(self) -> dict[str, Any]:
+        """What is signed. Its field "book" is the ledger; names in signed messages never change."""
         document: dict[str, Any] = {
             "format": REPORT_FORMAT,
             "book": self.ledger,
@@ -82,7 +84,12 @@ class ClientReport:
                 "expected_gain": told.expected,
                 "expected_profit": told.expected_profit,
             }
-        return canonical(document)
+        if self.basis is not None:
+            document |= {**self.basis.signed_fields, "format": BASED_REPORT_FORMAT}
+        return document
+
+    def message(self) -> bytes:
+        return canonical(self.document())
 
     def signed(self, key: Signer) -> str:
         return key.sign(self.message())

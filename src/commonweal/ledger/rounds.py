@@ -14,6 +14,7 @@ from commonweal.ledger.entries import POTENTIAL, Draft, Posting, accrued_account
 from commonweal.ledger.fates import fates_document, harmful_in, is_finished
 from commonweal.ledger.member_documents import ClientReport, SignedGain, SignedTable
 from commonweal.ledger.money import check_amount, settle_payoffs, settle_transfers
+from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.terms import Terms
 from commonweal.records import Decision, Evidence, Figures, RoundGains, RoundRecord, Rules, Stability
 
@@ -26,6 +27,7 @@ class RoundToSettle:
     rules_version: str  # of the rules that decided it
     sample_counts: Mapping[str, int] = field(default_factory=dict)  # reported as new
     signatures: Mapping[str, str] = field(default_factory=dict)  # of the clients' reports
+    bases: Mapping[str, ReportBasis] = field(default_factory=dict)  # what the reports rest on, if clients sign that
     with_costs: bool = False  # the mechanism decides by costs, so they are stated and signed
     measured_by: Mapping[str, Any] | None = None  # how, in a ledger whose terms say it; see `AgreedRules`
     table: SignedTable | None = field(init=False)  # of gains; None: the figures are used as measured
@@ -47,6 +49,7 @@ class RoundToSettle:
             sample_count=self.sample_counts.get(client),
             cost=float(figures.costs[client]) if by_cost and figures.costs is not None else None,
             gain=_signed_gain(self.table, client, None if figures.expected is None else figures.expected[client]),
+            basis=self.bases.get(client),
         )
 
 
@@ -76,6 +79,8 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
         )
         if decision.figures.expected is not None:
             inputs[-1]["expected_profit"] = float(decision.figures.expected[client])
+        if report.basis is not None:
+            inputs[-1]["report"] = report.basis.to_document()
     body = {
         "round": record.round_number,
         "rules_version": settled.rules_version,
@@ -85,6 +90,8 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
         "inputs": inputs,
         "decision": decision_document(decision),
     }
+    if settled.bases:
+        body["terms"] = next(iter(settled.bases.values())).terms
     if record.gains is not None:
         body["gains"] = record.gains.to_document(record.round_number)
     if record.evidence:
@@ -231,6 +238,7 @@ def report_of(body: Mapping[str, Any], row: Mapping[str, Any], ledger: str, tabl
         sample_count=row["sample_count"],
         cost=None if row["cost"] is None else float(row["cost"]),
         gain=_signed_gain(table, row["client"], row.get("expected_profit")),
+        basis=ReportBasis.from_document(row["report"], body["terms"]) if "report" in row else None,
     )
 
 

@@ -43,15 +43,22 @@ def signed_content(document: Document, key: SigningKey) -> bytes:
 def read_signed(path: Path, formats: tuple[str, ...]) -> SignedDocument:
     """The document in a file, in one of these formats."""
     try:
-        whole = parse(path.read_bytes().decode())
+        content = path.read_bytes()
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
+    return signed_in(content, formats, str(path))
+
+
+def signed_in(content: bytes, formats: tuple[str, ...], source: str) -> SignedDocument:
+    """The document in the content of a file, which `source` names in errors."""
+    try:
+        whole = parse(content.decode())
     except UnicodeDecodeError:
         whole = None
     document = whole.get("document") if whole is not None else None
     if whole is None or not isinstance(document, dict) or document.get("format") not in formats:
         raise LedgerError(
-            f"{path} is not a signed file in the format {' or '.join(formats)}. Use the file exactly as the operator "
+            f"{source} is not a signed file in the format {' or '.join(formats)}. Use the file exactly as the operator "
             "sent it."
         )
     return SignedDocument(
@@ -65,6 +72,7 @@ def _message(document: Document) -> bytes:
 
 HEAD_FORMAT = "commonweal.head/1"
 STATEMENT_FORMAT = "commonweal.statement/1"
+_WITH_HEAD = (STATEMENT_FORMAT, HEAD_FORMAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +110,19 @@ def head_document(state: LedgerState, at: str, key_rotations: Sequence[Document]
 
 def read_known_head(path: Path) -> KnownHead:
     """The head that a statement or an exported head states."""
-    signed = read_signed(path, (STATEMENT_FORMAT, HEAD_FORMAT))
+    return _known_head(read_signed(path, _WITH_HEAD), path.name, str(path))
+
+
+def known_head_in(content: bytes, source: str) -> KnownHead:
+    """The head that the content of such a file states."""
+    return _known_head(signed_in(content, _WITH_HEAD, source), source, source)
+
+
+def _known_head(signed: SignedDocument, source: str, path: str) -> KnownHead:
     try:
         head = signed.document["head"]
         return KnownHead(
-            source=path.name,
+            source=source,
             ledger=str(signed.document["book"]),
             number=int(head["number"]),
             head=str(head["hash"]),

@@ -10,6 +10,7 @@ from commonweal.errors import CommonwealError
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.fates import harmful_in, is_finished
 from commonweal.ledger.member_documents import SignedTable
+from commonweal.ledger.reports import bases_in, faults_of_reports
 from commonweal.ledger.rounds import (
     check_shares,
     decision_document,
@@ -46,6 +47,7 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
         _check_gains(number, round_number, body, table.gains, replay)
     for row in body["inputs"]:
         _check_report(number, body, row, table, replay)
+    _check_attempt(number, body, replay)
     _check_evidence(number, body, replay)
     check_fates(number, body, replay)
     check_by_terms(number, body, replay)
@@ -102,6 +104,20 @@ def _check_report(
         )
     else:
         replay.signed_reports += 1
+
+
+def _check_attempt(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """All reports are of one attempt, under the terms in force, and no report that a client signed is missing."""
+    state = replay.state
+    faults = faults_of_reports(
+        bases_in(body),
+        {row["client"]: state.members.get(row["client"]) for row in body["inputs"]},
+        ledger=state.identity,
+        round_number=body["round"],
+        terms="" if state.terms is None else state.terms_hash,
+    )
+    for fault in faults:
+        replay.findings.add(number, fault.rule, fault.expected, fault.found)
 
 
 def _check_gains(

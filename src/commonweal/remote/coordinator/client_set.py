@@ -8,6 +8,7 @@ signed with the key of the member that was asked, and breaks no rule.
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.path import RoundPath, norm
 from commonweal.learning.vectors import ArrayLayout, Packing, one_thread
 from commonweal.ledger.member_documents import ClientReport, SignedTable, WithdrawalNotice
+from commonweal.ledger.reports import report_attempt
 from commonweal.records import FINISHED, Event, RoundRecord
 from commonweal.remote.coordinator.answer_rules import (
     MOST_VALIDATION_SAMPLES,
@@ -39,6 +41,7 @@ from commonweal.remote.coordinator.answer_rules import (
     profit_in,
     text_in,
 )
+from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, refusals_to_go_back
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.messages.message import (
@@ -77,7 +80,9 @@ class RemoteClients:
         ledger: str,
         say: Callable[[str], None] = lambda line: None,
         make_layout: Callable[[Model], Packing] = ArrayLayout,
+        settled_in: LedgerInForce | None = None,
     ) -> None:
+        self._settled_in = NoLedger() if settled_in is None else settled_in
         self._make_layout = make_layout
         self._transport = transport
         self._say = say
@@ -94,7 +99,10 @@ class RemoteClients:
         self._settled: dict[str, tuple[int, str]] = {}  # each client's last settled round, and its attempt
         self._settled_model: dict[str, str] = {}
         self._round = 0
-        self._attempt = ""
+        self._attempt = ""  # names an opening of the round
+        self._valuation = 0  # how often reports were asked for since
+        self._terms = ""  # hash of those that the round was opened under
+        self._opening_hash = ""
         self._is_joined = False
         self._local: dict[str, Model] = {}
         self._sizes: dict[str, float] = {}
@@ -137,7 +145,8 @@ class RemoteClients:
         )
 
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
-        self._round, self._attempt = round_number, secrets.token_hex(8)
+        self._round, self._attempt, self._valuation = round_number, secrets.token_hex(8), 0
+        self._terms, self._opening_hash = self._settled_in.terms_hash, self._shared_hash
         self._local, self._whole, self._missing = {}, {}, {}
         self._new_memories = {}
         if self._federation.mechanism.uses_gradients:
@@ -150,7 +159,10 @@ class RemoteClients:
             if client not in there:
                 self._note(client, NoAnswer(kind="absent", reason="its SuperNode was not connected"))
         questions = {
-            client: ({**self._settlement_of(client), "agreed": json.dumps(self._agreed)}, [self._shared_hash])
+            client: (
+                {**self._settlement_of(client), "agreed": json.dumps(self._agreed), "terms": self._terms},
+                [self._shared_hash],
+            )
             for client in clients
             if client in there
         }
@@ -213,9 +225,10 @@ class RemoteClients:
         if unscored:
             scored = self._evaluate_whole([(frozenset(), self._shared)], unscored)
             clients = [client for client in clients if client not in unscored or client in scored]
+        self._valuation += 1  # after a client dropped out, this is another attempt for the others
+        adopted = {"adopted": self._shared_hash, "valuation": self._valuation}
         questions = {
-            client: ({"adopted": self._shared_hash, **self._told_fields(client, told)}, [self._shared_hash])
-            for client in clients
+            client: ({**adopted, **self._told_fields(client, told)}, [self._shared_hash]) for client in clients
         }
         table = None if told is None else SignedTable.of(told.gains, round_number)
         return self._ask(REPORT, questions, lambda client, answer: self._reported(client, answer, table))
@@ -229,6 +242,11 @@ class RemoteClients:
         return {"gains": json.dumps({"table": table, "pooled": pooled, "expected": expected})}
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
+        if self._settled_in.terms_hash != self._terms:
+            raise FederationError(
+                f"The terms of the ledger changed while round {record.round_number} was under way, so its reports do "
+                "not count. Resume: the round is run again under the new terms."
+            )
         for client in record.decision.figures.clients:
             self._baselines[client] = self._whole[client, self._shared_hash]
             self._settled[client] = (record.round_number, self._attempt)
@@ -332,6 +350,7 @@ class RemoteClients:
         bounds = self._federation.terms_of(client).profit_bounds
         is_forecast = table is not None and table.gains.expected is not None
         expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
+        basis = self._report_question().basis_in(answer, client, self._federation.keys[client])
         report = ClientReport(
             ledger=self._ledger,
             round_number=self._round,
@@ -339,6 +358,7 @@ class RemoteClients:
             profit=profit_in(answer, bounds),
             sample_count=self._sample_counts[client],
             gain=None if table is None else table.gain_of(client, expected_profit),
+            basis=basis,
         )
         signature = text_in(answer, "signature")
         if not report.is_signed(signature, self._federation.keys[client]):
@@ -346,12 +366,25 @@ class RemoteClients:
         alone = None
         if self._federation.mechanism.utility == "advantage":
             (alone,) = measured_in(answer, "alone", 1, self._metric)
+        elif table is None:  # where the coordinator missed the opening that the client measured first
+            self._baselines[client] = math.nan if basis.baseline is None else basis.baseline
         return ProfitReport(
             profit=report.profit,
             expected_profit=expected_profit,
             previous_accuracy=self._baselines[client],
             alone=alone,
             signature=signature,
+            basis=basis,
+        )
+
+    def _report_question(self) -> ReportQuestion:
+        return ReportQuestion(
+            ledger=self._ledger,
+            round_number=self._round,
+            attempt=report_attempt(self._attempt, self._valuation),
+            model=self._shared_hash,
+            opening_model=self._opening_hash,
+            terms=self._terms,
         )
 
     def _evaluate_whole(
@@ -470,9 +503,11 @@ class RemoteClients:
             if not is_answer_signed(answer, kind=kind, number=numbers[client], public=self._federation.keys[client])
         ]
         refusal = NoAnswer(kind="refused", reason="its answer was not signed with the key of its SuperNode")
+        given = {client: answer for client, answer in answers.given.items() if client not in unsigned}
+        refusing = refusals_to_go_back(given, self._settled_in)
         return Answers(
-            given={client: answer for client, answer in answers.given.items() if client not in unsigned},
-            missing={**answers.missing, **dict.fromkeys(unsigned, refusal)},
+            given={client: answer for client, answer in given.items() if client not in refusing},
+            missing={**answers.missing, **dict.fromkeys(unsigned, refusal), **refusing},
         )
 
     def _note(self, client: str, missing: NoAnswer) -> None:

@@ -69,7 +69,7 @@ def coordinate(
         settled_in.check_rules()
         identity = settled_in.open()
         _check_amounts(settled_in, federation)
-        clients = RemoteClients(transport, federation, identity, say, task.layout or ArrayLayout)
+        clients = RemoteClients(transport, federation, identity, say, task.layout or ArrayLayout, settled_in)
         if not checkpoint.path.exists():
             clients.start(task.initial_model, task.agree, task.name)
         session = Session(

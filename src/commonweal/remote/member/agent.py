@@ -23,7 +23,10 @@ from commonweal.client.reporting import Alone, account, as_reported
 from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
+from commonweal.ledger.reports import ReportBasis, report_attempt
+from commonweal.remote.member.going_back import check_settled, note_another_attempt, refusal_to_go_back
 from commonweal.remote.member.member_file import Member, read_member
+from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound, keep_statement
 from commonweal.remote.member.told_gains import gains_in_words, own_gain, read_told
 from commonweal.remote.messages.message import (
@@ -80,6 +83,8 @@ class MemberAgent:
                     f"This member's folder belongs to ledger {state.book[:16] if state.book else ''}…, but the "
                     f"question is about ledger {fields['book'][:16]}…. Name another `home` in the member's file."
                 )
+            if (refusal := refusal_to_go_back(self._store, state, kind, fields)) is not None:
+                return refusal
             for name, group in question.groups.items():
                 if name.startswith(MODEL):
                     self._store.put(group)
@@ -130,6 +135,7 @@ class MemberAgent:
             cost_count=data.newest.cost_count,
             validation_count=len(data.validation[0]),
             opening=digest,
+            terms=_terms(fields),
             memory=state.memory,
             alone=state.alone,
             alone_memory=state.alone_memory,
@@ -140,8 +146,13 @@ class MemberAgent:
         value = self._value(work, member, evaluation)
         open_round.accuracies[digest] = value
         self._keep_measure(fields, open_round, digest, work, member, evaluation)
-        if state.baseline is None or not fields["has_baseline"]:
-            state.baseline = value  # ε(n,0): no earlier opening was recorded
+        if state.baseline is None:
+            state.baseline = value  # ε(n,0)
+        elif not fields["has_baseline"]:
+            self._store.log(
+                f"round {number}: the coordinator has no record of what this member measured before; utility is still "
+                f"measured from {_shown(state.baseline, work.metric.is_share)}"
+            )
         notes = dict(data.newest.notes)
         if why := work.why_unmeasurable(member, evaluation):
             notes["unmeasurable"] = why
@@ -269,6 +280,8 @@ class MemberAgent:
             told=None if told is None else told.gain,
         )
         said = as_reported(own, member.reported_profit)
+        reports = ReportBook(self._store, number)
+        measured_from = alone.measured.value if alone is not None else baseline if told is None else opening
         report = ClientReport(
             ledger=fields["book"],
             round_number=number,
@@ -276,7 +289,23 @@ class MemberAgent:
             profit=said.profit,
             sample_count=open_round.declared_count,
             gain=None if told is None else told.table.gain_of(member.name, said.expected_profit),
+            basis=ReportBasis(
+                number=reports.next_number,
+                attempt=report_attempt(open_round.attempt, _valuation(fields)),
+                model=fields["adopted"],
+                opening_model=open_round.opening or "",
+                baseline=None if math.isnan(measured_from) else measured_from,
+                terms=_signed_terms(open_round),
+            ),
         )
+        signed, is_new = reports.signed(report, self._key)
+        groups = {}
+        if alone is not None:
+            groups["alone"] = {"values": np.array([alone.measured.value]), "draws": alone.measured.draws[None]}
+        answer = replace(reports.answer(signed), groups=groups)
+        if not is_new:
+            self._store.log(f"round {number}: sends report {signed.document['number']} again, as it was signed")
+            return answer
         reference = (
             f"{_shown(baseline, metric.is_share)} before"
             if alone is None
@@ -285,19 +314,15 @@ class MemberAgent:
         instead = "" if member.reported_profit is None else f" instead of {own.profit:+.6g}"
         spared = "" if own.alone_cost is None else f" + cost alone {own.alone_cost:.6g}"
         by_gain = "" if report.gain is None else gains_in_words(report.gain, metric)
+        count = signed.document["number"]
+        again = "" if count == 1 else f" (report {count} of this round, which takes the place of those before it)"
         self._store.log(
             f"round {number}: will report a profit of {report.profit:+.6g}{instead} and {report.sample_count} new "
-            f"samples, signed. Kept private: profit = utility {own.utility:+.6g} (unit value {member.unit_value:g}, "
-            f"{metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost {own.cost:.6g} "
-            f"({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}{by_gain}"
+            f"samples, signed{again}. Kept private: profit = utility {own.utility:+.6g} (unit value "
+            f"{member.unit_value:g}, {metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost "
+            f"{own.cost:.6g} ({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}{by_gain}"
         )
-        groups = {}
-        if alone is not None:
-            groups["alone"] = {"values": np.array([alone.measured.value]), "draws": alone.measured.draws[None]}
-        answer: dict[str, Any] = {"profit": report.profit, "signature": report.signed(self._key)}
-        if said.expected_profit is not None:
-            answer["expected_profit"] = said.expected_profit
-        return Message(fields=answer, groups=groups)
+        return answer
 
     def _keep_measure(
         self,
@@ -338,6 +363,8 @@ class MemberAgent:
         line = keep_statement(
             self._store, self._member, fields["statement"], ledger=fields["book"], round_number=fields["round"]
         )
+        if difference := ReportBook(self._store, fields["round"]).difference_from(fields["statement"]):
+            self._store.log(f"{ERROR} round {fields['round']}: {difference}")
         self._store.log(f"round {fields['round']}: {fields['outcome']}; {line}")
         return Message(fields={"kept": True})
 
@@ -346,7 +373,11 @@ class MemberAgent:
         open_round = state.under_way
         settled = (fields["settled_round"], fields["settled_attempt"])
         if open_round is None or settled != (open_round.round_number, open_round.attempt):
+            if settled[0] > state.settled_round:
+                note_another_attempt(self._store, *settled)
             return
+        check_settled(self._store, open_round, fields["settled_model"])
+        state.settled_round, state.settled_attempt = settled
         state.baseline = open_round.accuracies[fields["settled_model"]]
         state.memory = open_round.memory
         state.alone, state.alone_memory = open_round.alone, open_round.alone_memory
@@ -429,6 +460,27 @@ class MemberAgent:
         notice = WithdrawalNotice(ledger=fields["book"], client=self._member.name, round_number=fields["round"])
         self._store.log(f"round {fields['round']}: sent notice of withdrawal after this round")
         return notice.signed(self._key)
+
+
+def _terms(fields: Mapping[str, Any]) -> str:
+    """The hash of the terms that a round is opened under; the member signs it with its report."""
+    terms = fields.get("terms")
+    if not isinstance(terms, str):
+        raise QuestionError("The question must name the hash of the ledger's terms. Use the same version everywhere.")
+    return terms
+
+
+def _valuation(fields: Mapping[str, Any]) -> int:
+    valuation = fields.get("valuation")
+    if type(valuation) is not int or valuation < 1:
+        raise QuestionError(f"The question must say how often the round was valued, got {valuation!r}.")
+    return valuation
+
+
+def _signed_terms(open_round: OpenRound) -> str:
+    if open_round.terms is None:
+        raise QuestionError(f"Round {open_round.round_number} was opened by another version here. Open it again.")
+    return open_round.terms
 
 
 def packed(scores: NDArray[np.float64]) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 Nothing is kept in memory, since each message may be answered by a new process.
 
 state.json    the member's state; always replaced as a whole
+reports/      what the member signed, one file per round (see `report_book`)
 arrays/       models and memories, each named by its hash
 log.txt       what the member did and reported, one line each
 statements/   what the operator signed, one file per round
@@ -59,6 +60,7 @@ class OpenRound:
     validation_count: int = 0
     opening: str | None = None  # hash of the model that opened the round
     measures: dict[str, str] = field(default_factory=dict)  # hashes of scores or draws, by model, if gains are pooled
+    terms: str | None = None  # hash of the ledger's terms; None: opened by a version that did not sign it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +74,8 @@ class MemberState:
     agreed: dict[str, Any] = field(default_factory=dict)  # what the clients' data have in common
     alone: str | None = None  # hash of the model that it trains alone, after the last settled round
     alone_memory: str | None = None
+    settled_round: int = 0  # the last one that was settled with this member; it does not go back behind it
+    settled_attempt: str = ""  # and the attempt that settled it
     under_way: OpenRound | None = None
 
 

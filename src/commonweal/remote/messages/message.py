@@ -33,6 +33,8 @@ CLOSE = "query.close"  # the round is settled: here is your statement
 MODEL = "model/"  # prefix of a group that is a model; the model's hash follows
 LACKS = "lacks"  # the field of an answer that names models the member does not have
 NUMBER = "number"  # the field of a question with its random number
+SAW_SETTLED = "saw_settled"  # the field of an answer that refuses to go back: the last round that was settled there
+PROOF = "proof"  # a signed file that shows it
 
 _ANSWER_FORMAT = "commonweal.answer/1"
 

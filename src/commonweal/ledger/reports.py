@@ -1,0 +1,198 @@
+"""What a client's report of a round rests on, and the reports of the same round that the client signed before it.
+
+A round can take several attempts: a coordinator is started again, or a member is lost late and the others are valued
+without it. A client signs one report per attempt and numbers its reports of a round 1, 2, ...; the last one counts.
+The entry of the round lists all of them, so a missing number shows that the operator hides a report.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from commonweal.ledger.canonical import Document, canonical
+from commonweal.ledger.keys import is_signed
+
+BASED_REPORT_FORMAT = "commonweal.report/3"  # of a client that signs what its report rests on
+REPORT_LIMIT = 20  # reports that a member signs for one round
+
+
+def report_attempt(opening: str, valuation: int) -> str:
+    """The attempt that a report names: the round's opening, and how often the round was valued since."""
+    return f"{opening}/{valuation}"
+
+
+def is_of_opening(attempt: str, opening: str) -> bool:
+    return attempt.rpartition("/")[0] == opening
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedReport:
+    """A report as its client signed it, whether or not the signature is valid."""
+
+    document: Mapping[str, Any]
+    signature: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.document, dict) or not isinstance(self.signature, str):
+            raise TypeError("a signed report is a table and a signature")
+
+    def is_signed(self, public: str) -> bool:
+        try:
+            return is_signed(canonical(self.document), self.signature, public)
+        except ValueError:  # a document without a canonical form cannot have been signed
+            return False
+
+    def to_document(self) -> Document:
+        return {"report": dict(self.document), "signature": self.signature}
+
+    @classmethod
+    def from_document(cls, document: Document) -> SignedReport:
+        """Raises KeyError or TypeError if it is damaged."""
+        return cls(document=document["report"], signature=document["signature"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportBasis:
+    """What a report rests on, apart from the figures in it."""
+
+    number: int  # of the report, among those that the client signed for the round
+    attempt: str  # of the round, as the coordinator names it
+    model: str  # hash of the model that the profit was measured on
+    opening_model: str  # hash of the model that opened the round
+    baseline: float | None  # the metric that utility is measured from; None: it cannot be measured
+    terms: str  # hash of the terms in force
+    earlier: tuple[SignedReport, ...] = ()  # the client's reports of the round before this one
+
+    def __post_init__(self) -> None:
+        if type(self.number) is not int or self.number < 1:
+            raise ValueError(f"a report's number must be at least 1, got {self.number!r}")
+        for text in (self.attempt, self.model, self.opening_model, self.terms):
+            if not isinstance(text, str):
+                raise TypeError(f"an attempt and hashes must be texts, got {text!r}")
+        is_number = isinstance(self.baseline, int | float) and not isinstance(self.baseline, bool)
+        if self.baseline is not None and not (is_number and math.isfinite(self.baseline)):
+            raise ValueError(f"a baseline must be a finite number, got {self.baseline!r}")
+
+    @property
+    def signed_fields(self) -> Document:
+        """Its part of the message that the client signs."""
+        return {**self._own_fields(), "terms": self.terms}
+
+    def to_document(self) -> Document:
+        """As an input of a round's entry states it. The terms' hash is the whole round's."""
+        return {**self._own_fields(), "earlier": [report.to_document() for report in self.earlier]}
+
+    @classmethod
+    def from_document(cls, document: Document, terms: str) -> ReportBasis:
+        """Raises KeyError, TypeError or ValueError if it is damaged."""
+        earlier = tuple(map(SignedReport.from_document, document["earlier"]))
+        names = ("number", "attempt", "model", "opening_model", "baseline")
+        return cls(**{name: document[name] for name in names}, terms=terms, earlier=earlier)
+
+    def _own_fields(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "attempt": self.attempt,
+            "model": self.model,
+            "opening_model": self.opening_model,
+            "baseline": self.baseline,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFault:
+    """A rule that the reports of a round break."""
+
+    rule: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: expected {self.expected}, found {self.found}"
+
+
+def bases_in(body: Mapping[str, Any]) -> dict[str, ReportBasis]:
+    """What the reports of a settled round rest on, by client; empty for rounds in which clients did not sign it.
+
+    Raises KeyError, TypeError or ValueError if it is damaged.
+    """
+    return {
+        row["client"]: ReportBasis.from_document(row["report"], body["terms"])
+        for row in body["inputs"]
+        if "report" in row
+    }
+
+
+def faults_of_reports(
+    bases: Mapping[str, ReportBasis],
+    keys: Mapping[str, str | None],
+    *,
+    ledger: str,
+    round_number: int,
+    terms: str,
+) -> list[ReportFault]:
+    """What is wrong with the reports of a round; `keys` are those of its clients, `terms` the hash of those in force.
+
+    The signatures of the reports that count are checked with their figures.
+    """
+    if not bases:
+        return []
+    faults = [
+        ReportFault("all reports of a round say what they rest on", f"attempt and model of {client}", "neither")
+        for client, key in keys.items()
+        if key is not None and client not in bases
+    ]
+    first_client, first = next(iter(bases.items()))
+    for client, basis in bases.items():
+        for name in ("attempt", "model", "opening_model"):
+            expected, found = getattr(first, name), getattr(basis, name)
+            if found != expected:
+                what = f"the {name.replace('_', ' ')}"
+                faults.append(
+                    ReportFault(
+                        f"all reports that count are of one attempt: {what}",
+                        f"{_short(expected)} as in the report of {first_client}",
+                        f"{_short(found)} in that of {client}",
+                    )
+                )
+        if basis.terms != terms:
+            faults.append(
+                ReportFault("reports name the terms in force", _short(terms), f"{_short(basis.terms)} by {client}")
+            )
+        faults += _faults_of_earlier(client, basis, keys.get(client), ledger, round_number)
+    return faults
+
+
+def _faults_of_earlier(
+    client: str, basis: ReportBasis, key: str | None, ledger: str, round_number: int
+) -> list[ReportFault]:
+    faults = []
+    numbers = [report.document.get("number") for report in basis.earlier]
+    if len(numbers) != basis.number - 1 or numbers != list(range(1, basis.number)):
+        faults.append(
+            ReportFault(
+                "all reports that a client signed for a round are listed",
+                f"reports 1 to {basis.number} of {client}",
+                f"numbers {', '.join(map(str, [*numbers, basis.number]))}",
+            )
+        )
+    attempts = [basis.attempt, *(report.document.get("attempt") for report in basis.earlier)]
+    if len({str(attempt) for attempt in attempts}) < len(attempts):
+        faults.append(ReportFault("a client reports once per attempt", f"one report of {client}", "several"))
+    wanted = {"format": BASED_REPORT_FORMAT, "book": ledger, "round": round_number, "client": client}
+    for report in basis.earlier:
+        other = next((name for name, value in wanted.items() if report.document.get(name) != value), None)
+        if other is not None:
+            found = f"{other} {report.document.get(other)!r}"
+            faults.append(ReportFault("earlier reports are of this round", f"a report of {client}", found))
+        elif key is None or not report.is_signed(key):
+            rule = "an earlier report is signed by its client"
+            faults.append(ReportFault(rule, f"a signature by {client}", "another signature"))
+    return faults
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 24 else f"{text[:16]}…"

@@ -1,0 +1,103 @@
+"""What the coordinator reads in reports about attempts, and in refusals to go back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from commonweal.errors import FederationError
+from commonweal.ledger.reports import REPORT_LIMIT, ReportBasis, SignedReport, faults_of_reports
+from commonweal.remote.coordinator.answer_rules import LARGEST_COUNT, BrokenRuleError, count_in, number_in
+from commonweal.remote.messages.message import PROOF, SAW_SETTLED, Message
+from commonweal.remote.transport import NoAnswer
+
+LARGEST_LIST = 1_000_000  # characters
+LARGEST_PROOF = 8_000_000
+
+
+class LedgerInForce(Protocol):
+    """What a coordinator asks the ledger that its rounds are settled in."""
+
+    @property
+    def terms_hash(self) -> str: ...
+    def contradiction(self, content: bytes, source: str) -> str: ...
+
+
+class NoLedger:
+    """For measurements without a ledger."""
+
+    terms_hash = ""
+
+    def contradiction(self, content: bytes, source: str) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportQuestion:
+    """What the reports of an attempt must rest on."""
+
+    ledger: str
+    round_number: int
+    attempt: str
+    model: str
+    opening_model: str
+    terms: str
+
+    def basis_in(self, answer: Message, client: str, key: str) -> ReportBasis:
+        """What the client says its report rests on, with its earlier reports of the round."""
+        try:
+            basis = ReportBasis(
+                number=count_in(answer, "report_number", least=1, most=REPORT_LIMIT),
+                attempt=self.attempt,
+                model=self.model,
+                opening_model=self.opening_model,
+                baseline=None if answer.fields.get("baseline", 0) is None else number_in(answer, "baseline"),
+                terms=self.terms,
+                earlier=_earlier_in(answer),
+            )
+        except (KeyError, TypeError, ValueError, RecursionError):
+            raise BrokenRuleError("its list of earlier reports cannot be read") from None
+        faults = faults_of_reports(
+            {client: basis}, {client: key}, ledger=self.ledger, round_number=self.round_number, terms=self.terms
+        )
+        if faults:
+            raise BrokenRuleError(f"its earlier reports of the round do not count ({faults[0]})")
+        return basis
+
+
+def _earlier_in(answer: Message) -> tuple[SignedReport, ...]:
+    text = answer.fields.get("earlier")
+    if not isinstance(text, str) or len(text) > LARGEST_LIST:
+        raise ValueError("no list of a bearable length")
+    return tuple(map(SignedReport.from_document, json.loads(text)))
+
+
+def refusals_to_go_back(answers: Mapping[str, Message], ledger: LedgerInForce) -> dict[str, NoAnswer]:
+    """Members that refuse to go back, and are absent. Raises if one of them proves that the ledger has gone back."""
+    refusals = {}
+    for client, answer in answers.items():
+        if SAW_SETTLED not in answer.fields:
+            continue
+        seen, proof = answer.fields[SAW_SETTLED], answer.fields.get(PROOF)
+        if type(seen) is not int or not 0 <= seen <= LARGEST_COUNT:
+            seen = 0
+        if isinstance(proof, str) and len(proof) <= LARGEST_PROOF:
+            found = ledger.contradiction(proof.encode(errors="replace"), f"the statement of {client}")
+            if found:
+                raise FederationError(_gone_back(client, seen, found))
+        refusals[client] = NoAnswer(
+            kind="refused", reason=f"it says that round {seen} was settled there, and does not go back behind it"
+        )
+    return refusals
+
+
+def _gone_back(client: str, seen: int, found: str) -> str:
+    return (
+        f"The ledger or the results folder is older than what was settled: {client} saw round {seen} settled, and can "
+        f"prove it: {found}. Nothing was settled now, and nobody was eliminated. If a backup was restored, put back "
+        f"the newer ledger and results folder, as they were after round {seen}. If those are lost, the members' "
+        "statements are the evidence of what was settled: agree on the balances by them, and start again with a new "
+        "ledger, another results folder and new member folders."
+    )

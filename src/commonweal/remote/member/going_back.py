@@ -1,0 +1,78 @@
+"""A member does not go back behind what it saw settled.
+
+It would measure from a later baseline than the round that it is asked to repeat, and report a loss that it does not
+have. Its refusal carries the newest statement it keeps: proof, signed by the operator, of what the ledger once held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from commonweal.errors import CommonwealError
+from commonweal.ledger.reports import is_of_opening
+from commonweal.ledger.signed_files import known_head_in
+from commonweal.remote.member.report_book import REPORTS, ReportBook
+from commonweal.remote.member.store import ERROR, STATEMENTS, MemberState, MemberStore, OpenRound
+from commonweal.remote.messages.message import CLOSE, OPEN, PROOF, SAW_SETTLED, Message, QuestionError
+
+
+def refusal_to_go_back(store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any]) -> Message | None:
+    """The answer to a question that would go back; None if it does not."""
+    if kind not in (OPEN, CLOSE):
+        return None
+    number, seen = fields["round"], state.settled_round
+    opened = 0 if state.under_way is None else state.under_way.round_number
+    is_other = fields["settled_round"] == seen and fields["settled_attempt"] != state.settled_attempt
+    if fields["settled_round"] < seen or (kind == OPEN and (number <= seen or number < opened)):
+        why = f"round {max(seen, opened)} was {'settled' if seen >= opened else 'opened'} here before"
+    elif seen and is_other:
+        why = f"round {seen} was settled here by another attempt than the coordinator says now"
+    else:
+        return None
+    store.log(
+        f"{ERROR} refused to go back to round {number}: {why}. The coordinator may have been restored from an older "
+        "backup. Ask the operator, and keep the statements"
+    )
+    return Message(fields={SAW_SETTLED: seen, PROOF: newest_proof(store)})
+
+
+def newest_proof(store: MemberStore) -> str:
+    """The statement at home that names the latest entry of the ledger; empty if there is none."""
+    best, proof = 0, ""
+    for file in (store.path / STATEMENTS).glob("*.json"):
+        try:
+            content = file.read_bytes()
+            known = known_head_in(content, file.name)
+        except (CommonwealError, OSError):
+            continue
+        if known.number > best and known.signed.is_sound:
+            best, proof = known.number, content.decode()
+    return proof
+
+
+def check_settled(store: MemberStore, open_round: OpenRound, model: str) -> None:
+    """Refuse a settlement with a model that the member did not report on: its baseline would be of another model."""
+    if open_round.terms is None:  # opened by a version that kept no reports
+        return
+    last = ReportBook(store, open_round.round_number).last
+    if last is None or not is_of_opening(last.document["attempt"], open_round.attempt):
+        raise QuestionError(
+            f"Round {open_round.round_number} is said to be settled by an attempt that was not reported here last. "
+            "Compare the ledger with the member's own reports."
+        )
+    if last.document["model"] != model:
+        raise QuestionError(
+            f"Round {open_round.round_number} is said to be settled with model {model[:16]}…, but was reported here on "
+            f"model {last.document['model'][:16]}…. Compare the ledger with the member's own reports."
+        )
+
+
+def note_another_attempt(store: MemberStore, round_number: int, attempt: str) -> None:
+    """Tell the member if a round was settled by another attempt than the last one that it reported."""
+    last = ReportBook(store, round_number).last if round_number else None
+    if last is not None and not is_of_opening(last.document["attempt"], attempt):
+        store.log(
+            f"{ERROR} round {round_number} was settled by another attempt than the last one that was reported here. "
+            f"Compare the ledger with {REPORTS}/round-{round_number:04d}.json"
+        )

@@ -1,0 +1,118 @@
+"""The reports that a member signed, one file per round: `reports/round-0003.json` in its folder.
+
+A report is on the disk before it is sent, and is never changed or removed. For an attempt that the member has reported,
+it gives the same report again, or none; a new attempt gets the next number.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from commonweal.atomic_write import write_atomically
+from commonweal.errors import StorageError
+from commonweal.ledger.canonical import first_difference
+from commonweal.ledger.member_documents import ClientReport
+from commonweal.ledger.node_keys import NodeKey
+from commonweal.ledger.reports import REPORT_LIMIT, SignedReport
+from commonweal.remote.member.store import MemberStore
+from commonweal.remote.messages.message import Message, QuestionError
+
+REPORTS, FORMAT = "reports", "commonweal.reports/1"
+_FIGURES = {"number": None, "profit": None, "expected_profit": None}  # the rest is what a report rests on
+
+
+class ReportBook:
+    """A member's reports of one round, in the order in which it signed them."""
+
+    def __init__(self, store: MemberStore, round_number: int) -> None:
+        self._round = round_number
+        self._file = store.path / REPORTS / f"round-{round_number:04d}.json"
+        self.reports = self._read()
+
+    @property
+    def next_number(self) -> int:
+        return len(self.reports) + 1
+
+    @property
+    def last(self) -> SignedReport | None:
+        return self.reports[-1] if self.reports else None
+
+    def signed(self, report: ClientReport, key: NodeKey) -> tuple[SignedReport, bool]:
+        """The report with its signature, and whether it is new; for an attempt that was reported, the report of then.
+
+        Raises `QuestionError` if that one rests on something else, or if there are too many reports.
+        """
+        document = report.document()
+        for kept in self.reports:
+            if kept.document["attempt"] == document["attempt"]:
+                self._check_same(kept.document, document)
+                return kept, False
+        if len(self.reports) >= REPORT_LIMIT:
+            raise QuestionError(
+                f"{report.client} has signed {REPORT_LIMIT} reports of round {self._round} and signs no more of it. Go "
+                "on with the next round."
+            )
+        new = SignedReport(document=document, signature=report.signed(key))
+        self._write([*self.reports, new])
+        return new, True
+
+    def answer(self, signed: SignedReport) -> Message:
+        """What is sent of a report: what the coordinator cannot know, and the reports before it."""
+        document = signed.document
+        fields: dict[str, Any] = {name: document[name] for name in ("number", "profit", "baseline")}
+        if document.get("expected_profit") is not None:
+            fields["expected_profit"] = document["expected_profit"]
+        earlier = [report.to_document() for report in self.reports[: document["number"] - 1]]
+        # "number" is the field of a question with its random number.
+        fields["report_number"] = fields.pop("number")
+        return Message(fields={**fields, "signature": signed.signature, "earlier": json.dumps(earlier)})
+
+    def difference_from(self, statement: str) -> str:
+        """How a statement that ends with this round contradicts the last report of it; empty if it does not."""
+        try:
+            lines = json.loads(statement)["document"]["lines"]
+            profits = [line["profit"] for line in lines if line.get("profit") is not None]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return ""  # a statement that cannot be read is doubted anyway
+        if self.last is None or not profits or profits[-1] == self.last.document["profit"]:
+            return ""
+        return (
+            f"the statement says that a profit of {profits[-1]!r} was reported, but the last report signed here, in "
+            f"{REPORTS}/{self._file.name}, says {self.last.document['profit']!r}"
+        )
+
+    def _check_same(self, kept: Any, asked: Any) -> None:
+        difference = first_difference({**kept, **_FIGURES}, {**asked, **_FIGURES})
+        if difference is not None:
+            name, before, now = difference
+            raise QuestionError(
+                f"Attempt {kept['attempt']} of round {self._round} has been reported with {name} {before}, and is not "
+                f"reported again with {now}. A new attempt gets a new report."
+            )
+
+    def _read(self) -> list[SignedReport]:
+        try:
+            content = json.loads(self._file.read_bytes())
+            if content["format"] != FORMAT:
+                raise ValueError("another format")
+            return [SignedReport.from_document(report) for report in content["reports"]]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StorageError(
+                f"Cannot read {self._file}: it must be complete and in the format {FORMAT}, got {error}. Restore the "
+                "folder from a backup, or use the version of commonweal that wrote it."
+            ) from None
+
+    def _write(self, reports: list[SignedReport]) -> None:
+        try:
+            self._file.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"Cannot write {self._file}: {(error.strerror or 'error').lower()}. Check that the member's folder is "
+                "writable."
+            ) from None
+        content = {"format": FORMAT, "reports": [report.to_document() for report in reports]}
+        write_atomically(self._file, json.dumps(content, indent=1).encode(), what="a member's reports")
+        self.reports = reports

@@ -1,0 +1,223 @@
+"""Reports that say what they rest on: the ledger lists all that a client signed for a round, and verifies each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from commonweal.errors import LedgerError
+from commonweal.ledger.canonical import canonical
+from commonweal.ledger.later_head import contradiction
+from commonweal.ledger.reports import ReportBasis, SignedReport
+from commonweal.ledger.signed_files import head_document, signed_content
+from tests.ledger.sample_ledger import (
+    CLIENT_KEYS,
+    STRANGER,
+    open_ledger,
+    parsed,
+    rewritten,
+    signed_round,
+    tampering,
+    verified,
+)
+
+SIGNERS = ("ann", "bob")
+FIGURES = {"ann": (0.5, 0.3, None), "bob": (0.2, 0.1, None), "cyd": (0.1, 0.2, None)}
+ATTEMPTS = ("first/1", "first/2", "second/1")
+
+
+def basis(number, terms, **other):
+    given = {
+        "attempt": ATTEMPTS[number - 1],
+        "model": f"{number:064x}",
+        "opening_model": "0" * 64,
+        "baseline": 0.25,
+    }
+    return ReportBasis(**{**given, **other}, number=number, terms=terms)
+
+
+def reported(ledger, bases, round_number=1, profits=(0.9, -0.4)):
+    """A round in which each signer's reports are these, the last of which counts; `profits` are of the earlier ones."""
+    unsigned = signed_round(ledger.identity, round_number, FIGURES)
+    last, signatures = {}, {}
+    for client, own in bases.items():
+        report = unsigned.report(ledger.identity, client)
+        earlier = []
+        for each, profit in zip(own[:-1], profits, strict=False):
+            document = replace(report, profit=profit, basis=each).document()
+            earlier.append(SignedReport(document=document, signature=CLIENT_KEYS[client].sign(canonical(document))))
+        last[client] = replace(own[-1], earlier=tuple(earlier))
+        signatures[client] = replace(report, basis=last[client]).signed(CLIENT_KEYS[client])
+    return replace(unsigned, bases=last, signatures=signatures)
+
+
+@pytest.fixture
+def sample(tmp_path):
+    made = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "operator")
+    made.ledger.admit({"ann": CLIENT_KEYS["ann"].public, "bob": CLIENT_KEYS["bob"].public, "cyd": None})
+    yield made
+    made.store.close()
+
+
+def three(ledger):
+    terms = ledger.state.terms_hash
+    return {client: [basis(number, terms) for number in (1, 2, 3)] for client in SIGNERS}
+
+
+@pytest.fixture
+def settled(sample):
+    sample.ledger.settle(reported(sample.ledger, three(sample.ledger)))
+    return sample
+
+
+def findings_after(sample, edit):
+    """What verification finds after the operator changed the round and signed everything again."""
+    forged = rewritten(sample.entries(), lambda document: edit(document["body"]), 3, sample.keys.key_of)
+    with tampering(sample.store) as attacker:
+        for each in forged:
+            attacker.put(each)
+        return [finding.rule for finding in verified(attacker).findings]
+
+
+def test_all_reports_are_in_the_entry_and_it_is_sound(settled):
+    assert verified(settled.store).findings == ()
+    body = parsed(settled.entries()[2])["body"]
+    assert body["terms"] == settled.ledger.state.terms_hash
+    ann = body["inputs"][0]
+    assert [(each["report"]["number"], each["report"]["profit"]) for each in ann["report"]["earlier"]] == [
+        (1, 0.9),
+        (2, -0.4),
+    ]
+    assert "report" not in body["inputs"][2], "cyd has no key, so it signs nothing"
+
+
+def test_settling_it_again_changes_nothing(settled):
+    assert not settled.ledger.settle(reported(settled.ledger, three(settled.ledger))).fresh
+
+
+def hide_the_second(body):
+    del body["inputs"][0]["report"]["earlier"][1]
+
+
+def hide_the_first_two(body):
+    body["inputs"][0]["report"]["earlier"] = []
+
+
+def settle_an_earlier_one(body):
+    """The second report, with everything that belongs to it, as if there were no third."""
+    row = body["inputs"][0]
+    second = row["report"]["earlier"].pop()
+    row["profit"], row["signature"] = second["report"]["profit"], second["signature"]
+    row["report"] |= {name: second["report"][name] for name in ("number", "attempt", "model")}
+
+
+LISTED = "all reports that a client signed for a round are listed"
+SIGNED = "an earlier report is signed by its client"
+ONE = "all reports that count are of one attempt"
+FORGERIES = {
+    "a hidden report": (hide_the_second, LISTED),
+    "hidden reports": (hide_the_first_two, LISTED),
+    "a report of another attempt": (settle_an_earlier_one, ONE),
+    "reports in another order": (lambda body: body["inputs"][0]["report"]["earlier"].reverse(), LISTED),
+    "another profit in an earlier report": (
+        lambda body: body["inputs"][0]["report"]["earlier"][0]["report"].update(profit=0.1), SIGNED,
+    ),
+    "another client's earlier reports": (
+        lambda body: body["inputs"][0]["report"].update(earlier=body["inputs"][1]["report"]["earlier"]),
+        "earlier reports are of this round",
+    ),
+    "another model": (lambda body: body["inputs"][0]["report"].update(model="f" * 64), ONE),
+    "another model for all": (
+        lambda body: [row["report"].update(model="f" * 64) for row in body["inputs"][:2]],
+        "a report is signed by its client",
+    ),
+    "another baseline": (
+        lambda body: body["inputs"][0]["report"].update(baseline=0.9), "a report is signed by its client",
+    ),
+    "other terms": (lambda body: body.update(terms="0" * 64), "reports name the terms in force"),
+    "no terms": (lambda body: body.pop("terms"), "the entry has everything that its kind needs"),
+    "a report without what it rests on": (
+        lambda body: body["inputs"][0].pop("report"), "all reports of a round say what they rest on",
+    ),
+    "all reports without what they rest on": (
+        lambda body: [row.pop("report", None) for row in body["inputs"]], "a report is signed by its client",
+    ),
+    "a number that is none": (
+        lambda body: body["inputs"][0]["report"].update(number="3"), "the entry has everything that its kind needs",
+    ),
+    "a list that is none": (
+        lambda body: body["inputs"][0]["report"].update(earlier=[5]), "the entry has everything that its kind needs",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_verification_finds(settled, forgery):
+    edit, rule = FORGERIES[forgery]
+    found = findings_after(settled, edit)
+    assert any(each.startswith(rule) for each in found), found
+
+
+def test_two_reports_of_one_attempt_are_found(sample):
+    terms = sample.ledger.state.terms_hash
+    twice = {client: [basis(1, terms, attempt="first/2"), basis(2, terms, attempt="first/2")] for client in SIGNERS}
+    with pytest.raises(LedgerError, match="a client reports once per attempt"):
+        sample.ledger.settle(reported(sample.ledger, twice))
+
+
+def without_the_first(bases):
+    return {**bases, "ann": [bases["ann"][1], bases["ann"][2]]}
+
+
+def of_two_attempts(bases):
+    return {**bases, "ann": bases["ann"][:2]}
+
+
+def of_other_terms(bases):
+    return {client: [replace(each, terms="0" * 64) for each in own] for client, own in bases.items()}
+
+
+def of_one_alone(bases):
+    return {"ann": bases["ann"]}
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (without_the_first, "reports 1 to 3 of ann"),
+        (of_two_attempts, "are of one attempt"),
+        (of_other_terms, "the terms in force"),
+        (of_one_alone, "The report of client 'bob' for round 1 is not signed"),
+    ],
+)
+def test_such_a_round_is_not_settled(sample, edit, message):
+    with pytest.raises(LedgerError, match=message):
+        sample.ledger.settle(reported(sample.ledger, edit(three(sample.ledger))))
+    assert sample.ledger.state.number == 2
+
+
+def kept_head(sample, key=None, **other):
+    """The content of a head that somebody kept, as the operator signed it."""
+    document = {**head_document(sample.ledger.state, "2026-03-01T00:00:00.000000Z"), **other}
+    return signed_content(document, key or sample.operator)
+
+
+def test_a_head_beyond_the_ledger_or_with_another_hash_contradicts_it(settled):
+    state = settled.ledger.state
+    assert contradiction(settled.store, kept_head(settled), "x") == ""
+    later = {"head": {"number": 7, "hash": "0" * 64}}
+    assert "up to entry 7, but the ledger ends with entry 3" in contradiction(
+        settled.store, kept_head(settled, **later), "x"
+    )
+    other = {"head": {"number": 2, "hash": state.head}}
+    assert "another entry 2 than the ledger has" in contradiction(settled.store, kept_head(settled, **other), "x")
+    for content in (
+        kept_head(settled, STRANGER, **later),
+        kept_head(settled, **later, book="0" * 64),
+        kept_head(settled, **later).replace(b'"number": 7', b'"number": 8'),
+        b"",
+        b"\xff",
+        b"[]",
+    ):
+        assert contradiction(settled.store, content, "x") == ""

@@ -1,0 +1,154 @@
+"""A coordinator that was restored from an older backup is stopped by what its members saw settled."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from commonweal.errors import FederationError
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.sql.store import open_store
+from commonweal.remote.messages.message import Message
+from tests.remote.test_faults import signed_again
+from tests.remote.toy import NAMES, make_toy, open_toy, settled
+
+ROUNDS = 4
+RULES = {"rounds": ROUNDS, "mechanism": "mu = 0.01\ngrace_rounds = 1", "learning": "iteration_limit = 2"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A federation after its four rounds, with the results folder as it was after round 1, and after round 2."""
+    folder = tmp_path_factory.mktemp("finished") / "f"
+    toy = make_toy(folder, **RULES)
+    kept = set()
+
+    def before_answer(client, kind):
+        number = toy.transport.sent[-1].message.fields["round"]
+        if kind == "query.open" and number in (2, 3) and number not in kept:
+            kept.add(number)
+            shutil.copytree(toy.out, folder / f"after-{number - 1}")
+
+    toy.transport.before_answer = before_answer
+    toy.coordinate()
+    assert sorted(settled(toy.out)) == [1, 2, 3, 4]
+    return folder
+
+
+@pytest.fixture
+def restored(finished, tmp_path):
+    """Everything as after round 4, but the results folder, with its ledger, as after round 1."""
+    shutil.copytree(finished, tmp_path / "f")
+    put_back(tmp_path / "f", "after-1")
+    return open_toy(tmp_path / "f")
+
+
+def put_back(folder, backup):
+    (folder / "out").rename(folder / "newer")
+    shutil.copytree(folder / backup, folder / "out")
+
+
+def test_the_federation_stops_and_says_what_happened(restored):
+    before = {name: (restored.home(name) / "state.json").read_bytes() for name in NAMES}
+    with pytest.raises(FederationError) as stopped:
+        restored.coordinate()
+    said = str(stopped.value)
+    assert "older than what was settled" in said
+    assert "saw round 4 settled" in said
+    assert "up to entry 6, but the ledger ends with entry 3" in said, "opening, admission and rounds"
+    assert "put back the newer ledger and results folder, as they were after round 4" in said
+    assert "new ledger, another results folder and new member folders" in said
+    assert sorted(settled(restored.out)) == [1], "nothing was settled, and nobody eliminated"
+    for name in NAMES:
+        assert (restored.home(name) / "state.json").read_bytes() == before[name]
+
+
+def test_the_member_says_so_in_its_log(restored):
+    with pytest.raises(FederationError):
+        restored.coordinate()
+    assert "ERROR refused to go back to round 1: round 4 was settled here before" in "".join(
+        (restored.home(name) / "log.txt").read_text() for name in NAMES
+    )
+
+
+def test_with_the_newer_folder_it_goes_on(restored):
+    with pytest.raises(FederationError):
+        restored.coordinate()
+    shutil.rmtree(restored.out)
+    (restored.folder / "newer").rename(restored.out)
+    run_report, _ = restored.coordinate()
+    assert len(run_report.rounds) == ROUNDS
+
+
+def test_a_key_that_the_operator_changed_since_the_backup_proves_it_too(finished, tmp_path):
+    """The statement names the change of the key, which the restored ledger does not have."""
+    shutil.copytree(finished, tmp_path / "f")
+    toy = open_toy(tmp_path / "f")
+    store = open_store(str(toy.out / "ledger.db"))
+    Ledger(store, KeyDirectory(toy.folder / "operator-keys")).rotate_key()
+    store.close()
+    toy.coordinate()  # sends the last statements again, under the new key
+    put_back(toy.folder, "after-2")
+    with pytest.raises(FederationError, match="saw round 4 settled, and can prove it: the operator signed a statement"):
+        toy.coordinate()
+
+
+def test_a_ledger_that_went_another_way_is_found_too(restored):
+    """The backup went on with members who had lost their folders, so it has as many entries as the newer ledger."""
+    away = {name: restored.home(name).rename(restored.folder / f"{name}-home") for name in NAMES}
+    for name in NAMES:
+        restored.home(name).mkdir()
+    restored.coordinate()
+    assert sorted(settled(restored.out)) == [1, 2, 3, 4]
+    for name in NAMES:
+        shutil.rmtree(restored.home(name))
+        away[name].rename(restored.home(name))
+    with pytest.raises(FederationError, match="with another entry 6 than the ledger has"):
+        restored.coordinate()
+
+
+def test_without_proof_members_are_absent_and_nobody_is_eliminated(restored):
+    for name in NAMES:
+        shutil.rmtree(restored.home(name) / "statements")
+    with pytest.raises(FederationError, match="No client answered in round 2"):
+        restored.coordinate()
+    assert sorted(settled(restored.out)) == [1]
+
+
+def test_a_forged_proof_stops_nobody_else(tmp_path):
+    """A member that claims to have seen more is absent; only the operator can sign that there was more."""
+    toy = make_toy(tmp_path / "f", rounds=2, mechanism='mu = "inf"', learning="iteration_limit = 1")
+    liar = "east"
+
+    def twist(kind, question, answer):
+        if kind != "query.open" or question.fields["round"] != 2:
+            return answer
+        statement = json.loads((toy.home(liar) / "statements" / "round-0001.json").read_text())
+        statement["document"]["head"]["number"] += 3
+        fields = {"saw_settled": 4, "proof": json.dumps(statement)}
+        return signed_again(toy, kind, question, Message(fields=fields), signer=liar)
+
+    toy.member(liar).twist = twist
+    run_report, said = toy.coordinate()
+    assert [each.record.absent for each in run_report.rounds] == [(), (liar,)]
+    assert any("east missed round 2: it says that round 4 was settled there" in line for line in said)
+
+
+@pytest.mark.parametrize("fields", [{"saw_settled": "4", "proof": 5}, {"saw_settled": None}, {"saw_settled": 10**30}])
+def test_a_refusal_in_any_form_makes_just_that_member_absent(tmp_path, fields):
+    toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:3], learning="iteration_limit = 1")
+    toy.member("east").twist = lambda kind, question, answer: (
+        signed_again(toy, kind, question, Message(fields=fields), signer="east") if kind == "query.open" else answer
+    )
+    run_report, _ = toy.coordinate()
+    assert run_report.rounds[0].record.absent == ("east",)
+
+
+def test_an_older_checkpoint_with_the_current_ledger_is_refused_before_anybody_is_asked(restored):
+    shutil.copy(restored.folder / "newer" / "ledger.db", restored.out / "ledger.db")
+    with pytest.raises(FederationError, match="Round 2 is settled in the ledger, but the checkpoint has only 1 round"):
+        restored.coordinate()
+    assert not restored.transport.sent
