@@ -43,15 +43,22 @@ def signed_content(document: Document, key: SigningKey) -> bytes:
 def read_signed(path: Path, formats: tuple[str, ...]) -> SignedDocument:
     """The document in a file, in one of these formats."""
     try:
-        whole = parse(path.read_bytes().decode())
+        content = path.read_bytes()
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
+    return signed_in(content, path, formats)
+
+
+def signed_in(content: bytes, source: Path | str, formats: tuple[str, ...]) -> SignedDocument:
+    """The document in the content of a file, in one of these formats; `source` names it in errors."""
+    try:
+        whole = parse(content.decode())
     except UnicodeDecodeError:
         whole = None
     document = whole.get("document") if whole is not None else None
     if whole is None or not isinstance(document, dict) or document.get("format") not in formats:
         raise LedgerError(
-            f"{path} is not a signed file in the format {' or '.join(formats)}. Use the file exactly as the operator "
+            f"{source} is not a signed file in the format {' or '.join(formats)}. Use the file exactly as the operator "
             "sent it."
         )
     return SignedDocument(
@@ -65,6 +72,7 @@ def _message(document: Document) -> bytes:
 
 HEAD_FORMAT = "commonweal.head/1"
 STATEMENT_FORMAT = "commonweal.statement/1"
+STATEMENT_PART_FORMAT = "commonweal.statement-part/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +109,8 @@ def head_document(state: LedgerState, at: str, key_rotations: Sequence[Document]
 
 
 def read_known_head(path: Path) -> KnownHead:
-    """The head that a statement or an exported head states."""
-    signed = read_signed(path, (STATEMENT_FORMAT, HEAD_FORMAT))
+    """The head that a statement, a part of one or an exported head states."""
+    signed = read_signed(path, (STATEMENT_FORMAT, STATEMENT_PART_FORMAT, HEAD_FORMAT))
     try:
         head = signed.document["head"]
         return KnownHead(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,14 @@ def make_statement(store: Store, client: str, *, at: str, last: int | None = Non
         if last is not None and entry.number > last:
             break
         state.apply(document, entry.hash)
-        line = _line(document, client, state, lines)
+        line = line_of(document, client, state, lines)
         if line is not None:
             lines.append(line)
+    return statement_of(state, client, lines, at=at)
+
+
+def statement_of(state: LedgerState, client: str, lines: Sequence[StatementLine], *, at: str) -> Statement:
+    """These lines under the heading that a client's statement has in this state of the ledger."""
     if client not in state.members:
         raise LedgerError(
             f"Client {client!r} is not a member of this ledger and has no statement; its members are "
@@ -70,14 +76,21 @@ def statement_document(statement: Statement, store: Store) -> Document:
     """
     return {
         "format": STATEMENT_FORMAT,
+        **heading_and_lines(statement),
+        "balance": str(statement.balance),
+        "accrued": str(statement.accrued),
+        "key_rotations": key_rotations(store, "a statement"),
+    }
+
+
+def heading_and_lines(statement: Statement) -> Document:
+    """What whole statements and parts of them have in common."""
+    return {
         "book": statement.ledger,
         **{name: getattr(statement, name) for name in _PLAIN_FIELDS},
         "worth": str(statement.worth),
         "head": {"number": statement.head_number, "hash": statement.head},
         "lines": [_line_document(line) for line in statement.lines],
-        "balance": str(statement.balance),
-        "accrued": str(statement.accrued),
-        "key_rotations": key_rotations(store, "a statement"),
     }
 
 
@@ -95,23 +108,39 @@ def signed_statement(store: Store, client: str, keys: KeyDirectory, *, at: str) 
 def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
     """The statement in a file, whether or not it is valid."""
     signed = read_signed(path, (STATEMENT_FORMAT,))
-    given = signed.document
+    with complete(path):
+        return whole_statement_in(signed.document), signed
+
+
+def whole_statement_in(given: Mapping[str, Any]) -> Statement:
+    """The statement in a document; raises one of the errors that `complete` translates."""
+    return statement_in(given, totals=(given["balance"], given["accrued"]))
+
+
+@contextmanager
+def complete(path: Path | str) -> Iterator[None]:
+    """Refuse a file whose statement lacks a field or has one of another type."""
     try:
-        lines = tuple(StatementLine(**line | {name: int(line[name]) for name in _AMOUNTS}) for line in given["lines"])
-        statement = Statement(
-            ledger=given["book"],
-            **{name: given[name] for name in _PLAIN_FIELDS},
-            worth=int(given["worth"]),
-            head_number=int(given["head"]["number"]),
-            head=given["head"]["hash"],
-            lines=lines,
-        )
-        _check_kinds(statement, given["key_rotations"], totals=(given["balance"], given["accrued"]))
-    except (KeyError, TypeError, ValueError):
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise LedgerError(
             f"The statement in {path} is incomplete or damaged. Use the file exactly as the operator sent it."
         ) from None
-    return statement, signed
+
+
+def statement_in(given: Mapping[str, Any], *, totals: tuple[Any, Any]) -> Statement:
+    """The heading and lines of a document; raises as `whole_statement_in` does."""
+    lines = tuple(StatementLine(**line | {name: int(line[name]) for name in _AMOUNTS}) for line in given["lines"])
+    statement = Statement(
+        ledger=given["book"],
+        **{name: given[name] for name in _PLAIN_FIELDS},
+        worth=int(given["worth"]),
+        head_number=int(given["head"]["number"]),
+        head=given["head"]["hash"],
+        lines=lines,
+    )
+    _check_kinds(statement, given["key_rotations"], totals=totals)
+    return statement
 
 
 def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]], totals: tuple[Any, Any]) -> None:
@@ -138,25 +167,35 @@ def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]], total
 
 def faults_of(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
     """What is wrong with a statement, given the operator's public key; empty if nothing is."""
-    found: list[str] = []
-    if not signed.is_sound:
-        found.append("the signature does not match the statement: it was changed, or never signed")
-    if signed.signer not in keys_since(key, statement.ledger, signed.document["key_rotations"]):
-        found.append(f"it is signed with the key {signed.signer[:16]}…, neither {key[:16]}… nor one of its successors")
-    balance = accrued = 0
-    for line in statement.lines:
-        balance, accrued = balance + line.amount, accrued + line.accrued
-        if (line.balance, line.accrued_balance) != (balance, accrued):
-            found.append(f"the balance after entry {line.entry} does not follow from the lines up to it")
-            break
+    found = [*faults_of_signature(statement, signed, key), *faults_of_sums(statement.lines)]
     if (str(statement.balance), str(statement.accrued)) != (signed.document["balance"], signed.document["accrued"]):
         found.append("the final balance is not that of the last line")
     return found
 
 
-def _line(
+def faults_of_signature(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
+    """Whether the holder of the key, or of one that follows it, signed the statement."""
+    found: list[str] = []
+    if not signed.is_sound:
+        found.append("the signature does not match the statement: it was changed, or never signed")
+    if signed.signer not in keys_since(key, statement.ledger, signed.document["key_rotations"]):
+        found.append(f"it is signed with the key {signed.signer[:16]}…, neither {key[:16]}… nor one of its successors")
+    return found
+
+
+def faults_of_sums(lines: Sequence[StatementLine], *, balance: int = 0, accrued: int = 0) -> list[str]:
+    """The first line whose balance does not follow from the balances before these lines."""
+    for line in lines:
+        balance, accrued = balance + line.amount, accrued + line.accrued
+        if (line.balance, line.accrued_balance) != (balance, accrued):
+            return [f"the balance after entry {line.entry} does not follow from the lines up to it"]
+    return []
+
+
+def line_of(
     document: Mapping[str, Any], client: str, state: LedgerState, before: Sequence[StatementLine]
 ) -> StatementLine | None:
+    """The client's line of an entry, if it concerns the client; `state` is that after the entry, `before` its lines."""
     amounts = {posting.account: posting.amount for posting in postings_of(document)}
     amount = amounts.get(client_account(client), 0)
     accrued = amounts.get(accrued_account(client), 0)

@@ -23,8 +23,9 @@ from commonweal.client.reporting import Alone, account, as_reported
 from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
+from commonweal.remote.member.kept_statements import keep_statement
 from commonweal.remote.member.member_file import Member, read_member
-from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound, keep_statement
+from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
 from commonweal.remote.member.told_gains import gains_in_words, own_gain, read_told
 from commonweal.remote.messages.message import (
     CLOSE,
@@ -335,11 +336,12 @@ class MemberAgent:
         fields = question.fields
         self._commit(state, fields)
         self._store.save(state)
-        line = keep_statement(
+        kept = keep_statement(
             self._store, self._member, fields["statement"], ledger=fields["book"], round_number=fields["round"]
         )
-        self._store.log(f"round {fields['round']}: {fields['outcome']}; {line}")
-        return Message(fields={"kept": True})
+        told = f"round {fields['round']}: {fields['outcome']}"
+        self._store.log(f"{kept.line}; told with it: {told}" if kept.doubt else f"{told}; {kept.line}")
+        return Message(fields=kept.answer)
 
     def _commit(self, state: MemberState, fields: Mapping[str, Any]) -> None:
         """Adopt what the last settled round changed, if this member was in it; any other open round is void."""
