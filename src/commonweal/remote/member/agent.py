@@ -355,7 +355,8 @@ class MemberAgent:
         state.withdrew |= open_round.has_notice
         state.under_way = None
         self._store.save(state)
-        self._store.forget_all_but([fields["settled_model"], state.memory, state.alone, state.alone_memory])
+        needed = fields.get("models", [])  # they may have come with this question
+        self._store.forget_all_but([*needed, fields["settled_model"], state.memory, state.alone, state.alone_memory])
 
     def _open_round(self, state: MemberState, fields: Mapping[str, Any]) -> OpenRound:
         open_round = state.under_way

@@ -20,7 +20,8 @@ from commonweal.ledger.chain import keys_since
 from commonweal.ledger.keys import public_pem, read_public_key
 from commonweal.ledger.signed_files import SignedDocument
 from commonweal.ledger.statement_parts import LinesSoFar, StatementPart, faults_of_part, part_in, read_part
-from commonweal.records.statement import Statement
+from commonweal.ledger.statements import faults_of_signature
+from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.store import OPERATOR_KEY, STATEMENTS, MemberStore
 from commonweal.remote.messages.message import printable
@@ -74,16 +75,20 @@ class Account:
         statement, known = part.statement, self.lines.count - part.before.count
         if part.before.then(statement.lines[:known]) != self.lines:
             return [f"its first {self.lines.count} lines are not those of the statements kept here"]
-        last = self.head_number
-        for line in statement.lines[known:]:
-            if not last < line.entry <= statement.head_number:
-                return [f"a line about entry {line.entry} comes after all entries up to {last}"]
-            last = line.entry
-        return []
+        return _out_of_order(statement.lines[known:], self.head_number, statement.head_number)
 
     def is_told_again(self, part: StatementPart) -> bool:
         statement = part.statement
         return (statement.head_number, statement.head, part.after) == (self.head_number, self.head, self.lines)
+
+
+def _out_of_order(lines: Iterable[StatementLine], last: int, head_number: int) -> list[str]:
+    """A line that is not about an entry after the `last` one told, up to the head."""
+    for line in lines:
+        if not last < line.entry <= head_number:
+            return [f"a line about entry {line.entry} does not lie between entry {last} and entry {head_number}"]
+        last = line.entry
+    return []
 
 
 def _facts(statement: Statement) -> dict[str, Any]:
@@ -137,7 +142,9 @@ class _Keeper:
             if part.before.count > line_count:
                 told = f"the statement starts after line {part.before.count}, but only {line_count} lines are kept here"
                 return Kept(line=f"{told}: asked for those between", is_kept=False, line_count=line_count)
-            if account is not None:
+            if account is None:
+                _doubt(_out_of_order(part.statement.lines, 0, part.statement.head_number))
+            else:
                 _doubt(account.line_contradictions(part))
                 if account.is_told_again(part):
                     return Kept(line=_signed_line("the statement kept last", part), is_kept=True, line_count=line_count)
@@ -158,11 +165,11 @@ class _Keeper:
 
     def _check_own(self, part: StatementPart, signed: SignedDocument) -> None:
         """Doubt a statement that the operator did not sign, that does not add up, or that is somebody else's."""
-        statement = part.statement
-        found = faults_of_part(part, signed, self._operator_key() or signed.signer)
+        statement, key = part.statement, self._operator_key() or signed.signer
+        found = faults_of_part(part, signed, key)
         if statement.client != self._member.name or statement.ledger != self._ledger:
             found.append(f"it is for {statement.client!r} in ledger {statement.ledger[:16]}…, not for this member")
-        _doubt(found, is_signed=signed.is_sound)
+        _doubt(found, is_signed=not faults_of_signature(statement, signed, key))
 
     def _operator_key(self) -> str | None:
         """None: no statement has come yet, and the key that signs the first one will be trusted."""
