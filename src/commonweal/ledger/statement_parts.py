@@ -10,7 +10,7 @@ entries, which the head covers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,22 +147,27 @@ def faults_of_part(part: StatementPart, signed: SignedDocument, key: str) -> lis
 
 
 class MemberLines:
-    """The lines of all members of a ledger. They keep up with the ledger: every entry is read once."""
+    """The lines of all members of a ledger, or of these. They keep up with the ledger: every entry is read once."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clients: Collection[str] | None = None) -> None:
         self._store = store
+        self._clients = clients
         self.state = LedgerState()
         self._key_rotations: list[Document] = []
         self._lines: dict[str, list[StatementLine]] = {}
         self._so_far: dict[str, list[LinesSoFar]] = {}  # after 0, 1, 2, ... lines
 
-    def catch_up(self) -> None:
-        """Read the entries that were added since the last time."""
+    def catch_up(self, *, last: int | None = None) -> None:
+        """Read the entries that were added since the last time, up to entry `last` or the ledger's last one."""
         for document, entry in documents(self._store, "a statement", after=self.state):
+            if last is not None and entry.number > last:
+                break
             self.state.apply(document, entry.hash)
             if document["kind"] == "key-rotation":
                 self._key_rotations.append({"content": entry.content, "signature": entry.signature})
             for client in self.state.members:
+                if self._clients is not None and client not in self._clients:
+                    continue
                 lines = self._lines.setdefault(client, [])
                 line = line_of(document, client, self.state, lines)
                 if line is not None:
