@@ -29,6 +29,7 @@ from commonweal.ledger.signed_files import (
 )
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.statements import (
+    EntryFacts,
     complete,
     faults_of,
     faults_of_signature,
@@ -165,11 +166,12 @@ class MemberLines:
             self.state.apply(document, entry.hash)
             if document["kind"] == "key-rotation":
                 self._key_rotations.append({"content": entry.content, "signature": entry.signature})
+            facts = EntryFacts(document)
             for client in self.state.members:
                 if self._clients is not None and client not in self._clients:
                     continue
                 lines = self._lines.setdefault(client, [])
-                line = line_of(document, client, self.state, lines)
+                line = line_of(document, client, self.state, lines, facts)
                 if line is not None:
                     lines.append(line)
                     so_far = self._so_far.setdefault(client, [LinesSoFar()])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, rea
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 from commonweal.ledger.terms import MOST_MINOR_DIGITS
-from commonweal.records import FINISHED
+from commonweal.records import FINISHED, Decision, Evidence, HarmEvidence
 from commonweal.records.statement import Statement, StatementLine
 
 SEPARATOR = "; "  # between what a round meant for a client and how that is explained
@@ -192,18 +193,39 @@ def faults_of_sums(lines: Sequence[StatementLine], *, balance: int = 0, accrued:
     return []
 
 
+class EntryFacts:
+    """What the lines of several clients need of one entry; read once, and only if needed."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+
+    @cached_property
+    def amounts(self) -> dict[str, int]:
+        return {posting.account: posting.amount for posting in postings_of(self._document)}
+
+    @cached_property
+    def explanations(self) -> tuple[Decision, dict[str, Evidence], dict[str, HarmEvidence]]:
+        body = self._document["body"]
+        return decision_of(body), evidence_of(body), harm_of(body)
+
+
 def line_of(
-    document: Mapping[str, Any], client: str, state: LedgerState, before: Sequence[StatementLine]
+    document: Mapping[str, Any],
+    client: str,
+    state: LedgerState,
+    before: Sequence[StatementLine],
+    facts: EntryFacts | None = None,
 ) -> StatementLine | None:
     """The client's line of an entry, if it concerns the client; `state` is that after the entry, `before` its lines."""
-    amounts = {posting.account: posting.amount for posting in postings_of(document)}
+    facts = EntryFacts(document) if facts is None else facts
+    amounts = facts.amounts
     amount = amounts.get(client_account(client), 0)
     accrued = amounts.get(accrued_account(client), 0)
     figures: dict[str, float] = {}
     kind, body = document["kind"], document["body"]
     if kind == "round":
         assert state.terms is not None, "the first entry states the terms"
-        line = _round_line(body, client, is_paid=state.terms.settlement == "transfers")
+        line = _round_line(body, client, facts, is_paid=state.terms.settlement == "transfers")
         if line is None:
             return None
         text, figures = line
@@ -230,7 +252,9 @@ def line_of(
     )
 
 
-def _round_line(body: Mapping[str, Any], client: str, *, is_paid: bool) -> tuple[str, dict[str, float]] | None:
+def _round_line(
+    body: Mapping[str, Any], client: str, facts: EntryFacts, *, is_paid: bool
+) -> tuple[str, dict[str, float]] | None:
     """What a round meant for a client, in words and figures."""
     number, decision = body["round"], body["decision"]
     if client in body["absent"]:
@@ -241,11 +265,11 @@ def _round_line(body: Mapping[str, Any], client: str, *, is_paid: bool) -> tuple
     figures = {"profit": float(row["profit"]), "contribution": float(row["contribution"]), **_gains(body, client)}
     if client not in decision["retained"]:
         as_harmful = " as harmful" if client in harmful_in(body) else ""
-        return f"round {number}: eliminated{as_harmful}{_explained(body, client, is_paid=is_paid)}", figures
+        return f"round {number}: eliminated{as_harmful}{_explained(body, client, facts, is_paid=is_paid)}", figures
     place = decision["retained"].index(client)
     parts = {"share": "shares", "payoff": "payoffs", "transfer": "transfers"}
     figures |= {name: float(decision[row][place]) for name, row in parts.items()}
-    return f"round {number}: retained{_explained(body, client, is_paid=is_paid)}", figures
+    return f"round {number}: retained{_explained(body, client, facts, is_paid=is_paid)}", figures
 
 
 def _gains(body: Mapping[str, Any], client: str) -> dict[str, float]:
@@ -262,10 +286,11 @@ def _gains(body: Mapping[str, Any], client: str) -> dict[str, float]:
     return {name: gain for name, gain in figures.items() if gain is not None}
 
 
-def _explained(body: Mapping[str, Any], client: str, *, is_paid: bool) -> str:
+def _explained(body: Mapping[str, Any], client: str, facts: EntryFacts, *, is_paid: bool) -> str:
     """How sure the figures and the fate are, and why the client bears a part of a loss; each after a semicolon."""
     try:
-        decision, evidence, harm = decision_of(body), evidence_of(body).get(client), harm_of(body).get(client)
+        decision, evidence_of_all, harm_of_all = facts.explanations
+        evidence, harm = evidence_of_all.get(client), harm_of_all.get(client)
     except (CommonwealError, AttributeError, KeyError, TypeError, ValueError):  # a finding of verification
         return ""
     stays, told = client in decision.payoffs, []
