@@ -22,6 +22,7 @@ from commonweal.remote.member.agent import MemberAgent
 from commonweal.remote.member.member_file import read_member
 from commonweal.remote.messages.message import Message
 from tests.ledger.sample_ledger import parsed, rewritten
+from tests.remote.test_coordinator_killed import run_and_die
 from tests.remote.toy import NAMES, TASK, make_toy, open_toy
 
 AT = "2026-03-01T00:00:00.000000Z"
@@ -299,6 +300,16 @@ def test_a_member_that_lost_its_statements_says_so_and_gets_all_lines(tmp_path):
     assert sent == [(1, 2), (2, 1), (3, 1), (3, 4), (4, 1)]
     assert [(line["entry"], line["text"]) for line in lines_at_home(toy, "north")] == lines_by_the_ledger(toy, "north")
     assert not any("doubts" in line for line in said)
+
+
+def test_a_coordinator_that_was_killed_knows_what_members_have(tmp_path):
+    toy = make_toy(tmp_path / "f", names=NAMES[:2], rounds=ROUNDS, **RULES)
+    run_and_die(toy, ("tell", "before"))  # in the second round
+    again = open_toy(tmp_path / "f", NAMES[:2])
+    again.coordinate()
+    for client in again.names:
+        sent = [(number, len(document["lines"])) for number, document in sent_statements(again, client)]
+        assert sent == [(2, 1), (3, 1)]
 
 
 def test_the_coordinator_says_who_doubts_its_statement(tmp_path):
