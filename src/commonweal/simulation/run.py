@@ -106,6 +106,8 @@ def run_directory(directory: Path, *, resume: bool, overwrite: bool) -> Iterator
             yield
     finally:
         with suppress(OSError):  # a folder that is not empty stays
+            if not (directory / CHECKPOINT).exists():
+                remove_checkpoint(directory)  # round files alone mean nothing
             for folder in missing:
                 folder.rmdir()
 
