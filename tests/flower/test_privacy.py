@@ -18,7 +18,7 @@ SENT_FIELDS = {
     "train.iteration": set(),
     "evaluate.coalitions": set(),
     "query.report": {"profit", "signature", "report_number", "baseline", "earlier"},
-    "query.close": {"kept"},
+    "query.close": {"kept", "line_count"},
 }
 SENT_GROUPS = {
     "query.open": {"scores"},

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from commonweal.cli.main import app
 from commonweal.errors import CommonwealError, StorageError
 from commonweal.remote.member.store import MemberStore
 from tests.remote.toy import NAMES, open_toy, settled
@@ -33,6 +35,25 @@ def test_it_continues_where_it_was_killed(toy):
     assert [round_.record.decision.eliminated for round_ in run_report.rounds] == [("south",), (), (), ("west",)]
     for name in NAMES:
         assert "DOUBTFUL" not in (toy.home(name) / "log.txt").read_text()
+
+
+def test_statements_of_the_first_version_are_the_start_of_those_that_follow(toy):
+    """They have all lines each, some in other words; later ones continue them with what is new."""
+    folder = toy.home("north") / "statements"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert sorted(before) == ["round-0001.json", "round-0002.json"]
+    toy.coordinate()
+    files = sorted(folder.iterdir())
+    assert [path.name for path in files] == [f"round-000{number}.json" for number in (1, 2, 3, 4)]
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    documents = [json.loads(path.read_text())["document"] for path in files]
+    kinds = [document["format"] for document in documents]
+    assert kinds == ["commonweal.statement/1"] * 2 + ["commonweal.statement-part/1"] * 2
+    assert len(documents[3]["lines"]) == 1
+    assert documents[3]["after"]["count"] == len(documents[1]["lines"]) + 2
+    against = [word for file in files for word in ("--against", str(file))]
+    verified = CliRunner().invoke(app, ["ledger", "verify", str(toy.out / "ledger.db"), *against])
+    assert verified.exit_code == 0, verified.output
 
 
 def test_a_members_folder_is_read(toy):

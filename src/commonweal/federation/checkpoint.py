@@ -1,26 +1,34 @@
-"""A session on disk after each round: one file, replaced as a whole, from which it continues as if never interrupted.
+"""A session on disk after each round, from which it continues as if never interrupted.
 
-The file is a NumPy archive without pickles: completed rounds as JSON, bootstrap draws and the state of the client set
-as arrays. Decisions and their stability are not stored but made again from figures and draws: the same figures give
-the same decision.
+rounds/round-0001.npz   one file for each completed round, written once
+checkpoint.npz          the state of the client set, and which round files belong to it; replaced as a whole
+
+A round counts from the moment when checkpoint.npz names it. Each round file holds the hash of the one before it, and
+checkpoint.npz that of the last one; a file that a killed process left after that is written anew.
+
+The files are NumPy archives without pickles: rounds as JSON, bootstrap draws and the state of the client set as arrays.
+Decisions and their stability are not stored but made again from figures and draws: the same figures give the same
+decision.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from commonweal.atomic_write import write_atomically
+from commonweal.atomic_write import UNFINISHED, write_atomically
 from commonweal.decision.mechanism import RoundDecider
 from commonweal.decision.mechanisms import make_mechanism
-from commonweal.errors import StorageError
+from commonweal.errors import StorageError, os_reason
 from commonweal.federation.client_set import State
 from commonweal.federation.evidence import measured_evidence
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
@@ -38,8 +46,13 @@ from commonweal.records import (
 )
 from commonweal.records.rounds import RULES_VERSION
 
-FORMAT = "commonweal.checkpoint/2"
+FORMAT = "commonweal.checkpoint/3"
+_IN_ONE_FILE = "commonweal.checkpoint/2"  # with all rounds; read, but no longer written
+_ROUND_FORMAT = "commonweal.checkpoint-round/1"
 CHECKPOINT = "checkpoint.npz"  # among the results
+ROUNDS = "rounds"  # the folder of the round files, beside it
+_DRAWS = ("profit_draws", "contribution_draws")
+_OPTIONAL = ("effects", "expected_draws")
 _MISMATCHES = {
     "scenario": "was written for a different scenario. Give the scenario, mu, seed and rounds that the run was started "
     "with, or start again in another folder.",
@@ -60,29 +73,28 @@ class CheckpointFile:
     )  # completes "Checkpoint X ..."
     parts: Mapping[str, str] = field(default_factory=dict)  # the digests that `identity` is made of, by name
 
+    _saved: list[str] = field(default_factory=list, init=False, repr=False, compare=False)  # hashes of round files
+
     def save(self, results: Sequence[RoundResult], state: State) -> None:
-        """Replace the file."""
-        rounds = [_to_document(result) for result in results]
+        """Write the rounds that are new since the last time, then replace the checkpoint."""
+        saved = self._saved[: len(results)]
+        for number, result in enumerate(results[len(saved) :], start=len(saved)):
+            content = _archive(
+                {"format": _ROUND_FORMAT, "previous": saved[-1] if saved else "", "round": _to_document(result)},
+                {name: array for name in (*_DRAWS, *_OPTIONAL) if (array := getattr(result, name)) is not None},
+            )
+            self._write(self._round_file(number), content)
+            saved.append(_hash(content))
         document = {
             "format": FORMAT,
             "identity": self.identity,
             "parts": dict(self.parts),
             "rules_version": results[0].record.decision.rules.version if results else RULES_VERSION,
-            "rounds": rounds,
+            "round_count": len(results),
+            "last_round": saved[-1] if saved else "",
         }
-        arrays: dict[str, Any] = {f"state/{name}": array for name, array in state.items()}
-        for number, result in enumerate(results):
-            arrays[f"profit_draws/{number}"] = result.profit_draws
-            arrays[f"contribution_draws/{number}"] = result.contribution_draws
-            for name in ("effects", "expected_draws"):
-                if (array := getattr(result, name)) is not None:
-                    arrays[f"{name}/{number}"] = array
-        arrays["document"] = np.frombuffer(json.dumps(document).encode(), np.uint8)
-        content = io.BytesIO()
-        np.savez(content, **arrays)
-        write_atomically(
-            self.path, content.getvalue(), what="the state after a round", way_out="free some space there, then resume"
-        )
+        self._write(self.path, _archive(document, {f"state/{name}": array for name, array in state.items()}))
+        self._saved[:] = saved
 
     def load(self, rules: Rules | Callable[[int], Rules]) -> tuple[list[RoundResult], State]:
         """The completed rounds, decided by the version of rules that they were decided by, and the clients' state.
@@ -90,10 +102,8 @@ class CheckpointFile:
         `rules` may be a function of the round, since rules may have been amended.
         """
         try:
-            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            document = json.loads(arrays.pop("document").tobytes())
-            if document["format"] != FORMAT:
+            document, arrays = _opened(self.path.read_bytes())
+            if document["format"] not in (FORMAT, _IN_ONE_FILE):
                 raise StorageError(
                     f"Checkpoint {str(self.path)!r} has the format {document['format']!r}; this version reads "
                     f"{FORMAT}. Continue with the version that wrote it, or start again in another folder."
@@ -101,22 +111,51 @@ class CheckpointFile:
             if document["identity"] != self.identity:
                 raise StorageError(f"Checkpoint {str(self.path)!r} {self._mismatch(document.get('parts', {}))}")
             version, decider = document.get("rules_version", 1), None
+            if document["format"] == _IN_ONE_FILE:
+                self._saved.clear()  # the next checkpoint writes a file for each round
+                rounds = [(given, _taken(arrays, f"/{number}")) for number, given in enumerate(document["rounds"])]
+            else:
+                rounds = self._rounds(document["round_count"], document["last_round"])
             results = [
-                _from_document(
-                    given,
-                    decider := _decider(rules, given["round_number"], version, decider),
-                    profit_draws=arrays.pop(f"profit_draws/{number}"),
-                    contribution_draws=arrays.pop(f"contribution_draws/{number}"),
-                    effects=arrays.pop(f"effects/{number}", None),
-                    expected_draws=arrays.pop(f"expected_draws/{number}", None),
-                )
-                for number, given in enumerate(document["rounds"])
+                _from_document(given, decider := _decider(rules, given["round_number"], version, decider), **own)
+                for given, own in rounds
             ]
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
             raise StorageError(
                 f"Cannot read checkpoint {str(self.path)!r}: {error}. Start again in another folder."
             ) from None
         return results, {name.removeprefix("state/"): array for name, array in arrays.items()}
+
+    def _rounds(self, count: int, last: str) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+        """The rounds that belong to a checkpoint, each with its arrays."""
+        found, hashes = [], list[str]()
+        for number in range(count):
+            content = self._round_file(number).read_bytes()
+            try:
+                document, arrays = _opened(content)
+                if document["format"] != _ROUND_FORMAT or document["previous"] != (hashes[-1] if hashes else ""):
+                    raise ValueError("it does not follow the one before it")
+                found.append((document["round"], _taken(arrays)))
+            except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+                raise ValueError(
+                    f"round file {str(self._round_file(number))!r} is damaged or another ({error})"
+                ) from None
+            hashes.append(_hash(content))
+        if (hashes[-1] if hashes else "") != last:
+            raise ValueError(f"round file {str(self._round_file(count - 1))!r} is not the one that belongs to it")
+        self._saved[:] = hashes
+        return found
+
+    def _round_file(self, place: int) -> Path:
+        return self.path.with_name(ROUNDS) / f"round-{place + 1:04d}.npz"
+
+    def _write(self, path: Path, content: bytes) -> None:
+        what, way_out = "the state after a round", "free some space there, then resume"
+        try:
+            path.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"Cannot write {what} to {str(path)!r}: {os_reason(error)}.") from None
+        write_atomically(path, content, what=what, way_out=way_out)
 
     def _mismatch(self, written: Mapping[str, str]) -> str:
         """What differs, if it is only one part; checkpoints of earlier versions have no parts."""
@@ -133,6 +172,44 @@ def _decider(
     if before is not None:
         decider.state = before.state
     return decider
+
+
+def remove_checkpoint(directory: Path) -> None:
+    """Remove the checkpoint of a results folder; the file without which its round files mean nothing goes first."""
+    (directory / CHECKPOINT).unlink(missing_ok=True)
+    for file in (directory / ROUNDS).glob("round-*.npz"):
+        file.unlink(missing_ok=True)
+    with suppress(OSError):  # it stays if there is something else in it
+        (directory / ROUNDS).rmdir()
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove what a process that was killed was about to write."""
+    for left_over in (*directory.glob(f".*{UNFINISHED}"), *(directory / ROUNDS).glob(f".*{UNFINISHED}")):
+        left_over.unlink(missing_ok=True)
+
+
+def _archive(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> bytes:
+    content = io.BytesIO()
+    np.savez(content, **{**arrays, "document": np.frombuffer(json.dumps(document).encode(), np.uint8)})
+    return content.getvalue()
+
+
+def _opened(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The document of an archive, and its arrays."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    return json.loads(arrays.pop("document").tobytes()), arrays
+
+
+def _taken(arrays: dict[str, Any], ending: str = "") -> dict[str, Any]:
+    """The arrays of a round, taken out of those of an archive, where `ending` follows their names."""
+    draws = {name: arrays.pop(f"{name}{ending}") for name in _DRAWS}
+    return draws | {name: arrays.pop(f"{name}{ending}", None) for name in _OPTIONAL}
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _to_document(result: RoundResult) -> dict[str, Any]:

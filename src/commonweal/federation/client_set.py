@@ -20,6 +20,8 @@ from commonweal.valuation.bootstrap import DRAW_COUNT, Draws
 
 Coalition = frozenset[str]
 State = Mapping[str, NDArray[Any]]
+StatementOf = Callable[[str, int], bytes]
+"""A client's signed statement without its first lines; how many of them it has already is the second argument."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +142,8 @@ class ClientSet(Protocol):
         """
         ...
 
-    def tell(self, record: RoundRecord, statement_of: Callable[[str], bytes]) -> None:
-        """Tell the clients that took part that the round is settled; `statement_of` gives a client's statement."""
+    def tell(self, record: RoundRecord, statement_of: StatementOf) -> None:
+        """Tell the clients that took part that the round is settled, with what is new on their statements."""
         ...
 
     def save(self) -> State:

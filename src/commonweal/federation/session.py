@@ -129,7 +129,7 @@ class Session:
 
     def _tell(self, result: RoundResult) -> None:
         if self.ledger is not None:
-            self.clients.tell(result.record, self.ledger.statement)
+            self.clients.tell(result.record, self.ledger.statement_part)
 
 
 def run_rounds(

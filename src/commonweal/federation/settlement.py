@@ -14,6 +14,7 @@ from commonweal.ledger.checks import check_names
 from commonweal.ledger.departures import check_departures
 from commonweal.ledger.entries import time_text
 from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.later_head import contradiction
 from commonweal.ledger.ledger import Clock, Ledger, Receipt, system_clock
 from commonweal.ledger.member_documents import ClientReport
@@ -22,6 +23,7 @@ from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.sql.location import shown
 from commonweal.ledger.sql.store import SqlStore, has_ledger, open_store
 from commonweal.ledger.state import LedgerState
+from commonweal.ledger.statement_parts import MemberLines
 from commonweal.ledger.statements import signed_statement
 from commonweal.ledger.terms import Terms
 from commonweal.records import RoundRecord
@@ -61,6 +63,8 @@ class FederationLedger:
         self._store: SqlStore | None = None
         self._ledger: Ledger | None = None
         self._reader: Ledger | None = None  # until the ledger is opened to be written
+        self._lines: MemberLines | None = None  # of all members, since statements were first asked for
+        self._key: SigningKey | None = None  # that signed the last of them
 
     def check(self) -> None:
         """Check before any computation that the ledger can accept the federation's rounds."""
@@ -143,6 +147,19 @@ class FederationLedger:
         self._opened()
         assert self._store is not None, "opened just now"
         return signed_statement(self._store, client, self._keys, at=time_text(self._clock()))
+
+    def statement_part(self, client: str, since: int) -> bytes:
+        """The client's signed statement without its first `since` lines; every entry is read once, for all clients."""
+        ledger = self._opened()
+        assert self._store is not None, "opened just now"
+        if self._lines is None:
+            self._lines = MemberLines(self._store)
+        if self._lines.state.number != ledger.state.number:
+            self._lines.catch_up()
+        operator = self._lines.state.operator
+        if self._key is None or self._key.public != operator:
+            self._key = self._keys.key_of(operator)
+        return self._lines.signed_part(client, self._key, since=since, at=time_text(self._clock()))
 
     @property
     def settled_rounds(self) -> frozenset[int]:

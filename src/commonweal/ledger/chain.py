@@ -9,14 +9,20 @@ from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, hash_of, parse
 from commonweal.ledger.entries import BEFORE_THE_FIRST, StoredEntry, signed_message
 from commonweal.ledger.keys import is_signed_by_operator
+from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 
 
-def documents(store: Store, made: str) -> Iterator[tuple[dict[str, Any], StoredEntry]]:
-    """All entries in order, with their contents; `made` names the purpose in errors, such as "a statement"."""
-    head, operator = BEFORE_THE_FIRST, ""
+def documents(
+    store: Store, made: str, *, after: LedgerState | None = None
+) -> Iterator[tuple[dict[str, Any], StoredEntry]]:
+    """All entries in order, with their contents; `made` names the purpose in errors, such as "a statement".
+
+    With `after`, only those that follow this state of the ledger.
+    """
+    number, head, operator = (0, BEFORE_THE_FIRST, "") if after is None else (after.number, after.head, after.operator)
     with store.reading() as reading:
-        for entry in reading.entries():
+        for entry in reading.entries(after=number):
             document = parse(entry.content)
             if document is None or hash_of(entry.content.encode()) != entry.hash:
                 raise _unsound(made, f"entry {entry.number} was changed")

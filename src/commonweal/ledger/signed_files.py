@@ -46,11 +46,11 @@ def read_signed(path: Path, formats: tuple[str, ...]) -> SignedDocument:
         content = path.read_bytes()
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
-    return signed_in(content, formats, str(path))
+    return signed_in(content, path, formats)
 
 
-def signed_in(content: bytes, formats: tuple[str, ...], source: str) -> SignedDocument:
-    """The document in the content of a file, which `source` names in errors."""
+def signed_in(content: bytes, source: Path | str, formats: tuple[str, ...]) -> SignedDocument:
+    """The document in the content of a file, in one of these formats; `source` names it in errors."""
     try:
         whole = parse(content.decode())
     except UnicodeDecodeError:
@@ -72,7 +72,8 @@ def _message(document: Document) -> bytes:
 
 HEAD_FORMAT = "commonweal.head/1"
 STATEMENT_FORMAT = "commonweal.statement/1"
-_WITH_HEAD = (STATEMENT_FORMAT, HEAD_FORMAT)
+STATEMENT_PART_FORMAT = "commonweal.statement-part/1"
+_WITH_HEAD = (STATEMENT_FORMAT, STATEMENT_PART_FORMAT, HEAD_FORMAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +110,13 @@ def head_document(state: LedgerState, at: str, key_rotations: Sequence[Document]
 
 
 def read_known_head(path: Path) -> KnownHead:
-    """The head that a statement or an exported head states."""
+    """The head that a statement, a part of one or an exported head states."""
     return _known_head(read_signed(path, _WITH_HEAD), path.name, str(path))
 
 
 def known_head_in(content: bytes, source: str) -> KnownHead:
     """The head that the content of such a file states."""
-    return _known_head(signed_in(content, _WITH_HEAD, source), source, source)
+    return _known_head(signed_in(content, source, _WITH_HEAD), source, source)
 
 
 def _known_head(signed: SignedDocument, source: str, path: str) -> KnownHead:

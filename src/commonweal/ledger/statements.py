@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, rea
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 from commonweal.ledger.terms import MOST_MINOR_DIGITS
-from commonweal.records import FINISHED
+from commonweal.records import FINISHED, Decision, Evidence, HarmEvidence
 from commonweal.records.statement import Statement, StatementLine
 
 SEPARATOR = "; "  # between what a round meant for a client and how that is explained
@@ -39,9 +41,14 @@ def make_statement(store: Store, client: str, *, at: str, last: int | None = Non
         if last is not None and entry.number > last:
             break
         state.apply(document, entry.hash)
-        line = _line(document, client, state, lines)
+        line = line_of(document, client, state, lines)
         if line is not None:
             lines.append(line)
+    return statement_of(state, client, lines, at=at)
+
+
+def statement_of(state: LedgerState, client: str, lines: Sequence[StatementLine], *, at: str) -> Statement:
+    """These lines under the heading that a client's statement has in this state of the ledger."""
     if client not in state.members:
         raise LedgerError(
             f"Client {client!r} is not a member of this ledger and has no statement; its members are "
@@ -71,14 +78,21 @@ def statement_document(statement: Statement, store: Store) -> Document:
     """
     return {
         "format": STATEMENT_FORMAT,
+        **heading_and_lines(statement),
+        "balance": str(statement.balance),
+        "accrued": str(statement.accrued),
+        "key_rotations": key_rotations(store, "a statement"),
+    }
+
+
+def heading_and_lines(statement: Statement) -> Document:
+    """What whole statements and parts of them have in common."""
+    return {
         "book": statement.ledger,
         **{name: getattr(statement, name) for name in _PLAIN_FIELDS},
         "worth": str(statement.worth),
         "head": {"number": statement.head_number, "hash": statement.head},
         "lines": [_line_document(line) for line in statement.lines],
-        "balance": str(statement.balance),
-        "accrued": str(statement.accrued),
-        "key_rotations": key_rotations(store, "a statement"),
     }
 
 
@@ -96,23 +110,39 @@ def signed_statement(store: Store, client: str, keys: KeyDirectory, *, at: str) 
 def read_statement(path: Path) -> tuple[Statement, SignedDocument]:
     """The statement in a file, whether or not it is valid."""
     signed = read_signed(path, (STATEMENT_FORMAT,))
-    given = signed.document
+    with complete(path):
+        return whole_statement_in(signed.document), signed
+
+
+def whole_statement_in(given: Mapping[str, Any]) -> Statement:
+    """The statement in a document; raises one of the errors that `complete` translates."""
+    return statement_in(given, totals=(given["balance"], given["accrued"]))
+
+
+@contextmanager
+def complete(path: Path | str) -> Iterator[None]:
+    """Refuse a file whose statement lacks a field or has one of another type."""
     try:
-        lines = tuple(StatementLine(**line | {name: int(line[name]) for name in _AMOUNTS}) for line in given["lines"])
-        statement = Statement(
-            ledger=given["book"],
-            **{name: given[name] for name in _PLAIN_FIELDS},
-            worth=int(given["worth"]),
-            head_number=int(given["head"]["number"]),
-            head=given["head"]["hash"],
-            lines=lines,
-        )
-        _check_kinds(statement, given["key_rotations"], totals=(given["balance"], given["accrued"]))
-    except (KeyError, TypeError, ValueError):
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise LedgerError(
             f"The statement in {path} is incomplete or damaged. Use the file exactly as the operator sent it."
         ) from None
-    return statement, signed
+
+
+def statement_in(given: Mapping[str, Any], *, totals: tuple[Any, Any]) -> Statement:
+    """The heading and lines of a document; raises as `whole_statement_in` does."""
+    lines = tuple(StatementLine(**line | {name: int(line[name]) for name in _AMOUNTS}) for line in given["lines"])
+    statement = Statement(
+        ledger=given["book"],
+        **{name: given[name] for name in _PLAIN_FIELDS},
+        worth=int(given["worth"]),
+        head_number=int(given["head"]["number"]),
+        head=given["head"]["hash"],
+        lines=lines,
+    )
+    _check_kinds(statement, given["key_rotations"], totals=totals)
+    return statement
 
 
 def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]], totals: tuple[Any, Any]) -> None:
@@ -139,33 +169,64 @@ def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]], total
 
 def faults_of(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
     """What is wrong with a statement, given the operator's public key; empty if nothing is."""
-    found: list[str] = []
-    if not signed.is_sound:
-        found.append("the signature does not match the statement: it was changed, or never signed")
-    if signed.signer not in keys_since(key, statement.ledger, signed.document["key_rotations"]):
-        found.append(f"it is signed with the key {signed.signer[:16]}…, neither {key[:16]}… nor one of its successors")
-    balance = accrued = 0
-    for line in statement.lines:
-        balance, accrued = balance + line.amount, accrued + line.accrued
-        if (line.balance, line.accrued_balance) != (balance, accrued):
-            found.append(f"the balance after entry {line.entry} does not follow from the lines up to it")
-            break
+    found = [*faults_of_signature(statement, signed, key), *faults_of_sums(statement.lines)]
     if (str(statement.balance), str(statement.accrued)) != (signed.document["balance"], signed.document["accrued"]):
         found.append("the final balance is not that of the last line")
     return found
 
 
-def _line(
-    document: Mapping[str, Any], client: str, state: LedgerState, before: Sequence[StatementLine]
+def faults_of_signature(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
+    """Whether the holder of the key, or of one that follows it, signed the statement."""
+    found: list[str] = []
+    if not signed.is_sound:
+        found.append("the signature does not match the statement: it was changed, or never signed")
+    if signed.signer not in keys_since(key, statement.ledger, signed.document["key_rotations"]):
+        found.append(f"it is signed with the key {signed.signer[:16]}…, neither {key[:16]}… nor one of its successors")
+    return found
+
+
+def faults_of_sums(lines: Sequence[StatementLine], *, balance: int = 0, accrued: int = 0) -> list[str]:
+    """The first line whose balance does not follow from the balances before these lines."""
+    for line in lines:
+        balance, accrued = balance + line.amount, accrued + line.accrued
+        if (line.balance, line.accrued_balance) != (balance, accrued):
+            return [f"the balance after entry {line.entry} does not follow from the lines up to it"]
+    return []
+
+
+class EntryFacts:
+    """What the lines of several clients need of one entry; read once, and only if needed."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+
+    @cached_property
+    def amounts(self) -> dict[str, int]:
+        return {posting.account: posting.amount for posting in postings_of(self._document)}
+
+    @cached_property
+    def explanations(self) -> tuple[Decision, dict[str, Evidence], dict[str, HarmEvidence]]:
+        body = self._document["body"]
+        return decision_of(body), evidence_of(body), harm_of(body)
+
+
+def line_of(
+    document: Mapping[str, Any],
+    client: str,
+    state: LedgerState,
+    before: Sequence[StatementLine],
+    facts: EntryFacts | None = None,
 ) -> StatementLine | None:
-    amounts = {posting.account: posting.amount for posting in postings_of(document)}
+    """The client's line of an entry, if it concerns the client; `state` is that after the entry, `before` its lines."""
+    facts = EntryFacts(document) if facts is None else facts
+    amounts = facts.amounts
     amount = amounts.get(client_account(client), 0)
     accrued = amounts.get(accrued_account(client), 0)
     figures: dict[str, float] = {}
     kind, body = document["kind"], document["body"]
     if kind == "round":
         assert state.terms is not None, "the first entry states the terms"
-        line = _round_line(body, client, is_paid=state.terms.settlement == "transfers")
+        line = _round_line(body, client, facts, is_paid=state.terms.settlement == "transfers")
         if line is None:
             return None
         text, figures = line
@@ -192,7 +253,9 @@ def _line(
     )
 
 
-def _round_line(body: Mapping[str, Any], client: str, *, is_paid: bool) -> tuple[str, dict[str, float]] | None:
+def _round_line(
+    body: Mapping[str, Any], client: str, facts: EntryFacts, *, is_paid: bool
+) -> tuple[str, dict[str, float]] | None:
     """What a round meant for a client, in words and figures."""
     number, decision = body["round"], body["decision"]
     if client in body["absent"]:
@@ -203,11 +266,11 @@ def _round_line(body: Mapping[str, Any], client: str, *, is_paid: bool) -> tuple
     figures = {"profit": float(row["profit"]), "contribution": float(row["contribution"]), **_gains(body, client)}
     if client not in decision["retained"]:
         as_harmful = " as harmful" if client in harmful_in(body) else ""
-        return f"round {number}: eliminated{as_harmful}{_explained(body, client, is_paid=is_paid)}", figures
+        return f"round {number}: eliminated{as_harmful}{_explained(body, client, facts, is_paid=is_paid)}", figures
     place = decision["retained"].index(client)
     parts = {"share": "shares", "payoff": "payoffs", "transfer": "transfers"}
     figures |= {name: float(decision[row][place]) for name, row in parts.items()}
-    return f"round {number}: retained{_explained(body, client, is_paid=is_paid)}", figures
+    return f"round {number}: retained{_explained(body, client, facts, is_paid=is_paid)}", figures
 
 
 def _gains(body: Mapping[str, Any], client: str) -> dict[str, float]:
@@ -224,10 +287,11 @@ def _gains(body: Mapping[str, Any], client: str) -> dict[str, float]:
     return {name: gain for name, gain in figures.items() if gain is not None}
 
 
-def _explained(body: Mapping[str, Any], client: str, *, is_paid: bool) -> str:
+def _explained(body: Mapping[str, Any], client: str, facts: EntryFacts, *, is_paid: bool) -> str:
     """How sure the figures and the fate are, and why the client bears a part of a loss; each after a semicolon."""
     try:
-        decision, evidence, harm = decision_of(body), evidence_of(body).get(client), harm_of(body).get(client)
+        decision, evidence_of_all, harm_of_all = facts.explanations
+        evidence, harm = evidence_of_all.get(client), harm_of_all.get(client)
     except (CommonwealError, AttributeError, KeyError, TypeError, ValueError):  # a finding of verification
         return ""
     stays, told = client in decision.payoffs, []

@@ -27,6 +27,7 @@ from commonweal.federation.client_set import (
     ProfitReport,
     ScorerEffects,
     State,
+    StatementOf,
     ToldGain,
     ToldGains,
     Training,
@@ -178,7 +179,7 @@ class InProcessClients:
             del self._simulated[client]
         return ()
 
-    def tell(self, record: RoundRecord, statement_of: Callable[[str], bytes]) -> None:
+    def tell(self, record: RoundRecord, statement_of: StatementOf) -> None:
         """Simulated clients keep no statements."""
 
     def save(self) -> State:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from commonweal.atomic_write import UNFINISHED, locked_directory, make_results_folder
+from commonweal.atomic_write import locked_directory, make_results_folder
 from commonweal.errors import StorageError
 from commonweal.federation.agreed import agreed_rules
-from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile
+from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile, remove_checkpoint, remove_unfinished
 from commonweal.federation.measuring import Watch
 from commonweal.federation.round_result import RoundResult
 from commonweal.federation.session import Session
@@ -104,11 +104,12 @@ def run_directory(directory: Path, *, resume: bool, overwrite: bool) -> Iterator
     try:
         with locked_directory(directory, "a run"):
             _check_no_other_run(directory / CHECKPOINT, resume=resume, overwrite=overwrite)
-            for left_over in directory.glob(f".*{UNFINISHED}"):  # of a run that was killed
-                left_over.unlink()
+            remove_unfinished(directory)
             yield
     finally:
         with suppress(OSError):  # a folder that is not empty stays
+            if not (directory / CHECKPOINT).exists():
+                remove_checkpoint(directory)  # round files alone mean nothing
             for folder in missing:
                 folder.rmdir()
 
@@ -126,7 +127,8 @@ def _check_no_other_run(checkpoint: Path, *, resume: bool, overwrite: bool) -> N
 
 def _remove_results(directory: Path) -> None:
     """Remove an earlier run's files, so that no report lies beside another run's checkpoint."""
-    for name in (CHECKPOINT, "history.json", "report.html"):
+    remove_checkpoint(directory)
+    for name in ("history.json", "report.html"):
         (directory / name).unlink(missing_ok=True)
     for figure in directory.glob("figures/*"):
         if figure.suffix in (".png", ".svg"):

@@ -125,6 +125,9 @@ def _check_results_folder(results: Path, federation: Path, *, overwrite: bool) -
 
 def _remove_earlier_results(results: Path) -> None:
     """Remove what an earlier rehearsal left there, and nothing else."""
+    from commonweal.federation.checkpoint import remove_checkpoint
+
+    remove_checkpoint(results)
     for name in _RESULTS:
         (results / name).unlink(missing_ok=True)
     for plot in [*results.glob("figures/*.png"), *results.glob("figures/*.svg")]:

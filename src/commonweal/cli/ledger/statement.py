@@ -70,7 +70,9 @@ def statement_command(
 
 
 def verify_statement_command(
-    file: Annotated[Path, typer.Argument(help="A signed statement: the JSON file that the operator sent.")],
+    file: Annotated[
+        Path, typer.Argument(help="A signed statement, or a part of one: the JSON file that the operator sent.")
+    ],
     key: Annotated[Path, typer.Option(metavar="PUB", help="The operator's public key (PEM).")],
 ) -> None:
     """Check a signed statement offline: the operator's signature, and its sums. Exit code 1 if either is wrong.
@@ -79,19 +81,22 @@ def verify_statement_command(
     """
     with needed_for("checking a statement", "ledger"):
         from commonweal.ledger.keys import read_operator_key
-        from commonweal.ledger.statements import faults_of, read_statement
+        from commonweal.ledger.statement_parts import faults_of_part, read_part
 
-    statement, signed = read_statement(file)
-    found = faults_of(statement, signed, read_operator_key(key))
+    part, signed = read_part(file)
+    found = faults_of_part(part, signed, read_operator_key(key))
     for fault in found:
         print(f"finding: {fault}")
     if found:
         raise typer.Exit(1)
-    _show(statement, make_console())
+    if part.before.count:
+        print(f"Lines 1 to {part.before.count} are in earlier statements; here are the others.")
+    _show(part.statement, make_console(), totals=(part.after.balance, part.after.accrued))
     print("sound: signed by the operator, and the lines add up. Keep the file: it proves what the operator told you.")
 
 
-def _show(statement: Statement, console: Console) -> None:
+def _show(statement: Statement, console: Console, *, totals: tuple[int, int] | None = None) -> None:
+    """`totals` are the balance and what accrued, where they do not follow from the lines shown."""
     from commonweal.ledger.money import amount_text
 
     def money(amount: int) -> str:
@@ -122,8 +127,9 @@ def _show(statement: Statement, console: Console) -> None:
             money(line.balance),
         )
     console.print(table)
-    accrued_total = f", accrued {money(statement.accrued)}" if accrues else ""
-    console.print(Text(f"balance {money(statement.balance)} {statement.currency}{accrued_total}"))
+    balance, accrued_total = totals or (statement.balance, statement.accrued)
+    in_all = f", accrued {money(accrued_total)}" if accrues else ""
+    console.print(Text(f"balance {money(balance)} {statement.currency}{in_all}"))
     key = "nobody: the operator vouches for them" if statement.client_key is None else statement.client_key
     console.print(Text(f"reports signed by: {key}"), soft_wrap=True)
     console.print(Text(f"head of the ledger: entry {statement.head_number}, {statement.head}"), soft_wrap=True)

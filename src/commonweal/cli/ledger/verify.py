@@ -62,9 +62,10 @@ def verify_command(
     with opened_store(location) as store:
         from commonweal.ledger.keys import read_operator_key, read_public_key
         from commonweal.ledger.printable import printable, printable_json
-        from commonweal.ledger.signed_files import STATEMENT_FORMAT, read_known_head
-        from commonweal.ledger.statements import read_statement
-        from commonweal.ledger.verification.members import contradictions, keys_that_differ
+        from commonweal.ledger.signed_files import read_known_head
+        from commonweal.ledger.statement_parts import STATEMENT_FORMATS, read_part
+        from commonweal.ledger.verification.kept_statements import statement_contradictions
+        from commonweal.ledger.verification.members import keys_that_differ
         from commonweal.ledger.verification.verify import verify_ledger
 
         own_keys = {name: read_public_key(Path(file)) for name, file in map(_named_key, member or [])}
@@ -84,9 +85,12 @@ def verify_command(
                 progress=lambda number: progress.update(task, completed=number),
             )
         findings = [*outcome.findings, *keys_that_differ(outcome.state, own_keys)]
-        for path, known in zip(against or [], known_heads, strict=True):
-            if known.signed.is_sound and known.signed.document["format"] == STATEMENT_FORMAT:
-                findings += contradictions(store, read_statement(path)[0], path.name)
+        kept = [
+            (path.name, read_part(path)[0])
+            for path, known in zip(against or [], known_heads, strict=True)
+            if known.signed.is_sound and known.signed.document["format"] in STATEMENT_FORMATS
+        ]
+        findings += statement_contradictions(store, kept)
     state = outcome.state
     if as_json:
         document = {

@@ -19,11 +19,16 @@ _EARLIER_WORDS = {"stays": "retained", "let go": "eliminated"}
 
 def contradictions(store: Store, statement: Statement, source: str) -> tuple[Finding, ...]:
     """Where a statement differs from the ledger; empty if the ledger is unsound, which verification reports anyway."""
-    findings, rule = Findings(), f"{source} agrees with the ledger"
     try:
         derived = make_statement(store, statement.client, at=statement.at, last=statement.head_number)
     except CommonwealError:
         return ()
+    return differences(derived, statement, source)
+
+
+def differences(derived: Statement, statement: Statement, source: str) -> tuple[Finding, ...]:
+    """Where a statement differs from the one derived from the ledger."""
+    findings, rule = Findings(), f"{source} agrees with the ledger"
     in_ledger = {line.entry: asdict(line) for line in derived.lines}
     texts = {line.entry: line.text for line in derived.lines}
     stated = {line.entry: asdict(_in_todays_words(line, texts.get(line.entry, ""))) for line in statement.lines}

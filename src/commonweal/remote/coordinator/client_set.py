@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 
 from commonweal.client.work import told
 from commonweal.errors import FederationError
-from commonweal.federation.client_set import Coalition, Opening, ProfitReport, ScorerEffects, State, ToldGains, Training
+from commonweal.federation.client_set import (
+    Coalition,
+    Opening,
+    ProfitReport,
+    ScorerEffects,
+    State,
+    StatementOf,
+    ToldGains,
+    Training,
+)
 from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.path import RoundPath, norm
 from commonweal.learning.vectors import ArrayLayout, Packing, one_thread
@@ -44,6 +53,7 @@ from commonweal.remote.coordinator.answer_rules import (
 from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, refusals_to_go_back
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.federation_file import Federation
+from commonweal.remote.coordinator.statement_delivery import StatementDelivery
 from commonweal.remote.messages.message import (
     CLOSE,
     EVALUATE,
@@ -89,6 +99,7 @@ class RemoteClients:
         self._federation = federation
         self._ledger = ledger  # its identity, which reports and notices are signed for
         self._metric = federation.task.metric
+        self._statements = StatementDelivery(say)
         self._agreed: Mapping[str, Any] = {}  # what the members' data have in common
         self._shared: Model = {}  # the federation's model
         self._adopted: Coalition = frozenset()  # the clients whose merged model it is
@@ -262,25 +273,25 @@ class RemoteClients:
             if client in record.absent
         )
 
-    def tell(self, record: RoundRecord, statement_of: Callable[[str], bytes]) -> None:
-        """After a round is settled, send every client that took part its statement.
+    def tell(self, record: RoundRecord, statement_of: StatementOf) -> None:
+        """After a round is settled, send every client that took part what is new on its statement.
 
         A member that is not connected gets it with the statement of its next round. If it has left, the operator must
         send it.
         """
         self._round = record.round_number
-        statements = {client: statement_of(client).decode() for client in record.decision.figures.clients}
-        there = self._transport.locate(statements)
-        questions = {
-            client: Message(
-                fields=self._common(client)
-                | self._settlement_of(client)
-                | {"statement": statement, "outcome": _outcome(record, client)}
-            )
-            for client, statement in statements.items()
-            if client in there
-        }
-        self._put(CLOSE, questions, seconds=min(CLOSE_SECONDS, self._federation.answer_seconds))
+        clients = record.decision.figures.clients
+        there = self._transport.locate(clients)
+
+        def question(client: str, line_count: int) -> Message:
+            statement = statement_of(client, line_count).decode()
+            fields = self._common(client) | self._settlement_of(client)
+            return Message(fields=fields | {"statement": statement, "outcome": _outcome(record, client)})
+
+        def put(questions: Mapping[str, Message]) -> Answers:
+            return self._put(CLOSE, questions, seconds=min(CLOSE_SECONDS, self._federation.answer_seconds))
+
+        self._statements.deliver([client for client in clients if client in there], question, put)
 
     def save(self) -> State:
         facts = {
@@ -288,6 +299,7 @@ class RemoteClients:
             "settled": self._settled,
             "settled_model": self._settled_model,
             "agreed": self._agreed,
+            "statement_lines": self._statements.line_counts,
         }
         state: dict[str, Any] = {f"shared/{name}": array for name, array in self._shared.items()}
         state |= {f"memory/{client}": memory for client, memory in self._memories.items()}
@@ -296,6 +308,7 @@ class RemoteClients:
     def restore(self, round_number: int, state: State) -> None:
         facts = json.loads(state["facts"].tobytes())
         self._agreed = facts.get("agreed", {})
+        self._statements.line_counts = facts.get("statement_lines", {})
         self._use({name.removeprefix("shared/"): array for name, array in state.items() if name.startswith("shared/")})
         self._memories = {
             name.removeprefix("memory/"): array for name, array in state.items() if name.startswith("memory/")

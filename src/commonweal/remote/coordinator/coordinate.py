@@ -14,7 +14,7 @@ from typing import NoReturn
 from commonweal.atomic_write import locked_directory, make_results_folder
 from commonweal.client.work import no_gradient
 from commonweal.errors import FederationError
-from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile
+from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile, remove_unfinished
 from commonweal.federation.measuring import Progress
 from commonweal.federation.round_result import RoundResult
 from commonweal.federation.session import Session
@@ -65,6 +65,7 @@ def coordinate(
         agreed=federation.agreed,
     )
     with locked_directory(directory, "a federation"), closing(settled_in):
+        remove_unfinished(directory)
         checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=federation.digest(), mismatch=_MISMATCH)
         settled_in.check_rules()
         identity = settled_in.open()

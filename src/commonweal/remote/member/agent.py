@@ -25,9 +25,10 @@ from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import ReportBasis, report_attempt
 from commonweal.remote.member.going_back import check_settled, note_another_attempt, refusal_to_go_back
+from commonweal.remote.member.kept_statements import keep_statement
 from commonweal.remote.member.member_file import Member, read_member
 from commonweal.remote.member.report_book import ReportBook
-from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound, keep_statement
+from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
 from commonweal.remote.member.told_gains import gains_in_words, own_gain, read_told
 from commonweal.remote.messages.message import (
     CLOSE,
@@ -360,13 +361,14 @@ class MemberAgent:
         fields = question.fields
         self._commit(state, fields)
         self._store.save(state)
-        line = keep_statement(
+        kept = keep_statement(
             self._store, self._member, fields["statement"], ledger=fields["book"], round_number=fields["round"]
         )
         if difference := ReportBook(self._store, fields["round"]).difference_from(fields["statement"]):
             self._store.log(f"{ERROR} round {fields['round']}: {difference}")
-        self._store.log(f"round {fields['round']}: {fields['outcome']}; {line}")
-        return Message(fields={"kept": True})
+        told = f"round {fields['round']}: {fields['outcome']}"
+        self._store.log(f"{kept.line}; told with it: {told}" if kept.doubt else f"{told}; {kept.line}")
+        return Message(fields=kept.answer)
 
     def _commit(self, state: MemberState, fields: Mapping[str, Any]) -> None:
         """Adopt what the last settled round changed, if this member was in it; any other open round is void."""
@@ -384,7 +386,8 @@ class MemberAgent:
         state.withdrew |= open_round.has_notice
         state.under_way = None
         self._store.save(state)
-        self._store.forget_all_but([fields["settled_model"], state.memory, state.alone, state.alone_memory])
+        needed = fields.get("models", [])  # they may have come with this question
+        self._store.forget_all_but([*needed, fields["settled_model"], state.memory, state.alone, state.alone_memory])
 
     def _open_round(self, state: MemberState, fields: Mapping[str, Any]) -> OpenRound:
         open_round = state.under_way

@@ -6,7 +6,8 @@ state.json    the member's state; always replaced as a whole
 reports/      what the member signed, one file per round (see `report_book`)
 arrays/       models and memories, each named by its hash
 log.txt       what the member did and reported, one line each
-statements/   what the operator signed, one file per round
+statements/   what the operator signed, one file per round (see `kept_statements`)
+account.json  what the statements come to
 withdraw      exists if the member withdraws after the next round that it takes part in
 """
 
@@ -28,10 +29,7 @@ from typing import Any
 import numpy as np
 
 from commonweal.atomic_write import UNFINISHED, write_atomically
-from commonweal.errors import CommonwealError, FederationError, InputError, StorageError
-from commonweal.ledger.keys import public_pem, read_public_key
-from commonweal.ledger.statements import faults_of, read_statement
-from commonweal.remote.member.member_file import Member
+from commonweal.errors import FederationError, InputError, StorageError
 from commonweal.remote.messages.message import printable
 from commonweal.task.models import fingerprint
 from commonweal.task.records import Model
@@ -213,23 +211,3 @@ class MemberStore:
 
 def _kind(value: object) -> str:
     return f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
-
-
-def keep_statement(store: MemberStore, member: Member, content: str, *, ledger: str, round_number: int) -> str:
-    """Write a statement to the member's disk and check it; returns in one line what it says or what is wrong."""
-    file = store.path / STATEMENTS / f"round-{round_number:04d}.json"
-    write_atomically(file, content.encode(), what="a statement")
-    try:
-        statement, signed = read_statement(file)
-    except CommonwealError as error:
-        return f"DOUBTFUL STATEMENT: {error}"
-    known = store.path / OPERATOR_KEY if member.operator_key_file is None else member.operator_key_file
-    if member.operator_key_file is None and not known.exists():
-        # The first one is trusted; from then on it must be the same operator.
-        write_atomically(known, public_pem(signed.signer), what="the operator's public key")
-    found = faults_of(statement, signed, read_public_key(known))
-    if statement.client != member.name or statement.ledger != ledger:
-        found.append(f"it is for {statement.client!r} in ledger {statement.ledger[:16]}…, not for this member")
-    if found:
-        return f"DOUBTFUL STATEMENT in {file.name}: {'; '.join(found)}"
-    return f"statement {file.name} is signed by the operator, balance {statement.balance} minor units"

@@ -1,0 +1,39 @@
+"""Compare the statements that members kept with the ledger, which is read once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from commonweal.errors import CommonwealError
+from commonweal.ledger.statement_parts import MemberLines, StatementPart
+from commonweal.ledger.store import Store
+from commonweal.ledger.verification.members import differences
+from commonweal.ledger.verification.replay import Finding, Findings
+
+
+def statement_contradictions(store: Store, kept: Sequence[tuple[str, StatementPart]]) -> list[Finding]:
+    """Where whole statements or parts, each with its source, differ from the ledger.
+
+    Nothing is found in a ledger that is unsound: verification reports that anyway.
+    """
+    lines = MemberLines(store, {part.statement.client for _, part in kept})
+    found: dict[int, list[Finding]] = {}
+    try:
+        for place in sorted(range(len(kept)), key=lambda place: kept[place][1].statement.head_number):
+            source, part = kept[place]
+            lines.catch_up(last=part.statement.head_number)
+            found[place] = _contradictions(lines, part, source)
+    except CommonwealError:
+        return []
+    return [finding for place in range(len(kept)) for finding in found[place]]
+
+
+def _contradictions(lines: MemberLines, part: StatementPart, source: str) -> list[Finding]:
+    statement, count = part.statement, part.before.count
+    if statement.client not in lines.state.members:
+        return []  # the head differs, too
+    derived = lines.part(statement.client, since=count, at=statement.at)
+    findings = Findings()
+    rule = f"{source} agrees with the ledger: the first {count} lines"
+    findings.compare(statement.head_number, rule, derived.before.to_document(), part.before.to_document())
+    return [*findings.all(), *differences(derived.statement, statement, source)]

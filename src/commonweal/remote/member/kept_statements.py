@@ -1,0 +1,279 @@
+"""The statements that a member keeps as evidence. None is ever overwritten, and a new one must continue those kept.
+
+statements/round-0001.json              whole statements, or parts with what was new
+statements/doubtful/round-0001-….json   what contradicts them, or was not signed by the operator
+account.json                            what the statements come to; made again from them if it is lost
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from commonweal.atomic_write import write_atomically
+from commonweal.errors import CommonwealError
+from commonweal.ledger.canonical import hash_of
+from commonweal.ledger.chain import keys_since
+from commonweal.ledger.keys import public_pem, read_public_key
+from commonweal.ledger.signed_files import SignedDocument
+from commonweal.ledger.statement_parts import LinesSoFar, StatementPart, faults_of_part, part_in, read_part
+from commonweal.ledger.statements import faults_of_signature
+from commonweal.records.statement import Statement, StatementLine
+from commonweal.remote.member.member_file import Member
+from commonweal.remote.member.store import OPERATOR_KEY, STATEMENTS, MemberStore
+from commonweal.remote.messages.message import printable
+
+DOUBTFUL_STATEMENT = "DOUBTFUL STATEMENT"  # in the log: after the time of a line that tells of one
+DOUBTFUL, ACCOUNT = "doubtful", "account.json"
+MOST_BYTES = 32 * 2**20  # of a statement
+MOST_DOUBTFUL, MOST_UNSIGNED = 100, 20  # files; unsigned ones prove nothing, and must not use up the room for others
+MOST_DOUBTFUL_BYTES = 128 * 2**20  # of all of them
+_FORMAT = "commonweal.account/1"
+_UNCHANGED = ("ledger", "client", "client_key", "currency", "minor_digits", "worth", "settlement")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What the statements kept so far come to."""
+
+    facts: dict[str, Any]  # that no later statement may change
+    head_number: int
+    head: str
+    signer: str
+    lines: LinesSoFar
+
+    @classmethod
+    def after(cls, part: StatementPart, signed: SignedDocument) -> Account:
+        statement = part.statement
+        return cls(
+            facts=_facts(statement),
+            head_number=statement.head_number,
+            head=statement.head,
+            signer=signed.signer,
+            lines=part.after,
+        )
+
+    def contradictions(self, part: StatementPart, signed: SignedDocument) -> list[str]:
+        """Why a statement cannot come after those kept, whatever its lines are."""
+        statement, found, here = part.statement, list[str](), "in the statements kept here"
+        for name, value in _facts(statement).items():
+            if value != self.facts[name]:
+                found.append(f"{name} is {value!r}, but {self.facts[name]!r} {here}")
+        if statement.head_number < self.head_number:
+            found.append(f"it ends with entry {statement.head_number}, but entry {self.head_number} is {here}")
+        elif statement.head_number == self.head_number and statement.head != self.head:
+            found.append(f"entry {self.head_number} is {statement.head[:16]}…, but {self.head[:16]}… {here}")
+        if signed.signer not in keys_since(self.signer, statement.ledger, signed.document["key_rotations"]):
+            found.append(f"it is signed with the key {signed.signer[:16]}…, but with {self.signer[:16]}… {here}")
+        return found
+
+    def line_contradictions(self, part: StatementPart) -> list[str]:
+        """Why its lines do not continue those kept; no line between them may be missing."""
+        statement, known = part.statement, self.lines.count - part.before.count
+        if part.before.then(statement.lines[:known]) != self.lines:
+            return [f"its first {self.lines.count} lines are not those of the statements kept here"]
+        return _out_of_order(statement.lines[known:], self.head_number, statement.head_number)
+
+    def is_told_again(self, part: StatementPart) -> bool:
+        statement = part.statement
+        return (statement.head_number, statement.head, part.after) == (self.head_number, self.head, self.lines)
+
+
+def _out_of_order(lines: Iterable[StatementLine], last: int, head_number: int) -> list[str]:
+    """A line that is not about an entry after the `last` one told, up to the head."""
+    for line in lines:
+        if not last < line.entry <= head_number:
+            return [f"a line about entry {line.entry} does not lie between entry {last} and entry {head_number}"]
+        last = line.entry
+    return []
+
+
+def _facts(statement: Statement) -> dict[str, Any]:
+    return {name: getattr(statement, name) for name in _UNCHANGED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What became of a statement."""
+
+    line: str  # for the log
+    is_kept: bool  # among the good ones, now or before
+    line_count: int  # that the member has, so that it can be sent those after them
+    doubt: str = ""  # why it is not among the good ones; empty also if lines before it are missing
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """What the coordinator is told."""
+        told = {"kept": self.is_kept, "line_count": self.line_count}
+        return told | {"doubt": self.doubt} if self.doubt else told
+
+
+def keep_statement(store: MemberStore, member: Member, content: str, *, ledger: str, round_number: int) -> Kept:
+    """Check a statement against those kept, and keep it with them or aside."""
+    return _Keeper(store, member, ledger).keep(content.encode(errors="surrogatepass"), round_number)
+
+
+class _Keeper:
+    """The statements of one member; its folder is locked."""
+
+    def __init__(self, store: MemberStore, member: Member, ledger: str) -> None:
+        self._store = store
+        self._member = member
+        self._ledger = ledger
+        self._folder = store.path / STATEMENTS
+
+    def keep(self, content: bytes, round_number: int) -> Kept:
+        name = f"round-{round_number:04d}" if type(round_number) is int else "round-unknown"
+        account = self._account()
+        line_count = 0 if account is None else account.lines.count
+        file = self._folder / f"{name}.json"
+        if _is_content(file, content):
+            return Kept(line=f"statement {file.name} was here already", is_kept=True, line_count=line_count)
+        try:
+            if len(content) > MOST_BYTES:
+                raise _DoubtError(f"it has {len(content)} bytes; at most {MOST_BYTES} are read", is_signed=False)
+            part, signed = _readable(content)
+            self._check_own(part, signed)
+            if account is not None:
+                _doubt(account.contradictions(part, signed))
+            if part.before.count > line_count:
+                told = f"the statement starts after line {part.before.count}, but only {line_count} lines are kept here"
+                return Kept(line=f"{told}: asked for those between", is_kept=False, line_count=line_count)
+            if account is None:
+                _doubt(_out_of_order(part.statement.lines, 0, part.statement.head_number))
+            else:
+                _doubt(account.line_contradictions(part))
+                if account.is_told_again(part):
+                    return Kept(line=_signed_line("the statement kept last", part), is_kept=True, line_count=line_count)
+        except _DoubtError as doubt:
+            aside = self._keep_aside(content, name, is_signed=doubt.is_signed)
+            return Kept(
+                line=f"{DOUBTFUL_STATEMENT} in {name}: {doubt} ({aside})",
+                is_kept=False,
+                line_count=line_count,
+                doubt=printable(str(doubt)),
+            )
+        if file.exists():
+            file = self._folder / f"{name}-entry-{part.statement.head_number}.json"
+        write_atomically(file, content, what="a statement")
+        self._trust(signed.signer)
+        self._save(Account.after(part, signed))
+        return Kept(line=_signed_line(f"statement {file.name}", part), is_kept=True, line_count=part.after.count)
+
+    def _check_own(self, part: StatementPart, signed: SignedDocument) -> None:
+        """Doubt a statement that the operator did not sign, that does not add up, or that is somebody else's."""
+        statement, key = part.statement, self._operator_key() or signed.signer
+        found = faults_of_part(part, signed, key)
+        if statement.client != self._member.name or statement.ledger != self._ledger:
+            found.append(f"it is for {statement.client!r} in ledger {statement.ledger[:16]}…, not for this member")
+        _doubt(found, is_signed=not faults_of_signature(statement, signed, key))
+
+    def _operator_key(self) -> str | None:
+        """None: no statement has come yet, and the key that signs the first one will be trusted."""
+        known = self._member.operator_key_file or self._store.path / OPERATOR_KEY
+        if self._member.operator_key_file is None and not known.exists():
+            return None
+        return read_public_key(known)
+
+    def _trust(self, signer: str) -> None:
+        """From the first statement on, it must be the same operator."""
+        if self._operator_key() is None:
+            write_atomically(self._store.path / OPERATOR_KEY, public_pem(signer), what="the operator's public key")
+
+    def _keep_aside(self, content: bytes, name: str, *, is_signed: bool) -> str:
+        """Keep what may prove something, as long as there is room for it; returns where it is."""
+        folder = self._folder / DOUBTFUL
+        file = folder / f"{name}-{hash_of(content)[:32]}.json"
+        if file.exists():
+            return f"kept before as {DOUBTFUL}/{file.name}"
+        sizes = [path.stat().st_size for path in folder.glob("*.json")] if folder.exists() else []
+        if len(sizes) >= (MOST_DOUBTFUL if is_signed else MOST_UNSIGNED):
+            return f"not kept, since there are {len(sizes)} in {DOUBTFUL}; SHA-256 {hash_of(content)}"
+        if len(content) > MOST_BYTES or sum(sizes) + len(content) > MOST_DOUBTFUL_BYTES:
+            return f"not kept, since it has {len(content)} bytes; SHA-256 {hash_of(content)}"
+        folder.mkdir(exist_ok=True)
+        write_atomically(file, content, what="a doubtful statement")
+        return f"kept as {DOUBTFUL}/{file.name}"
+
+    def _account(self) -> Account | None:
+        """What the statements come to; None if there are none."""
+        files = sorted(self._folder.glob("*.json"))
+        if not files:
+            return None
+        try:
+            given = json.loads((self._store.path / ACCOUNT).read_bytes())
+            if given["format"] == _FORMAT and given["file_count"] == len(files):
+                head, lines = given["head"], LinesSoFar.from_document(given["lines"])
+                facts = {name: given["facts"][name] for name in _UNCHANGED}
+                return Account(
+                    facts=facts, head_number=int(head["number"]), head=head["hash"], signer=given["signer"], lines=lines
+                )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            pass  # of an earlier version, or damaged
+        return self._made_again(files)
+
+    def _made_again(self, files: Iterable[Path]) -> Account | None:
+        """The account by the files alone. Earlier versions kept doubtful ones among them; those do not count."""
+        account: Account | None = None
+        readable = []
+        for file in files:
+            try:
+                part, signed = read_part(file)
+                self._check_own(part, signed)
+                readable.append((part.statement.head_number, file.name, part, signed))
+            except (CommonwealError, _DoubtError) as error:
+                self._store.log(f"{DOUBTFUL_STATEMENT} in {file.name}: {error}")
+        for _, name, part, signed in sorted(readable, key=lambda each: each[:2]):
+            found = [] if account is None else account.contradictions(part, signed)
+            if account is not None and not found and part.before.count <= account.lines.count:
+                found = account.line_contradictions(part)
+            if found:
+                self._store.log(f"{DOUBTFUL_STATEMENT} in {name}: {'; '.join(found)}")
+            else:
+                account = Account.after(part, signed)
+        if account is not None:
+            self._save(account)
+        return account
+
+    def _save(self, account: Account) -> None:
+        document = {
+            "format": _FORMAT,
+            "file_count": len(list(self._folder.glob("*.json"))),
+            "facts": account.facts,
+            "head": {"number": account.head_number, "hash": account.head},
+            "signer": account.signer,
+            "lines": account.lines.to_document(),
+        }
+        content = json.dumps(document, indent=1).encode()
+        write_atomically(self._store.path / ACCOUNT, content, what="what the statements come to")
+
+
+class _DoubtError(Exception):
+    """Why a statement is not kept with the others."""
+
+    def __init__(self, text: str, *, is_signed: bool) -> None:
+        super().__init__(text)
+        self.is_signed = is_signed
+
+
+def _doubt(found: list[str], *, is_signed: bool = True) -> None:
+    if found:
+        raise _DoubtError("; ".join(found), is_signed=is_signed)
+
+
+def _readable(content: bytes) -> tuple[StatementPart, SignedDocument]:
+    try:
+        return part_in(content, "it")
+    except CommonwealError as error:
+        raise _DoubtError(str(error), is_signed=False) from None
+
+
+def _is_content(file: Path, content: bytes) -> bool:
+    return file.exists() and file.stat().st_size == len(content) and file.read_bytes() == content
+
+
+def _signed_line(what: str, part: StatementPart) -> str:
+    return f"{what} is signed by the operator, balance {part.after.balance} minor units"
