@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.state import LedgerState
+from commonweal.ledger.statements import make_statement
 from commonweal.ledger.terms import Terms
 from commonweal.records import Figures, RoundRecord, Rules
 from tests.ledger.sample_ledger import (
@@ -31,6 +33,8 @@ from tests.ledger.sample_ledger import (
     STRANGER,
     SampleLedger,
     next_document,
+    parsed,
+    rewritten,
     sealed,
     steady_clock,
     tampering,
@@ -156,6 +160,26 @@ def test_figures_harm_and_endings_that_were_not_agreed_on_are_found(sample):
     assert forged_round(sample, settled, gains=gains)
     assert "rounds keep to the terms: terms" in forged_round(sample, settled, terms="0" * 64)
     assert "rounds keep to the terms: rules_version" in forged_round(sample, settled, rules_version="paper/1")
+
+
+def test_an_end_that_was_agreed_on_cannot_be_hidden(tmp_path):
+    agreed = replace(AGREED, ending="advise")
+    sample = open_with(tmp_path, agreed)
+    settled = a_round(sample.ledger, 2, agreed=agreed)
+    draft = draft_round(settled, sample.ledger.identity, sample.ledger.terms)
+    losing = [{**row, "expected_profit": -0.1} for row in draft.body["inputs"]]
+    assert "rounds keep to the terms: ending" in forged_round(sample, settled, inputs=losing)
+    gaining = [{**row, "expected_profit": 0.1} for row in draft.body["inputs"]]
+    assert "rounds keep to the terms: ending" not in forged_round(sample, settled, inputs=gaining)
+    sample.store.close()
+
+
+def test_statements_tell_of_amendments(sample):
+    amendment = amendment_of(sample.ledger.state, rules=LENIENT.rules)
+    sample.ledger.amend(amendment, signed_by(amendment, "ann", "bob"))
+    for client in MEMBERS:
+        line = make_statement(sample.store, client, at="").lines[-1]
+        assert line.text == "amendment 1: the terms change from round 1 on"
 
 
 def test_a_ledger_without_agreed_rules_takes_any_rules_with_a_note(tmp_path):
@@ -449,3 +473,65 @@ def test_an_amendment_moves_no_money(sample):
     moved = (Posting("clients/ann", 5), Posting("clients/bob", -5))
     found = rules_found(sample, next_document(sample.entries(), "amendment", body, moved))
     assert found == ["the postings follow from the entry's inputs"]
+
+
+# An operator that rewrites a ledger with an amendment and signs it again.
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all values that contain no others."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if isinstance(value, dict | list) and value:
+        for key, one in inner:
+            yield from leaves(one, (*path, key))
+    else:
+        yield path
+
+
+OTHER: dict[str, Any] = {"mu": 0.07, "contribution_rule": "raw", "loss_rule": "equal", "figures": "pooled"}
+
+
+def other(value: Any, name: Any) -> Any:
+    """Another value that is as well formed."""
+    if name in OTHER:
+        return OTHER[name]
+    if name in ("harm", "ending"):
+        return "advise"
+    if isinstance(value, str):
+        return f"{value}x" if len(value) < 60 else ("1" if value[0] == "0" else "0") + value[1:]
+    if name == "quorum":
+        return 0.9
+    return {None: 1, True: False, False: True}.get(value) if value is None or type(value) is bool else value + 1
+
+
+def test_no_field_of_terms_and_amendments_can_be_rewritten(sample):
+    """Rewritten in one entry only, everything that rounds and signatures rest on is found."""
+    ledger = sample.ledger
+    ledger.settle(a_round(ledger, 1))
+    amendment = amendment_of(ledger.state, rules=LENIENT.rules, quorum=0.5, members={"dan": CLIENT_KEYS["dan"].public})
+    ledger.amend(amendment, signed_by(amendment, "ann", "bob", "dan"))
+    ledger.settle(a_round(ledger, 2, agreed=LENIENT))
+    assert not verified(sample.store).findings
+    entries = sample.entries()
+    parts = [(1, ("terms", "agreed")), (4, ()), (5, ("terms",)), (5, ("measured_by",))]
+    changed = 0
+    for number, start in parts:
+        part = parsed(entries[number - 1])["body"]
+        for name in start:
+            part = part[name]
+        for path in leaves(part):
+            whole = ("body", *start, *path)
+
+            def edit(document: dict[str, Any], whole: tuple[Any, ...] = whole) -> None:
+                *outer, last = whole
+                inner: Any = document
+                for name in outer:
+                    inner = inner[name]
+                inner[last] = other(inner[last], last)
+
+            with tampering(sample.store) as forger:
+                for entry in rewritten(entries, edit, number, lambda public: sample.keys.key_of(public)):
+                    forger.put(entry)
+                assert verified(forger).findings, f"entry {number}: {whole}"
+            changed += 1
+    assert changed > 60

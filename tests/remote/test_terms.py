@@ -98,7 +98,7 @@ def test_a_ledger_with_its_members_in_another_order_is_refused(toy):
     keys = read_federation(toy.folder / "federation.toml").keys
     with opened(toy) as store:
         Ledger.start(store, Terms(name="by hand"), keys_of(toy)).admit({name: keys[name] for name in reversed(NAMES)})
-    with pytest.raises(LedgerError, match="in the order in which the ledger .* admitted them: west, east"):
+    with pytest.raises(LedgerError, match=r"in the order in which the ledger .* admitted them: west, east"):
         toy.coordinate()
 
 

@@ -26,7 +26,7 @@ class LedgerReader:
 
     @property
     def terms(self) -> Terms:
-        """The rules that the ledger was opened with: currency, worth of a unit of utility, decimals."""
+        """The terms in force: currency, worth of a unit of utility, decimals, and the agreed rules."""
         return self._ledger.terms
 
     @property

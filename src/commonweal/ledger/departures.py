@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from commonweal.decision.ending import find_ending
 from commonweal.errors import LedgerError
 from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.canonical import Document
+from commonweal.ledger.fates import harmful_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
 
@@ -81,12 +83,20 @@ def _course(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]
         yield Departure("ending", "none", "an ending")
     elif "ending" in body:
         yield from _compared("ending", agreed.ending == "stop", body["ending"]["ends"])
+    elif agreed.ending != "none" and not body["grace"] and _has_ended(body):
+        yield Departure("ending", agreed.ending, "none, though no further round is expected to pay")
     harmful = body["harm"]["found"] if "harm" in body else ()
     if harmful and agreed.harm == "none":
         yield Departure("harm", "none", "evidence of harm")
     eliminated = [row["client"] for row in harmful if row["is_eliminated"] is True]
     if eliminated and agreed.harm == "advise":
         yield Departure("harm", "advise", f"the elimination of {eliminated[0]}")
+
+
+def _has_ended(body: Mapping[str, Any]) -> bool:
+    harmful = harmful_in(body)
+    expected = {row["client"]: row.get("expected_profit") for row in body["inputs"] if row["client"] not in harmful}
+    return bool(expected) and None not in expected.values() and find_ending(expected) is not None
 
 
 def _measuring(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]:

@@ -239,6 +239,8 @@ def line_of(
         text = f"withdrew after round {body['round']}"
     elif kind in ("admission", "amendment") and any(member["client"] == client for member in body["members"]):
         text = "admitted"
+    elif kind == "amendment" and client in state.active(body["first_round"]):
+        text = f"amendment {body['amendment']}: the terms change from round {body['first_round']} on"
     else:
         return None
     return StatementLine(

@@ -113,6 +113,10 @@ def _words(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
         return "opening", body["terms"]["name"]
     if kind == "admission":
         return "admission", ", ".join(member["client"] for member in body["members"])
+    if kind == "terms":
+        return "agreed terms", ""
+    if kind == "amendment":
+        return f"amendment {int(body['amendment'])}", ", ".join(member["client"] for member in body["members"])
     if kind == "round":
         return f"round {int(body['round'])}", ""
     if kind == "realisation":

@@ -24,14 +24,22 @@ def _values(names: str) -> dict[str, object]:
 
 _TERMS = dict.fromkeys((each.name for each in fields(Terms)), ANYTHING)  # `Terms` refuses other fields
 _MEMBERS = [_values("client key")]
+_EARLIER = [_values("signature") | {"report": ANYTHING}]  # signed by its client as a whole
+_REPORT = _values("number attempt model opening_model baseline") | {"earlier": _EARLIER}
 
 BODIES: Mapping[str, Mapping[str, object]] = {
     "opening": _values("operator") | {"terms": _TERMS},
+    "terms": {"terms": _TERMS},
+    "amendment": _values("book amendment terms_before first_round")
+    | {"terms": _TERMS, "members": _MEMBERS, "signatures": [_values("client signature")]},
     "admission": {"members": _MEMBERS},
-    "round": _values("round rules_version grace absent")
+    "round": _values("round rules_version grace absent terms")
     | {
+        "measured_by": ANYTHING,
         "rules": _values("mu contribution_rule loss_rule liability_cap mechanism") | {"parameters": ANYTHING},
-        "inputs": [_values("client profit contribution sample_count cost signature expected_profit")],
+        "inputs": [
+            _values("client profit contribution sample_count cost signature expected_profit") | {"report": _REPORT}
+        ],
         "decision": _values("retained eliminated objective budget shares payoffs transfers"),
         "gains": {
             "table": _values("format round version bounded newcomers")
