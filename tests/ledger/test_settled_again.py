@@ -174,14 +174,7 @@ def test_income_divided_between_a_reversal_and_the_new_settlement(accrued):
         divided = [Posting("model-income", -1_000_000)]
         divided += [Posting(f"clients/{client}", part) for client, part in parts.items()]
         income = {"reference": "invoice 1", "amount": "1000000"}
-        attacker.add(
-            sealed(
-                next_document(
-                    attacker.entries(), "realisation", income, [Posting("model-income", -1_000_000), *divided]
-                ),
-                accrued.operator,
-            )
-        )
+        attacker.add(sealed(next_document(attacker.entries(), "realisation", income, divided), accrued.operator))
         outcome = verified(attacker)
         assert outcome.findings == (), "the round may stay reversed for good"
         assert [(note.entry, note.rule) for note in outcome.notes if note.rule == BETWEEN] == [(6, BETWEEN)]

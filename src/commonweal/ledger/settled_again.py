@@ -39,7 +39,7 @@ class Settlement:
             contributions={client: row["contribution"] for client, row in rows.items()}
             | {f"{name} of clients": body[name] for name in ("harm",) if name in body},
             figures={
-                client: {name: value for name, value in row.items() if name not in measured}
+                client: tuple(value for name, value in sorted(row.items()) if name not in measured)
                 for client, row in rows.items()
             },
             absent=tuple(body["absent"]),
@@ -107,7 +107,7 @@ def changes(before: Settlement, now: Settlement) -> str:
         parts.append("who was absent")
     if any(parts):
         signed = sum(before.signatures.get(client) != signature for client, signature in now.signatures.items())
-        parts.append(f"signed anew by {signed} of {len(now.signatures)}")
+        parts.append(f"signed anew by {signed} of {len(now.signatures)}" if now.signatures else "nobody signs")
     return "; ".join(filter(None, parts))
 
 
@@ -117,6 +117,6 @@ def _changed(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> st
     if not changed:
         return ""
     first = changed[0]
-    if len(changed) == 1 and not isinstance(now.get(first), dict):
+    if len(changed) == 1 and not isinstance(now.get(first, before.get(first)), dict | tuple):
         return f"{name}: {first} {before.get(first)} before, {now.get(first)} now"
     return f"{name}: {', '.join(changed[:5])}{' and more' if len(changed) > 5 else ''}"

@@ -131,7 +131,7 @@ class LedgerState:
 
         Those who joined later are not expected in an earlier round that is settled again.
         """
-        return tuple(client for client in self.active(round_number) if self.first_rounds[client] <= round_number)
+        return tuple(client for client in self.active(round_number) if self.first_rounds.get(client, 1) <= round_number)
 
     def realised_since(self, entry: int) -> int | None:
         """An entry after this one that divided income and was not reversed."""
