@@ -88,6 +88,7 @@ class LedgerReplay:
     operators: list[str] = field(default_factory=list)  # public keys, the first one first
     mechanism_states: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)  # by version and round
     gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
+    report_counts: dict[tuple[int, str], int] = field(default_factory=dict)  # by round and client, as listed so far
     round_count: int = 0  # decisions that were recomputed
     signed_reports: int = 0
     unsigned_reports: int = 0
