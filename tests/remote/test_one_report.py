@@ -7,8 +7,9 @@ import shutil
 
 import pytest
 
-from commonweal.errors import CommonwealError, StorageError
+from commonweal.errors import CommonwealError, FederationError, StorageError
 from commonweal.federation.recompute import recompute
+from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.canonical import canonical
 from commonweal.ledger.keys import is_signed
 from commonweal.ledger.node_keys import NodeKey
@@ -197,6 +198,27 @@ def test_the_reports_of_an_interrupted_attempt_are_listed(reported):
         assert first["report"]["attempt"] != row["report"]["attempt"]
     assert len({row["report"]["attempt"] for row in rounds[3]["inputs"]}) == 1
     assert "report 2 of this round, which takes the place of those before it" in log(reported, VICTIM)
+    assert "ERROR" not in log(reported, VICTIM)
+
+
+def test_terms_that_change_while_a_round_is_under_way_make_another_attempt(tmp_path, monkeypatch):
+    """The reports name the terms that the round was opened under, so they do not count under others."""
+    toy = make_toy(tmp_path / "f", **{**RULES, "rounds": 2}, names=NAMES[:3])
+    ask = toy.transport.ask
+
+    def changing(kind, questions, *, seconds):
+        answers = ask(kind, questions, seconds=seconds)
+        if kind == "query.report" and next(iter(questions.values())).fields["round"] == 2:
+            monkeypatch.setattr(FederationLedger, "terms_hash", property(lambda ledger: "0" * 64))
+        return answers
+
+    toy.transport.ask = changing
+    with pytest.raises(FederationError, match=r"changed while round 2 was under way.*Resume"):
+        toy.coordinate()
+    monkeypatch.undo()
+    toy.transport.ask = ask
+    toy.coordinate()
+    assert [row["report"]["number"] for row in entries(toy)[2]["inputs"]] == [2, 2, 2]
 
 
 def test_a_member_lost_at_the_report_opens_another_attempt_for_the_others(tmp_path):
@@ -241,6 +263,23 @@ def test_what_is_signed_stands_in_the_entry(reported):
             }
     first, second = ({row["client"]: row for row in bodies[number]["inputs"]} for number in (1, 2))
     assert second[VICTIM]["report"]["opening_model"] == first[VICTIM]["report"]["model"]
+
+
+MEASURED_FROM = {
+    'utility = "gain"': lambda completed, name: completed.clients[name].previous_accuracy,
+    'utility = "advantage"': lambda completed, name: completed.clients[name].alone.value,
+    'figures = "pooled"': lambda completed, name: completed.iteration_accuracies[0][name],
+}
+
+
+@pytest.mark.parametrize("rule", MEASURED_FROM)
+def test_the_baseline_is_what_utility_is_measured_from(tmp_path, rule):
+    toy = make_toy(tmp_path / "f", rounds=2, mechanism=f'mu = "inf"\n{rule}', names=NAMES[:3])
+    run_report, _ = toy.coordinate()
+    for completed, body in zip(run_report.rounds, entries(toy).values(), strict=True):
+        assert not completed.record.absent
+        for row in body["inputs"]:
+            assert row["report"]["baseline"] == MEASURED_FROM[rule](completed, row["client"])
 
 
 def test_a_statement_with_another_profit_than_was_reported_last_is_noticed(reported):

@@ -100,6 +100,7 @@ class LedgerReplay:
     gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
     divided_without: list[DividedWithout] = field(default_factory=list)
+    report_counts: dict[tuple[int, str], int] = field(default_factory=dict)  # by round and client, as listed so far
     round_count: int = 0  # decisions that were recomputed
     signed_reports: int = 0
     unsigned_reports: int = 0

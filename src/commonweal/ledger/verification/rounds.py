@@ -108,9 +108,9 @@ def _check_report(
 
 def _check_attempt(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """All reports are of one attempt, under the terms in force, and no report that a client signed is missing."""
-    state = replay.state
+    state, bases = replay.state, bases_in(body)
     faults = faults_of_reports(
-        bases_in(body),
+        bases,
         {row["client"]: state.members.get(row["client"]) for row in body["inputs"]},
         ledger=state.identity,
         round_number=body["round"],
@@ -118,6 +118,12 @@ def _check_attempt(number: int, body: Mapping[str, Any], replay: LedgerReplay) -
     )
     for fault in faults:
         replay.findings.add(number, fault.rule, fault.expected, fault.found)
+    for client, basis in bases.items():  # a round may have been reversed, and settled again
+        listed = replay.report_counts.get((body["round"], client), 0)
+        if basis.number < listed:
+            rule = "a round that is settled again lists all reports that it listed before"
+            replay.findings.add(number, rule, f"{listed} reports of {client}", f"{basis.number}")
+        replay.report_counts[body["round"], client] = max(basis.number, listed)
 
 
 def _check_gains(
