@@ -166,6 +166,7 @@ CONTRADICTIONS = {
     "another key of the member": ({"head": LATER, "client_key": None}, "client_key is None, but 'p384:"),
     "another client": ({"head": LATER, "client": "south"}, "it is for 'south' in ledger "),
     "another ledger": ({"head": LATER, "book": "cd" * 32}, "in ledger cdcdcdcdcdcdcdcd…, not for this member"),
+    "an absurd head": ({"head": {"number": 1e300, "hash": "ab" * 32}}, "it ends with entry 1e+300"),
     "no lines": ({"head": LATER, "lines": [], "balance": "0", "accrued": "0"}, "its first 4 lines are not those"),
 }
 
@@ -229,6 +230,12 @@ def test_bad_statements_are_doubted_without_a_traceback(toy):
                 document = whole["document"] | {name: value}
                 answer = close(toy, json.dumps(whole | {"document": document}), ROUNDS + 1)
                 assert answer["kept"] is False, (name, value)
+        for name in whole["document"]["lines"][0]:
+            for value in (float("nan"), -float("inf"), [], "x"):
+                document = whole["document"] | {"lines": [whole["document"]["lines"][0] | {name: value}]}
+                assert close(toy, json.dumps(whole | {"document": document}), ROUNDS + 1)["kept"] is False
+    for number in (-1, 10**30, "../x", None):
+        assert close(toy, "no JSON", number)["kept"] is False
     assert len(statements(toy)) == ROUNDS
 
 

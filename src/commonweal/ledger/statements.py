@@ -161,7 +161,7 @@ def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]], total
         all(isinstance(text, str) for text in (*texts, *proofs, *totals))
         and all(text.isprintable() for text in texts)  # no terminal control characters
         and all(isinstance(count, int) for count in counts)
-        and all(isinstance(figure, int | float) for figure in figures)
+        and all(isinstance(figure, int | float) and math.isfinite(figure) for figure in figures)
         and 0 <= statement.minor_digits <= MOST_MINOR_DIGITS
     ):
         raise TypeError

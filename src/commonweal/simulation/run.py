@@ -105,11 +105,13 @@ def run_directory(directory: Path, *, resume: bool, overwrite: bool) -> Iterator
         with locked_directory(directory, "a run"):
             _check_no_other_run(directory / CHECKPOINT, resume=resume, overwrite=overwrite)
             remove_unfinished(directory)
-            yield
+            try:
+                yield
+            finally:
+                if not (directory / CHECKPOINT).exists():
+                    remove_checkpoint(directory)  # round files alone mean nothing
     finally:
         with suppress(OSError):  # a folder that is not empty stays
-            if not (directory / CHECKPOINT).exists():
-                remove_checkpoint(directory)  # round files alone mean nothing
             for folder in missing:
                 folder.rmdir()
 

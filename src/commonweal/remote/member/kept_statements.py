@@ -126,7 +126,8 @@ class _Keeper:
         self._folder = store.path / STATEMENTS
 
     def keep(self, content: bytes, round_number: int) -> Kept:
-        name = f"round-{round_number:04d}" if type(round_number) is int else "round-unknown"
+        is_number = type(round_number) is int and 0 <= round_number < 10**9  # it is to be part of a file's name
+        name = f"round-{round_number:04d}" if is_number else "round-unknown"
         account = self._account()
         line_count = 0 if account is None else account.lines.count
         file = self._folder / f"{name}.json"
@@ -169,6 +170,8 @@ class _Keeper:
         found = faults_of_part(part, signed, key)
         if statement.client != self._member.name or statement.ledger != self._ledger:
             found.append(f"it is for {statement.client!r} in ledger {statement.ledger[:16]}…, not for this member")
+        if not 0 < statement.head_number < 10**15:
+            found.append(f"it ends with entry {statement.head_number:.6g}")
         _doubt(found, is_signed=not faults_of_signature(statement, signed, key))
 
     def _operator_key(self) -> str | None:
