@@ -213,7 +213,11 @@ def test_a_federation_is_resumed_by_its_own_terms(tmp_path):
     toy = make_toy(tmp_path / "f", rounds=1)
     toy.coordinate()
     file = toy.folder / "federation.toml"
-    file.write_text(file.read_text().replace("mu = 0.01", "mu = 0.02"))
+    agreed = file.read_text()
+    file.write_text(agreed.replace("mu = 0.01", "mu = 0.02"))
+    with pytest.raises(CommonwealError, match=r"departs from the terms of its ledger: rules\.mu is 0\.01 in the terms"):
+        toy.coordinate()
+    file.write_text(agreed.replace("iteration_limit = 2", "iteration_limit = 3"))
     with pytest.raises(CommonwealError, match="was written under different terms"):
         toy.coordinate()
 
