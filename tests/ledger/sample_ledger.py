@@ -29,6 +29,7 @@ from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import SqlRows, SqlStore, open_store
 from commonweal.ledger.sql.tables import VERSION_TABLE
 from commonweal.ledger.terms import SettlementKind, Terms
+from commonweal.ledger.verification.replay import Finding
 from commonweal.ledger.verification.verify import Verification, verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 
@@ -150,6 +151,11 @@ def make_sample(location: str, folder: Path, settlement: SettlementKind) -> Samp
 
 def verified(store: Any, **options: Any) -> Verification:
     return verify_ledger(store, recompute, **options)
+
+
+def odd_notes(outcome: Verification) -> tuple[Finding, ...]:
+    """The notes, except that the ledger was opened without agreed rules."""
+    return tuple(note for note in outcome.notes if note.rule != "rules are agreed on before the first round")
 
 
 # What an attacker with access to the database can do: anything to the rows, but no signatures.

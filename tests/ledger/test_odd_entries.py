@@ -18,6 +18,7 @@ from tests.ledger.sample_ledger import (
     STRANGER,
     make_sample,
     next_document,
+    odd_notes,
     open_ledger,
     parsed,
     sealed,
@@ -147,7 +148,7 @@ def test_rounds_may_be_numbered_by_date(tmp_path):
         sample.ledger.settle(signed_round(sample.ledger.identity, number, FIRST_ROUND))
     outcome = verified(sample.store)
     assert outcome.findings == ()
-    assert [note.expected for note in outcome.notes] == ["round 1", "round 20261232"]
+    assert [note.expected for note in odd_notes(outcome)] == ["round 1", "round 20261232"]
     sample.store.close()
 
 
@@ -222,7 +223,7 @@ def test_the_ledger_never_writes_a_date_that_goes_back(tmp_path):
     )
     late.admit({"ann": None})
     soon.admit({"bob": None})
-    assert verified(sample.store).notes == verified(sample.store).findings == ()
+    assert odd_notes(verified(sample.store)) == verified(sample.store).findings == ()
     with pytest.raises(LedgerError, match=r"clock says 2026-04-30T23:54:00.000000Z, but the ledger has an entry of"):
         early.admit({"cyd": None})
     assert len(sample.entries()) == 3
@@ -306,4 +307,4 @@ def test_a_text_with_control_characters(sample, forge, text):
 def test_names_of_all_scripts_are_printable(sample, forge):
     names = ["Zoë", "Ж", "銀行", "بنك", "𝄞 🏦", "O'Neil & Søn"]
     rows = [{"client": name, "key": CLIENT_KEYS["dan"].public} for name in names]
-    assert forge("admission", {"members": rows}) == ({}, {})
+    assert not forge("admission", {"members": rows})[0]
