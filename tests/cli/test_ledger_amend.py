@@ -190,6 +190,28 @@ def test_a_ledger_without_agreed_rules_has_nothing_to_amend(told, refused):
     assert "no agreed rules" in told("ledger", "show", "new.db")
 
 
+def test_an_old_ledger_gets_agreed_rules_from_its_last_round(told, refused, tmp_path):
+    """A ledger whose rounds were settled when there were no agreed rules."""
+    (tmp_path / "june.csv").write_text(CSV + ROUND.format(2))
+    figures = Figures(
+        profits={"north": 0.1, "south": 0.2, "west": 0.0}, contributions=dict.fromkeys(["north", "south", "west"], 1.0)
+    )
+    record = RoundRecord(round_number=1, decision=decide_figures(figures, Rules(mu=0.05)))
+    members = dict.fromkeys(figures.clients)
+    with closing(
+        FederationLedger(str(tmp_path / "ledger.db"), KeyDirectory(tmp_path / "keys"), name="old", members=members)
+    ) as ledger:
+        ledger.settle(record)
+    assert "rules are agreed on before the first round" in told("ledger", "verify", "ledger.db")
+    drafted = told("ledger", "amend", "draft", "ledger.db", "--set", "round_count=9", "--out", "a.json")
+    assert "mu: none → 0.05" in drafted
+    told("ledger", "amend", "enter", "ledger.db", "a.json", "--keys", "keys")
+    settling = ("decide", "june.csv", "--ledger", "ledger.db", "--keys", "keys", "--mu")
+    assert "departs from the terms" in refused(*settling, "0.2")
+    told(*settling, "0.05")
+    assert "sound" in told("ledger", "verify", "ledger.db")
+
+
 def test_without_keys_the_operator_amends_alone(told, refused, tmp_path):
     (tmp_path / "may.csv").write_text(CSV + ROUND.format(1))
     (tmp_path / "june.csv").write_text(CSV + ROUND.format(2))

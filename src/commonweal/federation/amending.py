@@ -13,7 +13,8 @@ from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.money import parse_amount
 from commonweal.ledger.terms import Terms
 from commonweal.records import Rules
-from commonweal.scenario.keys import MECHANISM_KEYS, MOST_ROUNDS, mechanism_keys
+from commonweal.records.rounds import RULES_VERSION
+from commonweal.scenario.keys import MECHANISM_KEYS, MOST_ROUNDS, TASK_KEYS, mechanism_keys
 from commonweal.scenario.kinds import Kind, number, whole_number
 
 _OF_RULES = ("mu", "contribution_rule", "loss_rule", "liability_cap")
@@ -24,6 +25,7 @@ _KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         **{name: MECHANISM_KEYS[name] for name in (*_OF_RULES, *_OF_MECHANISM)},
         "measure": MECHANISM_KEYS["contribution"],
+        "metric": TASK_KEYS["metric"],
         "round_count": whole_number(1, MOST_ROUNDS, example=20),
         "quorum": number("a share of the members, more than 0 and at most 1", "0.5", lambda share: 0 < share <= 1),
         "silence_limit": whole_number(1, 10**6, example=3),
@@ -32,9 +34,14 @@ _KINDS: Mapping[str, Kind] = MappingProxyType(
 _MAY_BE_NONE = ("liability_cap", "round_count", "evaluation_limit", "quorum", "silence_charge", "silence_limit")
 
 
-def amended(terms: Terms, changes: Iterable[tuple[str, str]]) -> Terms:
-    """The terms with some of the agreed rules changed; "none" removes a limit."""
+def amended(terms: Terms, changes: Iterable[tuple[str, str]], last_round: Mapping[str, Any] | None = None) -> Terms:
+    """The terms with some of the agreed rules changed; "none" removes a limit.
+
+    Terms without agreed rules get those of the ledger's last round, whose entry has the body `last_round`.
+    """
     agreed = terms.agreed
+    if agreed is None and last_round is not None:
+        agreed = _rules_of(last_round)
     if agreed is None:
         raise LedgerError(
             "This ledger has no agreed rules to amend. The first federation that settles in it states them."
@@ -43,6 +50,13 @@ def amended(terms: Terms, changes: Iterable[tuple[str, str]]) -> Terms:
         agreed = _changed(agreed, name, text, terms.minor_digits)
     make_mechanism(agreed.rules).check(has_costs=True)
     return replace(terms, agreed=agreed)
+
+
+def _rules_of(body: Mapping[str, Any]) -> AgreedRules:
+    """The rules by which a round was decided, in the version that new rounds are decided by."""
+    rules = Rules.from_document(body["rules"], version=RULES_VERSION)
+    figures: Any = body["gains"]["table"]["version"].partition("/")[0] if "gains" in body else "measured"
+    return AgreedRules(rules=rules, rules_version=make_mechanism(rules).version_in_ledgers, figures=figures)
 
 
 def _changed(agreed: AgreedRules, name: str, text: str, minor_digits: int) -> AgreedRules:

@@ -61,13 +61,14 @@ def draft_command(
         from commonweal.ledger.ledger import Ledger
 
         state, before = (ledger := Ledger(store, None)).state, ledger.terms
+        last = ledger.document(state.rounds[max(state.rounds)])["body"] if state.rounds else None
         members = read_members(admit or [], option="--admit")
         check_names(members)
         amendment = Amendment(
             ledger=state.identity,
             number=state.amendment_count + 1,
             terms_before=state.terms_hash,
-            terms=amended(before, [_change(text) for text in changes or []]),
+            terms=amended(before, [_change(text) for text in changes or []], last),
             members=members,
         )
         draft = AmendmentDraft(amendment=amendment, before=before)
