@@ -41,7 +41,7 @@ from commonweal.ledger.terms import Terms
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 from commonweal.records.statement import amount_text
-from tests.ledger.sample_ledger import others_absent
+from tests.ledger.sample_ledger import make_sample, others_absent, rewritten, tampering
 
 HLEDGER = shutil.which("hledger")
 needs_hledger = pytest.mark.skipif(not HLEDGER, reason="needs hledger on the path, as packaged by Debian")
@@ -543,3 +543,18 @@ def test_a_copy_that_fails_leaves_nothing(small, tmp_path, error):
     with pytest.raises((StorageError, KeyboardInterrupt)):
         copy_ledger(BreakingStore(small[0], error), tmp_path / "copy.db")
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_ledger_whose_dates_go_back_can_be_exported(tmp_path):
+    """Earlier versions wrote whatever their clock said: an entry may be dated before the opening."""
+    sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
+
+    def date_back(document):
+        document["at"] = "2025-12-29T23:59:59.000000Z"
+
+    with tampering(sample.store) as attacker:
+        for entry in rewritten(attacker.entries(), date_back, 5, sample.keys.key_of):
+            attacker.put(entry)
+        assert "2025-12-29 open Assets:Clients:Ann EUR" in beancount_content(attacker).decode()
+        assert "\n2025-12-29 (5) reversal of entry 3" in hledger_content(attacker).decode()
+    sample.store.close()

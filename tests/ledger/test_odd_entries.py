@@ -286,6 +286,27 @@ def test_an_object_in_place_of_a_value(sample, forge):
     assert findings["entries have only known fields"].found == "body.absent"
 
 
+# Rules that say something else than the version that decided.
+
+
+@pytest.mark.parametrize(
+    ("rules", "rule"),
+    [
+        ({"mechanism": "fli", "parameters": {}}, "the decision can be recomputed from its inputs"),
+        ({"parameters": {"approved": 1}}, "the decision can be recomputed from its inputs"),
+        ({"mechanism": "paper", "parameters": {}}, "rules are written in one way only"),
+        ({"mu": "Infinity"}, "rules are written in one way only"),
+        ({"mu": " inf"}, "rules are written in one way only"),
+    ],
+)
+def test_rules_that_do_not_belong_to_their_version(sample, forge, rules, rule):
+    """People read what the rules say; the round is decided by what the version means."""
+    kind, body, postings = round_of(sample)
+    assert body["rules"]["mu"] == "inf"
+    body["rules"] |= rules
+    assert rule in forge(kind, body, postings)[0]
+
+
 # Texts that command a terminal.
 
 ESCAPES = ["\x1b[2J", "\x1b]0;sound\x07", "a\rb", "a\nb", "\x9b31m", "\u202egnos", "\x7f", "\u2028", "a\u200bb"]

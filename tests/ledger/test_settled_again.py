@@ -138,6 +138,16 @@ def test_a_correction_is_a_note_that_says_what_changed(sample, figures, rules, o
     ]
 
 
+def test_another_version_of_the_rules_is_a_note(sample):
+    """A newer commonweal decides by its own version."""
+    sample.ledger.settle(a_round(sample, rules=replace(LENIENT, version=1)))
+    outcome = verified(sample.store)
+    assert outcome.findings == ()
+    assert [note.found for note in outcome.notes] == [
+        "version of the rules: 2 before, 1 now; signed anew by 0 of 2",
+    ]
+
+
 def test_the_same_round_again_is_nothing_to_note(sample):
     sample.ledger.settle(a_round(sample))
     outcome = verified(sample.store)

@@ -22,6 +22,7 @@ class Settlement:
     """What matters of one settlement of a round."""
 
     entry: int
+    version: Any  # of the rules
     rules: Mapping[str, Any]  # by which it was decided
     contributions: Mapping[str, Any]  # by client, and what else the operator measured
     figures: Mapping[str, Any]  # that clients reported
@@ -35,6 +36,7 @@ class Settlement:
         measured = ("contribution", "signature", "client")
         return cls(
             entry=entry,
+            version=body["rules_version"],
             rules={**body["rules"], "grace": body["grace"]},
             contributions={client: row["contribution"] for client, row in rows.items()}
             | {f"{name} of clients": body[name] for name in ("harm",) if name in body},
@@ -103,6 +105,8 @@ def changes(before: Settlement, now: Settlement) -> str:
         _changed(name, getattr(before, field), getattr(now, field))
         for name, field in (("rules", "rules"), ("contributions", "contributions"), ("reported figures", "figures"))
     ]
+    if before.version != now.version:
+        parts.append(f"version of the rules: {before.version} before, {now.version} now")
     if sorted(map(str, before.absent)) != sorted(map(str, now.absent)):
         parts.append("who was absent")
     if any(parts):

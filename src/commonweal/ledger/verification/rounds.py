@@ -193,6 +193,7 @@ def _check_decision(
     terms = state.terms_of(round_number).terms if state.terms_since else None
     findings.compare(number, "grace is true or false", bool(body["grace"]), body["grace"])
     figures, rules, grace = figures_of(body)
+    findings.compare(number, "rules are written in one way only", rules.to_document(), body["rules"])
     version = body["rules_version"]
     try:
         decision, state_after = replay.recompute(
