@@ -119,6 +119,7 @@ def test_an_operator_gets_one_signed_profit_of_an_attempt(reported):
             operator.ask("query.report", number, attempt="again", valuation=valuation)
     assert [len(profits) for profits in operator.profits.values()] == [1], operator.profits
     assert any("has been reported with model" in refusal for refusal in operator.refusals)
+    assert "ERROR refused to sign a second report" in log(reported, VICTIM)
 
 
 def test_more_training_after_a_report_does_not_change_it(reported):

@@ -15,7 +15,7 @@ from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import REPORT_LIMIT, SignedReport
-from commonweal.remote.member.store import MemberStore
+from commonweal.remote.member.store import ERROR, MemberStore
 from commonweal.remote.messages.message import Message, QuestionError
 
 REPORTS, FORMAT = "reports", "commonweal.reports/1"
@@ -26,6 +26,7 @@ class ReportBook:
     """A member's reports of one round, in the order in which it signed them."""
 
     def __init__(self, store: MemberStore, round_number: int) -> None:
+        self._store = store
         self._round = round_number
         self._file = store.path / REPORTS / f"round-{round_number:04d}.json"
         self.reports = self._read()
@@ -86,10 +87,12 @@ class ReportBook:
         difference = first_difference({**kept, **_FIGURES}, {**asked, **_FIGURES})
         if difference is not None:
             name, before, now = difference
-            raise QuestionError(
+            refusal = (
                 f"Attempt {kept['attempt']} of round {self._round} has been reported with {name} {before}, and is not "
                 f"reported again with {now}. A new attempt gets a new report."
             )
+            self._store.log(f"{ERROR} refused to sign a second report: {refusal}")
+            raise QuestionError(refusal)
 
     def _read(self) -> list[SignedReport]:
         try:
