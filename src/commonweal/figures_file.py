@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from commonweal.bounded_read import LARGEST_DOCUMENT, read_bounded
 from commonweal.decision.exact import FloatArray
 from commonweal.decision.validation import LARGEST, SMALLEST, admissible
 from commonweal.errors import CommonwealError, InputError, StorageError
@@ -78,7 +79,7 @@ def shown(value: Any) -> str:
 def read_figures(path: str | Path) -> Rounds:
     """The figures of one round or many, from a CSV or JSON file: a list of (round number, figures) in order."""
     try:
-        content = Path(path).read_bytes()
+        content = read_bounded(Path(path), LARGEST_DOCUMENT)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise StorageError(f"Cannot read {path}: {reason}.") from None

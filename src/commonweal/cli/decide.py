@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from commonweal import figures_file
+from commonweal.bounded_read import LARGEST_DOCUMENT, read_up_to
 from commonweal.cli import json_view, text_view
 from commonweal.cli.ledger.options import Keys
 from commonweal.cli.ledger.settle import in_order_of_admission, settle_outcome
@@ -235,7 +236,9 @@ def _rounds(file: str | None, *, example: bool) -> figures_file.Rounds:
         return figures_file.read_figures(file)
     if sys.stdin is None:
         raise InputError("Standard input is closed. Name a file instead of -.")
-    return figures_file.parse_figures(sys.stdin.buffer.read(), "standard input")
+    return figures_file.parse_figures(
+        read_up_to(sys.stdin.buffer, LARGEST_DOCUMENT, "standard input"), "standard input"
+    )
 
 
 @contextmanager
