@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import Protocol
 
 from commonweal.errors import StorageError
 
@@ -15,6 +15,12 @@ LARGEST_DATA = 8_000_000_000  # of samples
 _CHUNK = 1 << 20
 
 
+class Readable(Protocol):
+    """An open file, compressed or not."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
 def read_bounded(path: Path, limit: int) -> bytes:
     """The content of a file of at most `limit` bytes. Raises `OSError` where opening or reading it does."""
     check_no_device(path)
@@ -22,7 +28,7 @@ def read_bounded(path: Path, limit: int) -> bytes:
         return read_up_to(file, limit, str(path), first=path.stat().st_size)
 
 
-def read_up_to(file: BinaryIO, limit: int, name: str, *, first: int = 0) -> bytes:
+def read_up_to(file: Readable, limit: int, name: str, *, first: int = 0) -> bytes:
     """The rest of an open file or pipe, in pieces, so that no memory is taken for what is not there.
 
     The first piece has up to `first` bytes. `name` is for messages.
@@ -32,7 +38,9 @@ def read_up_to(file: BinaryIO, limit: int, name: str, *, first: int = 0) -> byte
         parts.append(part)
         count += len(part)
         if count > limit:
-            raise StorageError(f"Cannot read {name}: it has more than {limit:,} bytes. Check that it is the right file.")
+            raise StorageError(
+                f"Cannot read {name}: it has more than {limit:,} bytes. Check that it is the right file."
+            )
         first = 0
     return b"".join(parts)
 

@@ -241,7 +241,9 @@ def test_no_ledger_is_opened_with_a_factor_that_nobody_stated(refused, rounds):
 
 def test_figures_in_euros_are_booked_as_they_are(told, tmp_path):
     (tmp_path / "euros.csv").write_text("client,profit,contribution\nann,120,1\nbob,-20.5,1\n")
-    told("decide", "euros.csv", "--mu", "inf", "--ledger", "e.db", "--currency", "EUR", "--worth", "1", "--keys", "keys")
+    told(
+        "decide", "euros.csv", "--mu", "inf", "--ledger", "e.db", "--currency", "EUR", "--worth", "1", "--keys", "keys"
+    )
     balances = json.loads(told("ledger", "balances", "e.db", "--json"))["balances"]
     assert balances == {"clients/ann": "-70.25", "clients/bob": "70.25"}, "each is left with 49.75"
 

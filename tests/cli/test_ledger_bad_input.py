@@ -246,7 +246,9 @@ def test_files_that_are_not_statements(refused, tmp_path):
 @pytest.mark.parametrize("location", ["", ":memory:", "sqlite://", " "])
 def test_a_ledger_in_memory_is_refused(refused, tmp_path, location):
     (tmp_path / "r.csv").write_text(ROUND)
-    assert "A ledger needs a file or database" in refused("decide", "r.csv", "--mu", "inf", "--ledger", location, *MONEY)
+    assert "A ledger needs a file or database" in refused(
+        "decide", "r.csv", "--mu", "inf", "--ledger", location, *MONEY
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,13 @@ _OTHERS = {
     4: "CLF UYW",
 }
 _MINOR_DIGITS = {code: digits for digits, codes in _OTHERS.items() for code in codes.split()}
-_WITHOUT = frozenset("XAG XAU XBA XBB XBC XBD XDR XPD XPT XSU XUA XXX".split())  # metals, bonds, units of account
+_WITHOUT = frozenset(
+    ["XAG", "XAU", "XBA", "XBB", "XBC", "XBD", "XDR", "XPD", "XPT", "XSU", "XUA", "XXX"]
+)  # metals, bonds, units of account
 
 
 def minor_digits_of(currency: str) -> int | None:
-    """The decimal places of a currency; None for codes to which ISO 4217 gives none. The code for tests has two here."""
+    """The decimal places of a currency; None for codes that ISO 4217 gives none. The code for tests has two."""
     return None if currency in _WITHOUT else _MINOR_DIGITS.get(currency, 2)
 
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 
 BYTE_ORDER_MARK = "\ufeff"
 _FORMULA = "=+\\-@＝＋－＠"  # what a formula starts with, for a regular expression
-_SEPARATOR = ",;:|\"\t\r\n"  # some spreadsheets split cells here, whatever the quotes say
+_SEPARATOR = ',;:|"\t\r\n'  # some spreadsheets split cells here, whatever the quotes say
 _FORMULA_CELL = re.compile(f" *[{_FORMULA}\t\r']")
 _FORMULA_INSIDE = re.compile(
     rf"(?P<before>[{_SEPARATOR}]\s*)(?![+-]?[0-9]+(?:\.[0-9]+)?\s*(?:[{_SEPARATOR}]|$))(?P<start>[{_FORMULA}'])"

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from commonweal.cli.ledger.options import Keys, Location, key_directory
 from commonweal.cli.ledger.opening_terms import opening_terms
+from commonweal.cli.ledger.options import Keys, Location, key_directory
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
 

@@ -35,9 +35,9 @@ def terms_to_settle_by(
         return terms
     if currency is None or worth is None:
         raise InputError(
-            f"There is no ledger in {shown(location)} yet, and nothing says what its money is. Create it with `commonweal "
-            "ledger init`, or add --currency and --worth, the worth of one unit of utility: --currency EUR --worth 1 if "
-            "the figures are in euros. Check the name if there should be one."
+            f"There is no ledger in {shown(location)} yet, and nothing says what its money is. Create it with "
+            "`commonweal ledger init`, or add --currency and --worth, the worth of one unit of utility: --currency EUR "
+            "--worth 1 if the figures are in euros. Check the name if there should be one."
         )
     return opening_terms(name, currency=currency, worth=worth)
 
