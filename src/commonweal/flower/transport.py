@@ -90,7 +90,7 @@ class FlowerTransport:
             for message_id, client in list(waiting.items()):
                 if patience.is_over(client, now):
                     del waiting[message_id]
-                    why = TOO_LATE if patience.is_too_late(client, now) else _NOT_IN_TIME
+                    why = _NOT_IN_TIME if now >= seconds else TOO_LATE
                     missing[client] = NoAnswer(kind="absent", reason=why)
             if waiting:
                 time.sleep(POLL_SECONDS)
