@@ -1,7 +1,6 @@
 """How many decimal places a currency has.
 
-From ISO 4217, list one (the maintenance agency: https://www.six-group.com/en/products-services/financial-information/
-market-reference-data/data-standards.html), as of 2024. All currencies that are not named here have two.
+From ISO 4217, list one, which SIX maintains. All currencies that are not named here have two.
 """
 
 from __future__ import annotations
