@@ -67,7 +67,9 @@ def test_a_ledger_is_read_and_verified(tmp_path, monkeypatch):
 
     monkeypatch.setenv("COMMONWEAL_KEYS", str(tmp_path / "keys"))
     location = tmp_path / "ledger.db"
-    done = CliRunner().invoke(app, ["decide", "--example", "--ledger", str(location)])
+    done = CliRunner().invoke(
+        app, ["decide", "--example", "--ledger", str(location), "--currency", "XTS", "--worth", "1000"]
+    )
     assert done.exit_code == 0, done.output
     with commonweal.open_ledger(location) as ledger:
         assert ledger.verify().findings == ()

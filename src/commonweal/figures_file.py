@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from commonweal.bounded_read import LARGEST_DOCUMENT, read_bounded
 from commonweal.decision.exact import FloatArray
 from commonweal.decision.validation import LARGEST, SMALLEST, admissible
 from commonweal.errors import CommonwealError, InputError, StorageError
@@ -77,22 +78,35 @@ def shown(value: Any) -> str:
 
 def read_figures(path: str | Path) -> Rounds:
     """The figures of one round or many, from a CSV or JSON file: a list of (round number, figures) in order."""
+    return parse_figures(read_content(path), str(path))
+
+
+def read_content(path: str | Path) -> bytes:
+    """The content of a file, for `parse_figures`."""
     try:
-        content = Path(path).read_bytes()
+        return read_bounded(Path(path), LARGEST_DOCUMENT)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise StorageError(f"Cannot read {path}: {reason}.") from None
-    return parse_figures(content, str(path))
 
 
 def parse_figures(content: str | bytes, name: str) -> Rounds:
     """As `read_figures`, from the content of a file; `name` is for messages."""
+    return _rounds(_table(content, name))
+
+
+def names_rounds(content: str | bytes, name: str) -> bool:
+    """Whether the file has a column for the round; without it, all figures are those of round 1."""
+    return "round" in _table(content, name).columns
+
+
+def _table(content: str | bytes, name: str) -> _Table:
     text = content if isinstance(content, str) else _decoded(content, name)
     if not text.strip():
         raise InputError(f"{name} is empty. Add a header and a row for each client.")
     table = _json_table(text, name) if text.lstrip()[0] in "[{" else _csv_table(text, name)
     table.raise_faults()
-    return _rounds(table)
+    return table
 
 
 def _decoded(content: bytes, name: str) -> str:

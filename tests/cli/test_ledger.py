@@ -214,13 +214,79 @@ def test_one_file_per_round_gives_the_same_ledger_as_one_file(told, tmp_path):
     (tmp_path / "two.csv").write_text("\n".join([rows[0], *rows[4:6]]) + "\n")
     (tmp_path / "both.csv").write_text("\n".join([rows[0], *rows[1:6]]) + "\n")
     for file in ("one", "two", "both"):
-        told("decide", f"{file}.csv", "--mu", "0.5", "--ledger", "ledger.db", "--keys", "keys")
+        money = ("--currency", "EUR", "--worth", "1000")
+        told("decide", f"{file}.csv", "--mu", "0.5", "--ledger", "ledger.db", *money, "--keys", "keys")
     assert "round 2: 2 clients, mu 0.5; absent: west" in " ".join(told("ledger", "show", "ledger.db").split())
     assert "round 2: absent" in " ".join(told("ledger", "statement", "ledger.db", "west").split())
 
 
 def test_a_new_ledger_is_announced(commonweal, rounds):
-    done = commonweal("decide", rounds, "--mu", "0.5", "--ledger", "misspelt.db", "--keys", "keys")
-    assert "new ledger in XTS" in done.stderr
-    done = commonweal("decide", rounds, "--mu", "0.5", "--ledger", "misspelt.db", "--keys", "keys")
-    assert "new ledger" not in done.stderr
+    settle = ("decide", rounds, "--mu", "0.5", "--ledger", "new.db", "--keys", "keys")
+    done = commonweal(*settle, "--currency", "EUR", "--worth", "1")
+    assert "new ledger in EUR, one unit of utility is worth 1.00;" in done.stderr
+    for again in (settle, (*settle, "--currency", "EUR", "--worth", "1.00")):
+        assert "new ledger" not in commonweal(*again).stderr
+
+
+def test_no_ledger_is_opened_with_a_factor_that_nobody_stated(refused, rounds):
+    settle = ("decide", rounds, "--mu", "0.5", "--ledger", "misspelt.db", "--keys", "keys")
+    for options in ((), ("--currency", "EUR"), ("--worth", "1")):
+        said = refused(*settle, *options)
+        assert "There is no ledger in misspelt.db yet" in said
+        assert "commonweal ledger init" in said
+        assert "--currency EUR --worth 1" in said
+    assert "--currency EUR needs --worth" in refused("ledger", "init", "new.db", "--currency", "EUR")
+    assert "Add --ledger" in refused("decide", rounds, "--mu", "0.5", "--currency", "EUR")
+
+
+def test_figures_in_euros_are_booked_as_they_are(told, tmp_path):
+    (tmp_path / "euros.csv").write_text("client,profit,contribution\nann,120,1\nbob,-20.5,1\n")
+    told(
+        "decide", "euros.csv", "--mu", "inf", "--ledger", "e.db", "--currency", "EUR", "--worth", "1", "--keys", "keys"
+    )
+    balances = json.loads(told("ledger", "balances", "e.db", "--json"))["balances"]
+    assert balances == {"clients/ann": "-70.25", "clients/bob": "70.25"}, "each is left with 49.75"
+
+
+def test_terms_that_differ_from_those_of_the_ledger_are_refused(refused, told, rounds):
+    told("ledger", "init", "ledger.db", "--currency", "EUR", "--worth", "1000", "--keys", "keys")
+    settle = ("decide", rounds, "--mu", "0.5", "--ledger", "ledger.db", "--keys", "keys")
+    assert "is kept in EUR, got --currency USD" in refused(*settle, "--currency", "USD", "--worth", "1000")
+    assert "is worth 1000.00 EUR, got --worth 1." in refused(*settle, "--currency", "EUR", "--worth", "1")
+
+
+@pytest.mark.parametrize(("currency", "worth", "shown"), [
+    ("JPY", "5000", "5000"), ("KWD", "2.125", "2.125"), ("CLF", "0.5", "0.5000"), ("EUR", "2.5", "2.50"),
+])  # fmt: skip
+def test_decimal_places_are_those_of_the_currency(told, currency, worth, shown):
+    """ISO 4217: the yen has none, the dinar three, the unidad de fomento four."""
+    said = told("ledger", "init", "ledger.db", "--currency", currency, "--worth", worth, "--keys", "keys")
+    assert f"money: in {currency}, one unit of utility is worth {shown}" in said
+
+
+def test_other_decimal_places_must_be_asked_for_and_are_named(told, refused):
+    yen = ("ledger", "init", "yen.db", "--currency", "JPY", "--keys", "keys")
+    assert "at most 0 decimal places, such as 123456, got '0.5'" in refused(*yen, "--worth", "0.5")
+    said = told(*yen, "--worth", "0.5", "--minor-digits", "2")
+    assert "in JPY (with 2 decimal places; ISO 4217 has 0), one unit of utility is worth 0.50" in said
+    gold = ("ledger", "init", "gold.db", "--currency", "XAU", "--worth", "1", "--keys", "keys")
+    assert "ISO 4217 gives XAU no decimal places. Add --minor-digits" in refused(*gold)
+
+
+def test_a_file_without_the_column_round_counts_as_round_1(told, refused, commonweal, tmp_path):
+    """The figures of May and of June, each in a file of their own."""
+    rows = {"may": "north,0.15,0.4\nsouth,-0.05,0.5\n", "june": "north,0.1,0.3\nsouth,0.03,0.6\n"}
+    for month, content in rows.items():
+        (tmp_path / f"{month}.csv").write_text("client,profit,contribution\n" + content)
+    options = ("--mu", "inf", "--ledger", "l.db", "--keys", "keys")
+    told("decide", "may.csv", *options, "--currency", "EUR", "--worth", "1")
+    said = refused("decide", "june.csv", *options)
+    assert "The file has no column round, so its figures count as round 1." in said
+    assert "add the column: 2 is the next one" in said
+    again = commonweal("decide", "may.csv", *options)
+    assert "already settled; the file has no column round, so its figures count as round 1" in again.stderr
+    numbered = [f"{round_number},{row}" for round_number, row in zip((2, 2), rows["june"].split(), strict=True)]
+    (tmp_path / "june.csv").write_text("round,client,profit,contribution\n" + "\n".join(numbered) + "\n")
+    told("decide", "june.csv", *options)
+    (tmp_path / "june.csv").write_text((tmp_path / "june.csv").read_text().replace("0.03", "0.04"))
+    assert "no column" not in refused("decide", "june.csv", *options)

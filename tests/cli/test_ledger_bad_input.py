@@ -13,6 +13,7 @@ import pytest
 
 from .conftest import COMMAND
 
+MONEY = ("--currency", "XTS", "--worth", "1000")
 ROUND = "round,client,profit,contribution\n1,north,0.15,0.4\n1,south,-0.05,0.5\n"
 
 
@@ -216,7 +217,7 @@ def test_a_disk_without_any_space(refused, tmp_path):
         pytest.skip("this system mounts no tmpfs here")
     try:
         (tmp_path / "r.csv").write_text(ROUND)
-        said = refused("decide", "r.csv", "--mu", "inf", "--ledger", "small/ledger.db", "--keys", "keys2")
+        said = refused("decide", "r.csv", "--mu", "inf", "--ledger", "small/ledger.db", *MONEY, "--keys", "keys2")
         assert "is full or failing" in said
     finally:
         subprocess.run(["umount", str(small)], check=True)
@@ -245,7 +246,9 @@ def test_files_that_are_not_statements(refused, tmp_path):
 @pytest.mark.parametrize("location", ["", ":memory:", "sqlite://", " "])
 def test_a_ledger_in_memory_is_refused(refused, tmp_path, location):
     (tmp_path / "r.csv").write_text(ROUND)
-    assert "A ledger needs a file or database" in refused("decide", "r.csv", "--mu", "inf", "--ledger", location)
+    assert "A ledger needs a file or database" in refused(
+        "decide", "r.csv", "--mu", "inf", "--ledger", location, *MONEY
+    )
 
 
 @pytest.mark.parametrize(
@@ -267,7 +270,7 @@ def test_unusual_locations_cause_no_traceback_and_show_no_password(refused, loca
 
 def test_a_round_that_would_be_refused_creates_no_ledger(refused, tmp_path):
     (tmp_path / "r.csv").write_text(ROUND.replace("0.15", "1e40"))
-    refused("decide", "r.csv", "--mu", "inf", "--ledger", "new.db", "--keys", "keys")
+    refused("decide", "r.csv", "--mu", "inf", "--ledger", "new.db", *MONEY, "--keys", "keys")
     refused("ledger", "init", "new.db", "--member", "good", "--member", "bad\nname", "--keys", "keys")
     assert not (tmp_path / "new.db").exists()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
-from flwr.app import ConfigRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from flwr.app import Message as FlowerMessage
 
 from tests.flower.toy import make_flower_toy
@@ -44,6 +46,40 @@ def test_an_answer_without_the_agreed_content_is_refused(toy, name):
     assert "could not be read" in event.text
 
 
+MEGABYTE = np.zeros(1_000_000, np.uint8)
+UNASKED = {
+    "arrays that nobody asked for": ("junk", ArrayRecord({"a": Array(MEGABYTE)}), "got 'junk' with 1,000,128 bytes"),
+    "arrays that are none, so they were not decoded": (
+        "junk",
+        ArrayRecord({"a": Array("uint8", (9,), "numpy.ndarray", b"no array")}),
+        "may contain 'local', got 'junk' with 8 bytes",
+    ),
+    "much more than a model": (
+        "local",
+        ArrayRecord({"w": Array(np.zeros(1_000_000))}),
+        "may contain 16 bytes in 1 arrays as 'local', got 8,000,128 in 1",
+    ),
+    "figures that nobody asked for": ("junk", MetricRecord({"a": 1.0}), "got 'junk'"),
+}
+
+
+@pytest.mark.parametrize("name", UNASKED)
+def test_an_answer_with_more_than_was_asked_for_is_refused_unread(toy, name):
+    key, record, reason = UNASKED[name]
+
+    def twist(question, answer):
+        if question.metadata.message_type == "train.iteration":
+            answer.content[key] = record
+        return answer
+
+    toy.node(LIAR).twist = twist
+    run_report, _ = toy.coordinate()
+    (event,) = run_report.rounds[0].events
+    assert (event.client, event.kind) == (LIAR, "refused")
+    assert reason in event.text
+    assert "could not be read" not in event.text
+
+
 def test_an_answer_that_flower_cannot_read_is_refused(toy):
     """What Flower makes of somebody's bytes may raise anything, for all answers at once."""
     original = toy.grid.pull_messages
@@ -76,6 +112,25 @@ def test_an_answer_to_no_question_is_ignored(toy):
     (event,) = run_report.rounds[0].events
     assert (event.client, event.kind) == (LIAR, "absent")
     assert "did not answer in time" in event.text
+
+
+def test_a_member_that_always_answers_late_does_not_slow_every_message(toy):
+    """Its replies arrive 0.8 s after those of the others, and one second in all is granted for a round."""
+    file = toy.folder / "federation.toml"
+    file.write_text(file.read_text().replace("answer_seconds = 5", "answer_seconds = 5\nlate_seconds = 1"))
+    ready, original = {}, toy.grid.pull_messages
+
+    def pull_messages(message_ids):
+        now = time.monotonic()
+        late = {number for number, message in toy.grid._replies.items() if message.metadata.src_node_id == 102}
+        return original([n for n in message_ids if n not in late or now >= ready.setdefault(n, now + 0.8)])
+
+    toy.grid.pull_messages = pull_messages
+    run_report, _ = toy.coordinate()
+    assert run_report.rounds[0].record.absent == (LIAR,)
+    (event,) = run_report.rounds[0].events
+    assert event.kind == "absent"
+    assert "kept the others waiting for longer than late_seconds allows" in event.text
 
 
 def test_a_supernode_that_disconnects_and_a_client_app_that_fails_are_absent(toy):

@@ -97,10 +97,13 @@ def test_statements_say_how_sure_a_fate_is(sample):
 
 def test_errors_that_stay_private_are_left_out(sample):
     settle(sample, 1, FIRST_ROUND)
-    assert texts(sample, "bob") == ["round 1: retained; contributed nothing measurable (0.3 ± 0.4) and earned 0.1234"]
+    (text,) = texts(sample, "bob")
+    assert text.startswith(
+        "round 1: retained; contributed nothing measurable (0.3 ± 0.4) and earned 0.1234; others lost 0.0507; "
+    )
     sample.ledger.reverse_round(1, "again")
     settle(sample, 1, FIRST_ROUND, evidence={})
-    assert texts(sample, "bob")[-1] == "round 1: retained"
+    assert texts(sample, "bob")[-1].startswith("round 1: retained; others lost 0.0507; ")
 
 
 @pytest.mark.parametrize(
@@ -153,6 +156,36 @@ def test_where_nobody_contributed_a_loss_is_divided_equally(sample):
     ]
 
 
+@pytest.mark.parametrize("rules", [Rules(mu=float("inf")), Rules(mu=float("inf"), loss_rule="loss")])
+def test_who_pays_for_the_losses_of_others_reads_by_which_rule(sample, rules):
+    """What the federation made, 0.5 − 0.2 − 0.1, all belongs to the only contributor; it pays what others lost."""
+    settle(sample, 1, {"ann": (0.5, 0.4, None), "bob": (-0.2, 0.0, None), "cyd": (-0.1, 0.0, None)}, rules, evidence={})
+    assert texts(sample, "ann") == [
+        "round 1: retained; others lost 0.3; what the federation made, 0.2, is divided by contribution, and you "
+        "contributed 100 %, so your payoff is 0.2; as you earned 0.5, you pay 0.3"
+    ]
+    assert texts(sample, "bob") == ["round 1: retained"]
+
+
+def test_the_only_contributor_reads_by_which_rule_it_bears_the_loss(sample):
+    settle(sample, 1, {"ann": (0.1, 0.4, None), "bob": (-0.2, 0.0, None), "cyd": (-0.1, 0.0, None)}, evidence={})
+    assert texts(sample, "ann") == [
+        "round 1: retained; the federation made a loss of 0.2; by the loss rule 'contribution' it is divided by "
+        "contribution, and you contributed 100 %, so you bear 0.2; as you earned 0.1, you pay 0.3"
+    ]
+
+
+def test_a_statement_that_explained_less_agrees_with_the_ledger(sample):
+    settle(sample, 1, {"ann": (0.5, 0.4, None), "bob": (-0.2, 0.0, None), "cyd": (-0.1, 0.0, None)})
+    statement = make_statement(sample.store, "ann", at=AT)
+    admitted, line = statement.lines
+    start, _, _ = line.text.partition("; others lost")
+    assert start != "round 1: retained", "it has something else to say too"
+    for text, is_same in ((start, True), ("round 1: retained", True), (start.replace("earned", "lost"), False)):
+        told = replace(statement, lines=(admitted, replace(line, text=text)))
+        assert (contradictions(sample.store, told, "it") == ()) == is_same
+
+
 def test_payoffs_that_accrue_are_not_paid(tmp_path):
     accruing = open_ledger(str(tmp_path / "accruing.db"), tmp_path / "keys", "accruals")
     accruing.ledger.admit(MEMBERS)
@@ -190,4 +223,4 @@ def test_impossible_evidence_is_found_and_not_told(sample, client, evidence, rul
     settled = signed_round(sample.ledger.identity, 1, FIRST_ROUND)
     sample.ledger.settle(replace(settled, record=replace(settled.record, evidence={client: evidence})))
     assert [finding.rule for finding in verified(sample.store).findings] == [rule]
-    assert texts(sample, "ann") == ["round 1: retained"]
+    assert [text.partition("; others lost")[0] for text in texts(sample, "ann")] == ["round 1: retained"]

@@ -670,7 +670,8 @@ def test_processes_that_settle_the_same_rounds_at_once(shelf, keys, opening, pro
     other, *fresh = at_once(shelf, keys, [settle_otherwise, *settling])
     assert other[place] == (
         f"Round {place + 1} is already settled as entry {place + 3} with different content: inputs[ann].sample_count "
-        f"is {honest.sample_counts['ann']} there and 1000 here. If the entry is wrong, reverse the round first."
+        f"is {honest.sample_counts['ann']} there and 1000 here. If these are the figures of another round, give them "
+        "its number. If the entry is wrong, reverse the round first."
     )
     other[place] = False
     # Each round is settled by exactly one of them.

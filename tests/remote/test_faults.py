@@ -63,6 +63,16 @@ def with_fields(kind, **fields):
     return kind, lie
 
 
+def with_more(kind, size):
+    """Arrays that nobody asked for beside those that were."""
+
+    def lie(toy, kind, question, answer):
+        groups = {**answer.groups, "junk": {"junk": np.zeros(size // 8)}}
+        return signed_again(toy, kind, question, replace(answer, groups=groups))
+
+    return kind, lie
+
+
 def with_signature_of(signer, kind):
     """Another client's key: the answer of one in the name of another."""
 
@@ -122,6 +132,23 @@ LIES = {
         with_fields("query.open", training_count=10**9),
         "at most 100 samples per round",
     ),
+    "arrays that nobody asked for": (
+        with_more("train.iteration", 80_000),
+        "may contain 'local', got 'junk' with 80,000",
+    ),
+    "arrays beside a report": (with_more("query.report", 8), "may contain 'alone', got 'junk' with 8 bytes"),
+    "a model of another size altogether": (
+        with_local(lambda model: {"w": np.zeros(5_000_000)}),
+        "may contain 16 bytes in 1 arrays as 'local', got 40,000,000 in 1",
+    ),
+    "a thousand arrays": (
+        with_local(lambda model: {**model, **{f"a{n}": np.zeros(1) for n in range(1000)}}),
+        "got 8,016 in 1,001",
+    ),
+    "a text without end": (
+        with_fields("query.report", poem="la" * 2_000_000),
+        "the fields of its answer may have 3,000,000 characters, got 4,000,",
+    ),
     "a count in quotes": (with_fields("query.open", sample_count="40"), "sample_count"),
     "a forged notice": (with_fields("query.open", withdrawal="00" * 96), "notice of withdrawal"),
     "another client's key": (with_signature_of("west", "train.iteration"), "not signed with the key"),
@@ -140,6 +167,9 @@ ONE_OF_EACH_KIND = {
     "accuracy above 1",
     "scores of too few models",
     "more samples than it may declare",
+    "arrays that nobody asked for",
+    "a model of another size altogether",
+    "a text without end",
     "a forged notice",
     "another client's key",
     "an old answer",

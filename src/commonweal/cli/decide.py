@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from commonweal import figures_file
+from commonweal.bounded_read import LARGEST_DOCUMENT, read_up_to
 from commonweal.cli import json_view, text_view
 from commonweal.cli.ledger.options import Keys
-from commonweal.cli.ledger.settle import in_order_of_admission, settle_outcome
+from commonweal.cli.ledger.settle import in_order_of_admission, settle_outcome, terms_to_settle_by
 from commonweal.cli.outcome import DecideResult, find_outcome
 from commonweal.decision.envelope import PATH_LIMIT
 from commonweal.decision.validation import check_mu
@@ -109,7 +110,21 @@ def decide_command(
         str | None,
         typer.Option(
             metavar="LEDGER",
-            help="Settle the rounds in this ledger, a SQLite file or a database URL; created if it does not exist.",
+            help="Settle the rounds in this ledger, a SQLite file or a database URL (see `commonweal ledger init`).",
+            show_default=False,
+        ),
+    ] = None,
+    currency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE", help="Create the ledger if there is none, in this currency (ISO 4217).", show_default=False
+        ),
+    ] = None,
+    worth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AMOUNT",
+            help="Worth of one unit of utility in a new ledger: 1 if the figures are in its currency.",
             show_default=False,
         ),
     ] = None,
@@ -144,7 +159,10 @@ def decide_command(
         raise InputError(f"--path-limit must be at least 1, got {path_limit} (default: {PATH_LIMIT}).")
     if ledger is not None and mu is None and not example:
         raise InputError("--ledger needs --mu, e.g. --mu 0.05.")
-    rounds = _rounds(file, example=example)
+    if ledger is None and (currency is not None or worth is not None):
+        raise InputError("--currency and --worth are for a new ledger. Add --ledger, or leave them out.")
+    content, origin = _content(file, example=example)
+    rounds = figures_file.parse_figures(content, origin)
     if loss_rule is LossRuleOption.cost and any(given.costs is None for _, given in rounds):
         raise InputError("--loss-rule cost needs costs: add a column cost to the figures.")
     if figures is FiguresOption.pooled:
@@ -154,7 +172,9 @@ def decide_command(
             f"A file of several rounds needs --mu, because earlier eliminations decide who takes part; got "
             f"{len(rounds)} rounds."
         )
+    terms = None
     if ledger is not None:
+        terms = terms_to_settle_by(ledger, keys, name=_ledger_name(file), currency=currency, worth=worth)
         rounds = in_order_of_admission(rounds, ledger)
     with _progress(len(rounds)) as (on_round, on_breakpoint):
         outcome = find_outcome(
@@ -170,7 +190,11 @@ def decide_command(
     decided = mu is not None or example
     # Draw, then settle, then show: if one step fails, the later ones do not happen.
     drawn = None if plot is None else _draw(outcome, plot, mu=outcome.rules.mu if decided else None)
-    settled = None if ledger is None else settle_outcome(outcome, ledger, keys, name=_ledger_name(file))
+    settled = None
+    if ledger is not None and terms is not None:
+        settled = settle_outcome(
+            outcome, ledger, keys, terms=terms, names_rounds=lambda: figures_file.names_rounds(content, origin)
+        )
     if as_json:
         typer.echo(json_view.to_json(outcome, with_pieces=mu_path))
     else:
@@ -224,18 +248,19 @@ def _number(option: str, text: str) -> float:
         raise InputError(f"{option} must be a number such as 0.05, got {text!r}.") from None
 
 
-def _rounds(file: str | None, *, example: bool) -> figures_file.Rounds:
+def _content(file: str | None, *, example: bool) -> tuple[str | bytes, str]:
+    """The figures as they stand in the file, and its name for messages."""
     if example and file is not None:
         raise InputError(f"--example has its own figures and takes no file, got {file!r}.")
     if example:
-        return figures_file.parse_figures(EXAMPLE_CSV, "the example")
+        return EXAMPLE_CSV, "the example"
     if file is None:
         raise InputError("A decision needs figures: name a CSV or JSON file, - for standard input, or try --example.")
     if file != "-":
-        return figures_file.read_figures(file)
+        return figures_file.read_content(file), file
     if sys.stdin is None:
         raise InputError("Standard input is closed. Name a file instead of -.")
-    return figures_file.parse_figures(sys.stdin.buffer.read(), "standard input")
+    return read_up_to(sys.stdin.buffer, LARGEST_DOCUMENT, "standard input"), "standard input"
 
 
 @contextmanager

@@ -90,6 +90,7 @@ def run_command(
         from commonweal.cli.run_view import RunView, show_summary
         from commonweal.data.sources import find_directory
         from commonweal.federation.settlement import default_ledger
+        from commonweal.ledger.currencies import money_in_words
         from commonweal.ledger.sql.location import shown
         from commonweal.simulation.run import ledger_of_run, run_directory, run_scenario
         from commonweal.simulation.simulated_task import with_sites
@@ -137,7 +138,8 @@ def run_command(
     console = text_view.make_console()
     show_summary(run_report, directory, console)
     if settled_in is not None:
-        console.print(Text(f"ledger: {own_ledger if ledger is None else shown(ledger)}"), soft_wrap=True)
+        new = f", new, {money_in_words(settled_in.terms)}" if settled_in.has_opened else ""
+        console.print(Text(f"ledger: {own_ledger if ledger is None else shown(ledger)}{new}"), soft_wrap=True)
 
 
 def _closing(ledger: FederationLedger | None) -> AbstractContextManager[object]:

@@ -7,6 +7,7 @@ numbers are big-endian. The files may be gzipped.
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import struct
 import zlib
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from commonweal.bounded_read import LARGEST_DATA, read_bounded, read_up_to
 from commonweal.data.samples import Images, Labels
 from commonweal.errors import StorageError, os_reason
 
@@ -68,13 +70,13 @@ def read_idx(path: Path) -> NDArray[Any]:
 
 def _unpacked(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        content = read_bounded(path, LARGEST_DATA)
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
     if not content.startswith(_GZIP_SIGNATURE):
         return content
     try:
-        return gzip.decompress(content)
+        return read_up_to(gzip.GzipFile(fileobj=io.BytesIO(content)), LARGEST_DATA, path.name)
     except (EOFError, OSError, zlib.error) as error:
         raise StorageError(f"Cannot unpack {path.name}: {error}. Download or copy it again.") from None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from commonweal.atomic_write import sole_writer
+from commonweal.bounded_read import LARGEST_DATA, read_bounded
 from commonweal.data.catalogue import BUILT_IN, EXTERNAL
 from commonweal.data.manifest import FILE_NAME, Entry, read_manifest, to_json
 from commonweal.data.npz_file import to_npz
@@ -76,7 +77,7 @@ def _external(source: ExternalSource, files: Sequence[Path]) -> tuple[bytes, Ent
     images, labels = convert(source.name, files)
     published = {download.md5 for download in source.official.downloads}
     are_published = all(
-        hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest() in published for file in files
+        hashlib.md5(read_bounded(file, LARGEST_DATA), usedforsecurity=False).hexdigest() in published for file in files
     )
     what, origin = source.note, "official files by their checksums"
     if not are_published:
@@ -132,6 +133,6 @@ def _own(
 
 def _content(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return read_bounded(file, LARGEST_DATA)
     except OSError as error:
         raise StorageError(f"Cannot read {file}: {os_reason(error)}.") from None

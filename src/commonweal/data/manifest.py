@@ -9,6 +9,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from commonweal.bounded_read import LARGEST_DOCUMENT, read_bounded
 from commonweal.data.samples import CLASS_LIMIT
 from commonweal.errors import StorageError, os_reason
 
@@ -41,7 +42,7 @@ def read_manifest(directory: Path) -> dict[str, Entry]:
     """The entries by source name; none where there is no manifest."""
     path = directory / FILE_NAME
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_bounded(path, LARGEST_DOCUMENT).decode())
     except FileNotFoundError:
         return {}
     except OSError as error:

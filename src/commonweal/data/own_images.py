@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from commonweal.bounded_read import LARGEST_DATA, read_bounded
 from commonweal.data.catalogue import EXTERNAL
 from commonweal.data.idx_file import read_idx_pair
 from commonweal.data.npz_file import check_labels, from_npz
@@ -59,7 +60,7 @@ def read_own_images(
 def _read(files: Sequence[Path], names: str) -> tuple[Images, Labels, int | None]:
     if len(files) == 1 and files[0].suffix == ".npz":
         try:
-            content = files[0].read_bytes()
+            content = read_bounded(files[0], LARGEST_DATA)
         except OSError as error:
             raise StorageError(f"Cannot read {files[0]}: {os_reason(error)}.") from None
         return from_npz(content, files[0].name)

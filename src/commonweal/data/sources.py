@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from commonweal.bounded_read import LARGEST_DATA, read_bounded
 from commonweal.data.catalogue import BUILT_IN, EXTERNAL
 from commonweal.data.manifest import Entry, read_manifest
 from commonweal.data.npz_file import check_labels, from_npz
@@ -201,7 +202,7 @@ def _content(name: str, directory: Path | None, entries: dict[str, Entry]) -> by
         )
     path = directory / _file(name, entries)
     try:
-        return path.read_bytes()
+        return read_bounded(path, LARGEST_DATA)
     except FileNotFoundError:
         raise StorageError(
             f"The data directory {directory} has no {path.name}, the file of the source {name!r}. "

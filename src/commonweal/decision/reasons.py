@@ -89,6 +89,28 @@ def loss_reason(decision: Decision, client: str, *, who: str, is_paid: bool = Tr
     )
 
 
+def payment_reason(decision: Decision, client: str) -> str:
+    """By which rule a client pays for others' losses although the federation made none; "" for everybody else."""
+    if decision.rules.mechanism != DEFAULT_MECHANISM or decision.budget < 0 or decision.transfers.get(client, 0) >= 0:
+        return ""
+    profits = decision.figures.profits
+    others = math.fsum(max(-profits[each], 0.0) for each in decision.retained if each != client)
+    if others == 0:
+        return ""
+    total = math.fsum(decision.used_contributions[each] for each in decision.retained)
+    divided = f"divided equally among {len(decision.retained)}, since nobody contributed anything"
+    if total:
+        divided = f"divided by contribution, and you contributed {_percent(decision.shares[client])}"
+    cap = decision.rules.liability_cap
+    return (
+        f"others lost {in_figures(others, None)}; what the federation made, {in_figures(decision.budget, None)}, is "
+        f"{divided}, so your payoff is {in_figures(decision.payoffs[client], None)}; as you "
+        f"{'lost' if profits[client] < 0 else 'earned'} {in_figures(abs(profits[client]), None)}, you pay "
+        f"{in_figures(-decision.transfers[client], None)}"
+        + ("" if cap is None else f" (liability cap {in_figures(cap, None)})")
+    )
+
+
 def harm_in_words(evidence: HarmEvidence, *, who: str = "it") -> str:
     """ "over rounds 1 to 4 the model got worse by what it sent at 7 of 7 other clients (−0.041 ± 0.006)"."""
     numbers = evidence.round_numbers

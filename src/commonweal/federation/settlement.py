@@ -46,6 +46,7 @@ class FederationLedger:
         *,
         name: str,
         members: Mapping[str, str | None],
+        terms: Terms | None = None,
         sign: Sign = lambda report: None,
         clock: Clock = system_clock,
         replaces_existing: bool = False,
@@ -54,8 +55,8 @@ class FederationLedger:
         self.location = location
         self._keys = keys
         self.agreed = agreed  # by which this federation's rounds are measured and decided
-        self.terms = Terms(name=name, agreed=agreed)  # of a ledger that is created here
-        self.has_opened = False  # a new ledger was created, with default terms
+        self.terms = replace(terms or Terms(name=name), agreed=agreed)  # of a ledger that is created here
+        self.has_opened = False  # a new ledger was created
         self._members = members
         self._sign = sign
         self._clock = clock

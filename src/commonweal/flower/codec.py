@@ -11,6 +11,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from commonweal.errors import FederationError
+from commonweal.remote.messages.answer_limit import AnswerLimit
 from commonweal.remote.messages.message import Message, fields_text
 
 _FIELDS = "fields"
@@ -41,6 +42,19 @@ def from_content(content: RecordDict) -> Message:
             f"A message must consist of fields and arrays, got {type(error).__name__}: {error}."
         ) from None
     return Message(fields=fields, groups=groups, signature=signature)
+
+
+def fault_of_content(content: RecordDict, limit: AnswerLimit) -> str | None:
+    """Why an answer is refused for its sizes, before any of it is decoded; None if it is not."""
+    try:
+        fields = content.config_records.get(_FIELDS, ConfigRecord())
+        sizes = {name: [len(array.data) for array in group.values()] for name, group in content.array_records.items()}
+        for name, record in content.items():
+            if name != _FIELDS and name not in sizes:
+                sizes[name] = [record.count_bytes()]  # a record without arrays
+        return limit.fault_of(len(str(fields.get("json", ""))), sizes)
+    except Exception as error:  # Flower raises many kinds of errors for malformed records
+        return f"its answer could not be read: {type(error).__name__}"
 
 
 def _is_plain(value: object) -> bool:

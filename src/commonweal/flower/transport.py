@@ -5,6 +5,7 @@ A SuperNode is identified by its public key, not by the name it gives itself.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 
@@ -12,8 +13,10 @@ from flwr.app import Message as FlowerMessage
 from flwr.serverapp import Grid
 
 from commonweal.errors import CommonwealError, FederationError
-from commonweal.flower.codec import from_content, to_content
+from commonweal.flower.codec import fault_of_content, from_content, to_content
 from commonweal.ledger.node_keys import node_public_key
+from commonweal.remote.messages.answer_limit import AnswerLimit
+from commonweal.remote.messages.lateness import TOO_LATE, Waiting
 from commonweal.remote.messages.message import Message, printable
 from commonweal.remote.transport import Answers, NoAnswer
 
@@ -68,22 +71,34 @@ class FlowerTransport:
                 waiting[message_id] = client
             else:
                 missing[client] = NoAnswer(kind="absent", reason="its SuperNode was not connected")
-        end = time.monotonic() + seconds
+        start = time.monotonic()
+        limits = {client: question.limit for client, question in questions.items()}
+        late = {client: math.inf if limit is None else limit.late_seconds for client, limit in limits.items()}
+        patience = Waiting(seconds=seconds, late_seconds=late)
         while waiting:
-            for message_id, reply in self._replies(waiting):
+            replies = self._replies(waiting)
+            arrived = time.monotonic() - start  # all of these, whichever is decoded first
+            for message_id, reply in replies:
                 client = waiting.pop(message_id)
-                found = reply if isinstance(reply, NoAnswer) else _read(reply)
+                found = reply if isinstance(reply, NoAnswer) else _read(reply, limits[client])
                 if isinstance(found, NoAnswer):
                     missing[client] = found
                 else:
                     given[client] = found
-            if waiting and time.monotonic() >= end:
-                break
+                    patience.times[client] = arrived
+            now = time.monotonic() - start
+            for message_id, client in list(waiting.items()):
+                if patience.is_over(client, now):
+                    del waiting[message_id]
+                    why = _NOT_IN_TIME if now >= seconds else TOO_LATE
+                    missing[client] = NoAnswer(kind="absent", reason=why)
             if waiting:
                 time.sleep(POLL_SECONDS)
-        for client in waiting.values():
-            missing[client] = NoAnswer(kind="absent", reason=_NOT_IN_TIME)
-        return Answers(given={client: given[client] for client in questions if client in given}, missing=missing)
+        return Answers(
+            given={client: given[client] for client in questions if client in given},
+            missing=missing,
+            seconds=patience.times,
+        )
 
     def _replies(self, waiting: Mapping[str, str]) -> list[tuple[str, FlowerMessage | NoAnswer]]:
         """Replies that have arrived, each with the id of its question.
@@ -102,13 +117,14 @@ class FlowerTransport:
         return [(message_id, answered[message_id]) for message_id in waiting if message_id in answered]
 
 
-def _read(reply: FlowerMessage) -> Message | NoAnswer:
+def _read(reply: FlowerMessage, limit: AnswerLimit | None) -> Message | NoAnswer:
     if reply.has_error():
         if reply.error.code in _FLOWER_ERRORS:
             return NoAnswer(kind="absent", reason=_FLOWER_ERRORS[reply.error.code])
         return NoAnswer(kind="absent", reason=f"its ClientApp failed: {printable(reply.error.reason or '')}")
     try:
-        return from_content(reply.content)
+        fault = None if limit is None else fault_of_content(reply.content, limit)
+        return from_content(reply.content) if fault is None else NoAnswer(kind="refused", reason=fault)
     except CommonwealError as error:
         return NoAnswer(kind="refused", reason=f"its answer could not be read: {printable(str(error))}")
 

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from commonweal.atomic_write import write_atomically
+from commonweal.bounded_read import LARGEST_KEY, read_bounded
 from commonweal.errors import LedgerError, StorageError, os_reason
 from commonweal.ledger.keys import SigningKey, public_pem
 
@@ -95,7 +96,7 @@ class KeyDirectory:
         path = self._private_file(public)
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
-            content = path.read_bytes()
+            content = read_bounded(path, LARGEST_KEY)
         except OSError as error:
             raise StorageError(
                 f"This ledger is signed with the key {public[:16]}…, but {path} cannot be read: {os_reason(error)}. "
@@ -122,7 +123,7 @@ class KeyDirectory:
 
     def _current_public(self) -> str | None:
         try:
-            return (self.path / "current").read_text().strip()
+            return read_bounded(self.path / "current", LARGEST_KEY).decode("ascii", "replace").strip()
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -13,6 +13,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from commonweal.bounded_read import LARGEST_KEY, read_bounded
 from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
 from commonweal.ledger.node_keys import PREFIX, is_signed_by_node, node_public_key, node_public_pem
 
@@ -104,7 +105,7 @@ def read_operator_key(path: Path) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bounded(path, LARGEST_KEY)
     except OSError as error:
         raise StorageError(f"Cannot read the public key {path}: {os_reason(error)}.") from None
 

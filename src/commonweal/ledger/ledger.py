@@ -340,7 +340,8 @@ class Ledger:
             field, before, now = difference
             raise LedgerError(
                 f"Round {round_number} is already settled as entry {entry} with different content: {field} is {before} "
-                f"there and {now} here. If the entry is wrong, reverse the round first."
+                f"there and {now} here. If these are the figures of another round, give them its number. If the "
+                "entry is wrong, reverse the round first."
             )
 
 

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
+from commonweal.bounded_read import LARGEST_KEY, read_bounded
 from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
 
 PREFIX = "p384:"
@@ -150,7 +151,7 @@ def _public_text(key: ec.EllipticCurvePublicKey) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bounded(path, LARGEST_KEY)
     except OSError as error:
         raise StorageError(f"Cannot read the node key {path}: {os_reason(error)}.") from None
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from commonweal.bounded_read import LARGEST_DOCUMENT, read_bounded
 from commonweal.errors import LedgerError, StorageError, os_reason
 from commonweal.ledger.canonical import Document, canonical, hash_of, parse
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
@@ -43,7 +44,7 @@ def signed_content(document: Document, key: SigningKey) -> bytes:
 def read_signed(path: Path, formats: tuple[str, ...]) -> SignedDocument:
     """The document in a file, in one of these formats."""
     try:
-        content = path.read_bytes()
+        content = read_bounded(path, LARGEST_DOCUMENT)
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
     return signed_in(content, path, formats)

@@ -10,7 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from commonweal.decision.reasons import brought_and_earned, expectation, harm_in_words, how_sure, loss_reason
+from commonweal.decision.reasons import (
+    brought_and_earned,
+    expectation,
+    harm_in_words,
+    how_sure,
+    loss_reason,
+    payment_reason,
+)
 from commonweal.errors import CommonwealError, LedgerError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.chain import documents, key_rotations, keys_since
@@ -312,6 +319,7 @@ def _explained(body: Mapping[str, Any], client: str, facts: EntryFacts, *, is_pa
     if evidence is not None and not decision.spares_losses and decision.mu < math.inf:
         told.append(how_sure(stays, evidence.stability, who="you"))
     told.append(loss_reason(decision, client, who="you", is_paid=is_paid))
+    told.append(payment_reason(decision, client) if is_paid else "")
     if "ending" in body:
         told.append(f"{'the federation is ' if decision.finished else ''}{FINISHED}")
     return "".join(f"{SEPARATOR}{sentence}" for sentence in told if sentence)

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
 BYTE_ORDER_MARK = "\ufeff"
-_START_OF_A_FORMULA = tuple("=+-@＝＋－＠\t\r'")
+_FORMULA = "=+\\-@＝＋－＠"  # what a formula starts with, for a regular expression
+_SEPARATOR = ',;:|"\t\r\n'  # some spreadsheets split cells here, whatever the quotes say
+_FORMULA_CELL = re.compile(f" *[{_FORMULA}\t\r']")
+_FORMULA_INSIDE = re.compile(
+    rf"(?P<before>[{_SEPARATOR}]\s*)(?![+-]?[0-9]+(?:\.[0-9]+)?\s*(?:[{_SEPARATOR}]|$))(?P<start>[{_FORMULA}'])"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +88,8 @@ def csv_text(rows: Iterable[Iterable[str | int | float | Decimal | None]]) -> st
 
     Spreadsheets run text that starts with = + - or @ as a formula, and clients choose their own names, so such text
     gets an apostrophe in front. So does text that starts with an apostrophe, so that different texts stay different.
+    Where semicolons separate cells, spreadsheets split `a;=1` in two, so there is one after each separator in a text
+    too, except before a plain number.
     """
     file = io.StringIO(newline="")
     csv.writer(file, lineterminator="\r\n").writerows([_cell(value) for value in row] for row in rows)
@@ -89,4 +97,7 @@ def csv_text(rows: Iterable[Iterable[str | int | float | Decimal | None]]) -> st
 
 
 def _cell(value: str | int | float | Decimal | None) -> str | int | float | Decimal | None:
-    return f"'{value}" if isinstance(value, str) and value.lstrip(" ").startswith(_START_OF_A_FORMULA) else value
+    if not isinstance(value, str):
+        return value
+    text = _FORMULA_INSIDE.sub(r"\g<before>'\g<start>", value)
+    return f"'{text}" if _FORMULA_CELL.match(text) else text

@@ -7,7 +7,7 @@ new framework implements two methods here and calls `answer_question` at the mem
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from commonweal.remote.messages.message import Message
@@ -27,6 +27,7 @@ class Answers:
 
     given: Mapping[str, Message]
     missing: Mapping[str, NoAnswer]
+    seconds: Mapping[str, float] = field(default_factory=dict)  # that each answer took, as far as it is known
 
 
 class Transport(Protocol):
@@ -39,5 +40,7 @@ class Transport(Protocol):
         """Put a question to each of these members, all at once, and wait up to `seconds` for their answers.
 
         Only members that `locate` found are asked. A member that cannot be reached or fails is a `NoAnswer`, not an
-        exception. Answers are not trusted: their content may be anything that a `Message` can hold.
+        exception. Answers are not trusted: their content may be anything that a `Message` can hold. The `limit` of a
+        question is for the transport: it may refuse an answer by its sizes before it decodes it, and stop waiting for
+        members that are later than the others (see `messages.lateness.Waiting`).
         """

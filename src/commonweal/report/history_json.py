@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
 
 from commonweal.atomic_write import write_atomically
+from commonweal.bounded_read import LARGEST_DOCUMENT, read_bounded
 from commonweal.errors import InputError, StorageError, os_reason
 from commonweal.records import (
     Advice,
@@ -314,7 +315,7 @@ def read_history(path: Path) -> RunReport:
     not name a metric were written when models were measured by accuracy, and utility by its gain.
     """
     try:
-        content = path.read_bytes()
+        content = read_bounded(path, LARGEST_DOCUMENT)
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
     try:

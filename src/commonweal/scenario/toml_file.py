@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from commonweal.bounded_read import check_no_device
 from commonweal.errors import ScenarioError, StorageError, os_reason
 from commonweal.scenario.assembly import assemble
 from commonweal.scenario.faults import Faults
@@ -58,6 +59,7 @@ def parse_tables(text: str, origin: str, what: str, start: str) -> tuple[dict[st
 
 def _text(path: Path, what: str, start: str) -> str:
     try:
+        check_no_device(path)
         with path.open("rb") as file:
             content = file.read(SIZE_LIMIT + 1)
     except IsADirectoryError:

@@ -9,6 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from commonweal.bounded_read import LARGEST_DATA, read_bounded
 from commonweal.errors import FederationError, InputError, StorageError, os_reason
 from commonweal.tables.packaged import is_packaged, path_of
 from commonweal.tables.task import TableTask
@@ -62,7 +63,7 @@ def fingerprint_of(members: Iterable[TaskMember]) -> str:
     content = hashlib.sha256()
     for path in dict.fromkeys(_path(member) for member in members):
         try:
-            content.update(path.read_bytes())
+            content.update(read_bounded(path, LARGEST_DATA))
         except OSError as error:
             raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
     return content.hexdigest()

@@ -11,6 +11,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
 
+from commonweal.bounded_read import LARGEST_DATA, read_bounded
 from commonweal.errors import InputError, StorageError, os_reason
 from commonweal.tables.columns import Column
 from commonweal.tables.values import MISSING, number_label
@@ -60,7 +61,7 @@ def read_table(path: Path, missing: Collection[str] = ()) -> Table:
     try:
         if path.is_dir():
             raise StorageError(f"Cannot read {path}: it is a folder. Name the CSV or Parquet file in it.")
-        content = path.read_bytes()
+        content = read_bounded(path, LARGEST_DATA)
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
     texts = dict.fromkeys((*MISSING, *missing), "")

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from commonweal.bounded_read import LARGEST_SOURCE, read_bounded
 from commonweal.errors import InputError, StorageError, os_reason
 from commonweal.task.records import Task
 
@@ -83,7 +84,7 @@ def _line(error: Exception, path: Path) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bounded(path, LARGEST_SOURCE)
     except FileNotFoundError:
         raise StorageError(
             f"Cannot read the task's file {path}: no such file. Relative paths start at the scenario's folder."

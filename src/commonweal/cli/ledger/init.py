@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from commonweal.cli.ledger.opening_terms import opening_terms
 from commonweal.cli.ledger.options import Keys, Location, key_directory
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
@@ -20,11 +21,25 @@ def init_command(
             metavar="NAME", help="Name of the ledger (default: that of its file or database).", show_default=False
         ),
     ] = None,
-    currency: Annotated[str, typer.Option(metavar="CODE", help="ISO 4217 code; XTS is for tests.")] = "XTS",
-    minor_digits: Annotated[int, typer.Option(metavar="D", help="Decimal places of the currency.")] = 2,
+    currency: Annotated[
+        str | None,
+        typer.Option(metavar="CODE", help="ISO 4217 code (default: XTS, which is for tests).", show_default=False),
+    ] = None,
+    minor_digits: Annotated[
+        int | None,
+        typer.Option(
+            metavar="D", help="Decimal places of the currency (default: those of ISO 4217).", show_default=False
+        ),
+    ] = None,
     worth: Annotated[
-        str, typer.Option(metavar="AMOUNT", help="Worth of one unit of utility, in the currency.")
-    ] = "1000",
+        str | None,
+        typer.Option(
+            metavar="AMOUNT",
+            help="Worth of one unit of utility, in the currency: 1 if figures are in the currency already (default: "
+            "1000, for tests only).",
+            show_default=False,
+        ),
+    ] = None,
     accrue: Annotated[
         bool,
         typer.Option(
@@ -57,18 +72,16 @@ def init_command(
     """
     with needed_for("a ledger", "ledger"):
         from commonweal.ledger.checks import check_names
+        from commonweal.ledger.currencies import money_in_words
         from commonweal.ledger.ledger import Ledger
-        from commonweal.ledger.money import parse_amount
         from commonweal.ledger.sql.location import url_of
         from commonweal.ledger.sql.store import open_store
-        from commonweal.ledger.terms import Terms
 
-    Terms(name="checked", minor_digits=minor_digits)  # before the digits are used
-    terms = Terms(
-        name=(Path(url_of(location).database or "").stem or "ledger") if name is None else name,
+    terms = opening_terms(
+        (Path(url_of(location).database or "").stem or "ledger") if name is None else name,
         currency=currency,
+        worth=worth,
         minor_digits=minor_digits,
-        worth=parse_amount(worth, minor_digits),
         settlement="accruals" if accrue else "transfers",
         largest_share=largest_share,
     )
@@ -84,6 +97,7 @@ def init_command(
         public = ledger.state.operator
         print(f"ledger {terms.name}: {store.location}")
         print(f"identity: {ledger.identity}")
+        print(f"money: {money_in_words(terms)}")
         print(f"members: {', '.join(members) or 'the clients of the first federation that settles here'}")
         print(f"operator's public key (send it to every member): {directory.public_file(public)}")
     finally:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from commonweal.bounded_read import check_no_device
 from commonweal.errors import CommonwealError, StorageError
 
 
@@ -15,6 +16,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
     (scipy about ten), so all are translated here.
     """
     try:
+        check_no_device(path)
         yield
     except CommonwealError:
         raise

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import bz2
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from commonweal.bounded_read import LARGEST_DATA, read_bounded, read_up_to
 from commonweal.data.optional_packages import needed_for
 from commonweal.data.originals import reading
 from commonweal.data.samples import Images, Labels
@@ -26,10 +28,12 @@ def _read_usps(paths: Sequence[Path]) -> tuple[Images, Labels]:
 
 def _read(path: Path) -> tuple[Images, Labels]:
     with reading(path, "usps.bz2 or usps.t.bz2 of LIBSVM, or usps.h5"):
-        content = path.read_bytes()
+        content = read_bounded(path, LARGEST_DATA)
         if content.startswith(_HDF5_SIGNATURE):
             return _read_hdf5(path)
-        return _read_libsvm(bz2.decompress(content) if content.startswith(b"BZh") else content)
+        if content.startswith(b"BZh"):
+            content = read_up_to(bz2.BZ2File(io.BytesIO(content)), LARGEST_DATA, path.name)
+        return _read_libsvm(content)
 
 
 def _read_libsvm(text: bytes) -> tuple[Images, Labels]:

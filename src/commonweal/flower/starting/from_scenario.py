@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from commonweal.bounded_read import LARGEST_DATA, read_bounded
 from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.errors import ScenarioError, StorageError, os_reason
 from commonweal.flower.starting.new_federation import NewFederation, NewMember, PrivateFigures, write_federation
@@ -213,6 +214,6 @@ def _imported(content: bytes) -> list[str]:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bounded(path, LARGEST_DATA)
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None

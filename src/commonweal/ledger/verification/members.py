@@ -40,10 +40,11 @@ def differences(derived: Statement, statement: Statement, source: str) -> tuple[
 
 
 def _in_todays_words(line: StatementLine, today: str) -> StatementLine:
-    """Version 0.1 wrote "stays" and "let go" into the statements that it signed, and nothing was explained then."""
+    """A statement that explained less than today's. Version 0.1 wrote "stays" and "let go", and explained nothing."""
     start, _, word = line.text.rpartition(": ")
     text = f"{start}: {_EARLIER_WORDS[word]}" if word in _EARLIER_WORDS else line.text
-    return replace(line, text=today if today.partition(SEPARATOR)[0] == text else text)
+    said, known = text.split(SEPARATOR), today.split(SEPARATOR)
+    return replace(line, text=today if said[0] == known[0] and set(said) <= set(known) else text)
 
 
 def keys_that_differ(state: LedgerState, own: Mapping[str, str]) -> tuple[Finding, ...]:

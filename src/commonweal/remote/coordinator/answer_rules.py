@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.decision.validation import SMALLEST
-from commonweal.remote.messages.message import Message, printable
+from commonweal.remote.messages.answer_limit import AnswerLimit
+from commonweal.remote.messages.message import Message, fields_text, printable
 from commonweal.task.measured import Measured, measured_scores
 from commonweal.task.metrics import METRICS, Metric
 from commonweal.task.models import fault_of, largest
@@ -33,6 +34,18 @@ Weights = Callable[[], NDArray[np.float64]]  # of the bootstrap, made when they 
 
 class BrokenRuleError(Exception):
     """An answer that does not count; the text completes "<client> missed the round: ..."."""
+
+
+def fault_of_sizes(answer: Message, limit: AnswerLimit | None) -> str | None:
+    """Why an answer is refused for what it contains beyond what was asked for; None if it is not."""
+    if limit is None:
+        return None
+    try:
+        length = len(fields_text(answer.fields))
+    except (TypeError, ValueError, RecursionError):
+        return "the fields of its answer must be plain values"
+    sizes = {name: [array.nbytes for array in group.values()] for name, group in answer.groups.items()}
+    return limit.fault_of(length, sizes)
 
 
 def count_in(answer: Message, name: str, *, least: int = 0, most: int = LARGEST_COUNT) -> int:

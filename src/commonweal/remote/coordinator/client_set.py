@@ -41,6 +41,7 @@ from commonweal.remote.coordinator.answer_rules import (
     BrokenRuleError,
     count_in,
     document_in,
+    fault_of_sizes,
     gradient_in,
     measured_in,
     measures_in,
@@ -54,6 +55,8 @@ from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, Repo
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.coordinator.statement_delivery import StatementDelivery
+from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
+from commonweal.remote.messages.lateness import RoundLateness
 from commonweal.remote.messages.message import (
     CLOSE,
     EVALUATE,
@@ -73,7 +76,7 @@ from commonweal.remote.transport import Answers, NoAnswer, Transport
 from commonweal.task.measured import Measured
 from commonweal.task.models import checked_model, fingerprint
 from commonweal.task.records import Agree, InitialModel, Model, TaskPlan
-from commonweal.valuation.bootstrap import resampling_weights
+from commonweal.valuation.bootstrap import DRAW_COUNT, resampling_weights
 
 Result = TypeVar("Result")
 
@@ -123,6 +126,7 @@ class RemoteClients:
         self._whole: dict[tuple[str, str], float] = {}  # accuracies of whole models, by client and hash
         self._sent: dict[str, set[str]] = {}  # models that each client has: it was sent them, or made them
         self._missing: dict[str, NoAnswer] = {}  # the first reason of each client that misses this round
+        self._lateness = self._new_lateness()
         self._path: RoundPath | None = None  # of this round, where contributions are measured by path
 
     def start(self, initial: InitialModel, agree: Agree | None, task: str = "the task") -> None:
@@ -158,6 +162,7 @@ class RemoteClients:
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
         self._round, self._attempt, self._valuation = round_number, secrets.token_hex(8), 0
         self._terms, self._opening_hash = self._settled_in.terms_hash, self._shared_hash
+        self._lateness = self._new_lateness()
         self._local, self._whole, self._missing = {}, {}, {}
         self._new_memories = {}
         if self._federation.mechanism.uses_gradients:
@@ -177,7 +182,8 @@ class RemoteClients:
             for client in clients
             if client in there
         }
-        return self._ask(OPEN, questions, self._opening)
+        expected = self._expected_measures(1, MOST_VALIDATION_SAMPLES)
+        return self._ask(OPEN, questions, self._opening, expected=expected)
 
     def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
         self._asked, self._local = [], {}
@@ -185,7 +191,10 @@ class RemoteClients:
         groups: dict[str, Model] = {}
         if self._algorithm.server_reads_memories:
             groups["served"] = {"served": self._served(clients)}
-        trained = self._ask(TRAIN, questions, self._training, groups=groups)
+        expected = {"local": GroupLimit.like(self._shared)}
+        if self._algorithm.server_reads_memories:
+            expected["memory"] = GroupLimit.like({"memory": self._first_memory()})
+        trained = self._ask(TRAIN, questions, self._training, groups=groups, expected=expected)
         if self._path is not None and trained:
             local = {client: self._layout.pack(self._local[client]) for client in trained}
             self._path.add(self._layout.pack(self._shared), local, self._sizes)
@@ -215,7 +224,10 @@ class RemoteClients:
         digest = fingerprint(model)
         like = end[self._algorithm.averaged].numpy()
         questions: dict[str, tuple[Mapping[str, Any], Sequence[str]]] = {client: ({}, [digest]) for client in clients}
-        answers = self._ask(GRADIENT, questions, lambda client, answer: gradient_in(answer, like), {digest: model})
+        expected = {"gradient": GroupLimit.like({"gradient": like})}
+        answers = self._ask(
+            GRADIENT, questions, lambda client, answer: gradient_in(answer, like), {digest: model}, expected=expected
+        )
         gradients = {client: torch.from_numpy(gradient) for client, gradient in answers.items()}
         sizes = {client: self._sizes[client] for client in clients}
         with one_thread():
@@ -242,7 +254,10 @@ class RemoteClients:
             client: ({**adopted, **self._told_fields(client, told)}, [self._shared_hash]) for client in clients
         }
         table = None if told is None else SignedTable.of(told.gains, round_number)
-        return self._ask(REPORT, questions, lambda client, answer: self._reported(client, answer, table))
+        expected = {"alone": GroupLimit.of_doubles(1, DRAW_COUNT)}
+        return self._ask(
+            REPORT, questions, lambda client, answer: self._reported(client, answer, table), expected=expected
+        )
 
     def _told_fields(self, client: str, told: ToldGains | None) -> dict[str, Any]:
         """The gain that the client's profit is to follow from, with everybody's as measured, so that it can check."""
@@ -286,7 +301,10 @@ class RemoteClients:
         def question(client: str, line_count: int) -> Message:
             statement = statement_of(client, line_count).decode()
             fields = self._common(client) | self._settlement_of(client)
-            return Message(fields=fields | {"statement": statement, "outcome": _outcome(record, client)})
+            return Message(
+                fields=fields | {"statement": statement, "outcome": _outcome(record, client)},
+                limit=AnswerLimit(late_seconds=self._lateness.left(client)),
+            )
 
         def put(questions: Mapping[str, Message]) -> Answers:
             return self._put(CLOSE, questions, seconds=min(CLOSE_SECONDS, self._federation.answer_seconds))
@@ -415,7 +433,8 @@ class RemoteClients:
                 self._whole[client, digest] = one.value
             return dict(zip(hashes, measures, strict=True))
 
-        return self._ask(EVALUATE, questions, measured, at_hand)
+        expected = self._expected_measures(len(hashes), max(self._validation_counts.values()))
+        return self._ask(EVALUATE, questions, measured, at_hand, expected=expected)
 
     def _evaluate_by_weights(
         self, coalitions: Sequence[Coalition], clients: Sequence[str]
@@ -430,7 +449,8 @@ class RemoteClients:
         def measured(client: str, answer: Message) -> Mapping[Coalition, Measured]:
             return dict(zip(coalitions, self._measures(client, answer, len(rows)), strict=True))
 
-        return self._ask(EVALUATE, questions, measured, at_hand, {"rows": {"rows": rows}})
+        expected = self._expected_measures(len(rows), max(self._validation_counts.values()))
+        return self._ask(EVALUATE, questions, measured, at_hand, {"rows": {"rows": rows}}, expected)
 
     def _measures(self, client: str, answer: Message, count: int) -> list[Measured]:
         samples = self._validation_counts[client]
@@ -445,6 +465,15 @@ class RemoteClients:
 
     def _weights(self, client: str, sample_count: int) -> NDArray[np.float64]:
         return resampling_weights(self._federation.seed, client, sample_count)
+
+    def _expected_measures(self, rows: int, columns: int) -> dict[str, GroupLimit]:
+        """The groups that `measures_in` reads, for so many models and validation samples."""
+        computed = GroupLimit.of_doubles(rows, rows * DRAW_COUNT)
+        return {"scores": GroupLimit.of_doubles(rows * columns), "measured": computed, "smooth": computed}
+
+    def _new_lateness(self) -> RoundLateness:
+        late, usual = self._federation.late_seconds, self._federation.answer_seconds
+        return RoundLateness(limit=usual if late is None else late)
 
     def _first_memory(self) -> NDArray[Any]:
         return self._algorithm.first_memory(self._layout.pack(self._shared)).numpy()
@@ -463,6 +492,7 @@ class RemoteClients:
         read: Callable[[str, Message], Result],
         models: Mapping[str, Model] | None = None,
         groups: Mapping[str, Model] | None = None,
+        expected: Mapping[str, GroupLimit] | None = None,  # groups that an answer may contain
     ) -> dict[str, Result]:
         """Ask members, send models again to those that lost them, and keep the answers that break no rule."""
         at_hand = {self._shared_hash: self._shared, **(models or {})}
@@ -474,6 +504,7 @@ class RemoteClients:
             return Message(
                 fields={**self._common(client), **fields, "models": list(dict.fromkeys(needed))},
                 groups={**(groups or {}), **{MODEL + digest: at_hand[digest] for digest in missing}},
+                limit=AnswerLimit(groups=expected or {}, late_seconds=self._lateness.left(client)),
             )
 
         seconds = self._federation.answer_seconds
@@ -510,17 +541,21 @@ class RemoteClients:
             for client, question in questions.items()
         }
         answers = self._transport.ask(kind, numbered, seconds=seconds)
-        unsigned = [
-            client
-            for client, answer in answers.given.items()
-            if not is_answer_signed(answer, kind=kind, number=numbers[client], public=self._federation.keys[client])
-        ]
-        refusal = NoAnswer(kind="refused", reason="its answer was not signed with the key of its SuperNode")
-        given = {client: answer for client, answer in answers.given.items() if client not in unsigned}
+        self._lateness.add(answers.seconds, len(questions))
+        refused = {}
+        for client, answer in answers.given.items():
+            fault = fault_of_sizes(answer, questions[client].limit)  # first: a signature covers all of it
+            if fault is None and not is_answer_signed(
+                answer, kind=kind, number=numbers[client], public=self._federation.keys[client]
+            ):
+                fault = "its answer was not signed with the key of its SuperNode"
+            if fault is not None:
+                refused[client] = NoAnswer(kind="refused", reason=fault)
+        given = {client: answer for client, answer in answers.given.items() if client not in refused}
         refusing = refusals_to_go_back(given, self._settled_in)
         return Answers(
             given={client: answer for client, answer in given.items() if client not in refusing},
-            missing={**answers.missing, **dict.fromkeys(unsigned, refusal), **refusing},
+            missing={**answers.missing, **refused, **refusing},
         )
 
     def _note(self, client: str, missing: NoAnswer) -> None:

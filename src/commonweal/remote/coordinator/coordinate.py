@@ -20,6 +20,7 @@ from commonweal.federation.round_result import RoundResult
 from commonweal.federation.session import Session
 from commonweal.federation.settlement import FederationLedger, default_ledger
 from commonweal.learning.vectors import ArrayLayout
+from commonweal.ledger.currencies import money_in_words
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.money import LARGEST_AMOUNT
 from commonweal.records import RunReport
@@ -69,6 +70,8 @@ def coordinate(
         checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=federation.digest(), mismatch=_MISMATCH)
         settled_in.check_rules()
         identity = settled_in.open()
+        if settled_in.has_opened:
+            say(f"new ledger {money_in_words(settled_in.terms)}")
         _check_amounts(settled_in, federation)
         clients = RemoteClients(transport, federation, identity, say, task.layout or ArrayLayout, settled_in)
         if not checkpoint.path.exists():

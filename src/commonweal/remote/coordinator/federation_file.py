@@ -57,7 +57,7 @@ _TERMS_KEYS: Keys = MappingProxyType(
         "silence_limit": whole_number(1, 10**6, example=3),
     }
 )
-_WAITING_KEYS: Keys = MappingProxyType({"answer_seconds": _SECONDS, "join_seconds": _SECONDS})
+_WAITING_KEYS: Keys = MappingProxyType({"answer_seconds": _SECONDS, "join_seconds": _SECONDS, "late_seconds": _SECONDS})
 
 
 def _bounds() -> Kind:
@@ -131,6 +131,7 @@ class Federation:
     task: TaskSpec = field(default_factory=TaskSpec)
     answer_seconds: float = 600.0  # a client that has not answered a question by then is absent from the round
     join_seconds: float = 300.0  # how long the first round waits for SuperNodes to connect
+    late_seconds: float | None = None  # by how much a client may be later than most, in all in a round; None: as above
     terms: Mapping[str, Any] = field(default_factory=dict, hash=False)  # quorum and what silence costs, where agreed on
 
     @property
@@ -159,7 +160,7 @@ class Federation:
     def document(self) -> dict[str, Any]:
         """Everything except how long to wait, in the types of JSON."""
         document = asdict(self)
-        del document["answer_seconds"], document["join_seconds"]
+        del document["answer_seconds"], document["join_seconds"], document["late_seconds"]
         document["mechanism"]["rules"] = self.mechanism.rules.to_document()
         # Digests of older federations depend on the absence of what they could not choose.
         if not self.terms:

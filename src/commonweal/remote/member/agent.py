@@ -28,6 +28,7 @@ from commonweal.remote.member.going_back import check_settled, note_another_atte
 from commonweal.remote.member.kept_statements import keep_statement
 from commonweal.remote.member.member_file import Member, read_member
 from commonweal.remote.member.report_book import ReportBook
+from commonweal.remote.member.sent_models import keep_sent_models
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
 from commonweal.remote.member.told_gains import gains_in_words, own_gain, read_told
 from commonweal.remote.messages.message import (
@@ -35,7 +36,6 @@ from commonweal.remote.messages.message import (
     EVALUATE,
     GRADIENT,
     LACKS,
-    MODEL,
     NUMBER,
     OPEN,
     REPORT,
@@ -86,9 +86,7 @@ class MemberAgent:
                 )
             if (refusal := refusal_to_go_back(self._store, state, kind, fields)) is not None:
                 return refusal
-            for name, group in question.groups.items():
-                if name.startswith(MODEL):
-                    self._store.put(group)
+            keep_sent_models(kind, question, state, self._store)
             lacking = self._store.lacks(fields.get("models", []))
             if lacking:
                 return Message(fields={LACKS: lacking})

@@ -18,6 +18,7 @@ from commonweal.errors import FederationError
 from commonweal.ledger.canonical import canonical
 from commonweal.ledger.keys import is_signed
 from commonweal.ledger.node_keys import NodeKey
+from commonweal.remote.messages.answer_limit import AnswerLimit
 from commonweal.task.models import fingerprint
 from commonweal.task.records import Model
 
@@ -50,6 +51,7 @@ class Message:
     fields: Mapping[str, Any] = field(default_factory=dict)
     groups: Mapping[str, Model] = field(default_factory=dict)
     signature: str = ""  # the member's, of answers
+    limit: AnswerLimit | None = field(default=None, compare=False)  # of a question: on its answer; it is not sent
 
     def digest(self) -> str:
         """SHA-256 over everything except the signature."""
