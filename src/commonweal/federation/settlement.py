@@ -10,7 +10,7 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import CommonwealError, LedgerError
 from commonweal.federation.agreed import check_same_rules
 from commonweal.ledger.agreed_rules import AgreedRules
-from commonweal.ledger.checks import check_names
+from commonweal.ledger.checks import check_look_alikes, check_names
 from commonweal.ledger.departures import check_departures
 from commonweal.ledger.entries import time_text
 from commonweal.ledger.key_directory import KeyDirectory
@@ -70,6 +70,7 @@ class FederationLedger:
         """Check before any computation that the ledger can accept the federation's rounds."""
         check_names(self._members)
         if not has_ledger(self.location):
+            check_look_alikes(self._members)
             return
         store = open_store(self.location)
         try:

@@ -8,8 +8,6 @@ current                                       the public key that signs new ledg
 from __future__ import annotations
 
 import os
-import shlex
-import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import LedgerError, StorageError, os_reason
 from commonweal.ledger.keys import SigningKey, public_pem
+from commonweal.ledger.private_file import check_private
 
 AskPassphrase = Callable[[Path], str | None]
 
@@ -94,18 +93,13 @@ class KeyDirectory:
         """The private half of a public key."""
         path = self._private_file(public)
         try:
-            mode = stat.S_IMODE(path.stat().st_mode)
+            check_private(path)
             content = path.read_bytes()
         except OSError as error:
             raise StorageError(
                 f"This ledger is signed with the key {public[:16]}…, but {path} cannot be read: {os_reason(error)}. "
                 "Name the directory that has this key."
             ) from None
-        if os.name == "posix" and mode & 0o077:
-            raise LedgerError(
-                f"The private key {path} has mode {mode:04o}: others can read it. Make it private with: "
-                f"chmod 600 {shlex.quote(str(path))}"
-            )
         key = SigningKey(self._decrypted(path, content))
         if key.public != public:
             raise LedgerError(

@@ -12,7 +12,14 @@ from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.amendments import Amendment, amendment_body, check_amendment, check_may_admit, check_may_agree
 from commonweal.ledger.canonical import Document, first_difference, hash_of, parse
 from commonweal.ledger.chain import first_operator, rotation_message
-from commonweal.ledger.checks import check_may_withdraw, check_names, check_round, check_withdrawal
+from commonweal.ledger.checks import (
+    check_keys,
+    check_look_alikes,
+    check_may_withdraw,
+    check_names,
+    check_round,
+    check_withdrawal,
+)
 from commonweal.ledger.departures import check_departures
 from commonweal.ledger.entries import (
     INCOME,
@@ -103,6 +110,7 @@ class Ledger:
     def admit(self, members: Mapping[str, str | None]) -> Receipt:
         """Admit members with the keys that sign their reports; without a key (None), the operator vouches for them."""
         check_names(members)
+        check_keys(members)
 
         def make(state: LedgerState) -> Draft | Receipt:
             for client, key in members.items():
@@ -112,6 +120,7 @@ class Ledger:
                         f"{_key_text(key)}. Use the key it was admitted with, or another ledger."
                     )
             fresh = {client: key for client, key in members.items() if client not in state.members}
+            check_look_alikes((*state.members, *fresh))
             if not fresh:
                 return Receipt(entry=state.number, fresh=False)
             check_may_admit(fresh, state)

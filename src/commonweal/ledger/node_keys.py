@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
+from commonweal.ledger.private_file import check_private
 
 PREFIX = "p384:"
 ORDER = int(  # of the curve's group
@@ -59,6 +60,7 @@ class NodeKey:
                 f"A node key must be an ECDSA key on the curve P-384 in OpenSSH format or PEM, got {_what(key)} in "
                 f"{path}. Create one with: ssh-keygen -t ecdsa -b 384"
             )
+        check_private(path)
         return cls(key)
 
     @property
@@ -131,6 +133,15 @@ def is_signed_by_node(message: bytes, signature: str, public: str) -> bool:
             return False
         key.verify(encode_dss_signature(r, s), message, ec.ECDSA(hashes.SHA384()))
     except (InvalidSignature, ValueError, TypeError, AttributeError):
+        return False
+    return True
+
+
+def is_node_key(public: str) -> bool:
+    """Whether a text is a public key in this module's encoding."""
+    try:
+        _point(public)
+    except ValueError:
         return False
     return True
 
