@@ -29,7 +29,7 @@ ALIKE = [
 @pytest.mark.parametrize(("one", "other"), ALIKE)
 def test_look_alikes_are_found(one, other):
     assert look_alikes([one, "somebody", other]) == (one, other)
-    with pytest.raises(InputError, match="look the same. Rename one of them"):
+    with pytest.raises(InputError, match=r"look the same\. Rename one of them"):
         check_look_alikes([one, other])
 
 

@@ -25,7 +25,7 @@ def check_names(members: Iterable[str]) -> None:
         if client != (tidy := tidy_name(client)):
             raise InputError(
                 f"A member's name must be spelt with composed characters and without spaces around it, got "
-                f"{ascii(client)}. Write {ascii(tidy)}, which looks the same."
+                f"{client!a}. Write {tidy!a}, which looks the same."
             )
 
 

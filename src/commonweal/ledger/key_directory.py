@@ -15,7 +15,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from commonweal.atomic_write import write_atomically
+from commonweal.atomic_write import make_directory, sync_directory, unfinished_beside, write_atomically, write_new
 from commonweal.errors import LedgerError, StorageError, os_reason
 from commonweal.ledger.keys import SigningKey, public_pem
 from commonweal.ledger.private_file import check_private
@@ -48,11 +48,12 @@ class KeyDirectory:
             return self.key_of(known)
         key = self.add(SigningKey.new())
         # The first link wins: two processes that start together must not sign with different keys.
-        unfinished = self.path / f".{os.getpid()}.current"
+        unfinished = unfinished_beside(self.path / "current")
         try:
-            unfinished.write_text(key.public)
+            write_new(unfinished, key.public.encode())
             with suppress(FileExistsError):
                 os.link(unfinished, self.path / "current")
+            sync_directory(self.path)
         except OSError as error:
             raise self._unwritable(error) from None
         finally:
@@ -75,15 +76,11 @@ class KeyDirectory:
             encryption = serialization.BestAvailableEncryption(self._passphrase.encode())
         content = key.private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            unfinished = self.path / f".{os.getpid()}.key"
-            unfinished.unlink(missing_ok=True)
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            make_directory(self.path, mode=0o700)
+            unfinished = unfinished_beside(self._private_file(key.public))
+            write_new(unfinished, content, mode=0o600)
             unfinished.replace(self._private_file(key.public))
+            sync_directory(self.path)
         except OSError as error:
             raise self._unwritable(error) from None
         write_atomically(self.public_file(key.public), public_pem(key.public), what="the public key")

@@ -150,8 +150,12 @@ class Ledger:
 
         return self._enter(make)
 
-    def settle(self, settled: RoundToSettle) -> Receipt:
-        """Settle a round. Settling it again does nothing; with different content it raises and names the difference."""
+    def settle(self, settled: RoundToSettle, *, at: str | None = None) -> Receipt:
+        """Settle a round. Settling it again does nothing; with different content it raises and names the difference.
+
+        `at` is the time that the entry states; None: that of writing. With the same time, a round whose entry was lost
+        gets the same entry again.
+        """
         number = settled.record.round_number
 
         def make(state: LedgerState) -> Draft | Receipt:
@@ -166,7 +170,7 @@ class Ledger:
                     check_settled_again(self._document(entry), draft.body, state.members)
             return draft
 
-        return self._enter(make)
+        return self._enter(make, at=at)
 
     def realise(self, amount: int, reference: str, *, without: Collection[int] = ()) -> Receipt:
         """Divide income of the model in proportion to max(accrued payoff, 0), once per reference.
@@ -216,8 +220,11 @@ class Ledger:
 
         return self._enter(make)
 
-    def withdraw(self, client: str, round_number: int, signature: str | None) -> Receipt:
-        """Record a member's signed notice that it withdraws after this round. It keeps what it accrued."""
+    def withdraw(self, client: str, round_number: int, signature: str | None, *, at: str | None = None) -> Receipt:
+        """Record a member's signed notice that it withdraws after this round. It keeps what it accrued.
+
+        `at` is as for `settle`.
+        """
 
         def make(state: LedgerState) -> Draft | Receipt:
             check_withdrawal(client, round_number, signature, state)
@@ -226,7 +233,7 @@ class Ledger:
             check_may_withdraw(client, round_number, state)
             return Draft(kind="withdrawal", body={"client": client, "round": round_number, "signature": signature})
 
-        return self._enter(make)
+        return self._enter(make, at=at)
 
     def reverse_round(self, round_number: int, reason: str) -> Receipt:
         """Reverse a settled round; it can then be settled again."""
@@ -278,8 +285,11 @@ class Ledger:
             raise LedgerError(f"There is no entry {entry}; this ledger has entries 1 to {self._state.number}.")
         return self._document(entry)
 
-    def _enter(self, make: Callable[[LedgerState], Draft | Receipt]) -> Receipt:
-        """Add what `make` returns for the current state; nobody else can add in between."""
+    def _enter(self, make: Callable[[LedgerState], Draft | Receipt], *, at: str | None = None) -> Receipt:
+        """Add what `make` returns for the current state; nobody else can add in between.
+
+        A time `at` that others have overtaken becomes theirs: the time of a ledger does not go back.
+        """
         assert self._keys is not None, "a read-only ledger takes no entries"
         with self._store.writing() as writing:
             self._catch_up(writing)
@@ -291,12 +301,17 @@ class Ledger:
                 made,
                 number=state.number + 1,
                 previous=state.head,
-                at=time_text(date_of_entry(self._clock(), state)),
+                at=self._time(at, state),
                 key=self._signing_key(state.operator),
             )
             writing.add(entry, made.postings)
         self._take_in(entry)
         return Receipt(entry=entry.number, fresh=True)
+
+    def _time(self, at: str | None, state: LedgerState) -> str:
+        if at is None:
+            return time_text(date_of_entry(self._clock(), state))
+        return at if state.latest is None else max(at, time_text(state.latest))
 
     def _catch_up(self, reading: Reading) -> None:
         for entry in reading.entries(after=self._state.number):

@@ -9,7 +9,7 @@ signature into another one.
 
 from __future__ import annotations
 
-import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
+from commonweal.atomic_write import sync_directory, write_new
 from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
 from commonweal.ledger.private_file import check_private
 
@@ -168,14 +169,13 @@ def _content(path: Path) -> bytes:
 
 def _write_new(path: Path, content: bytes, *, mode: int) -> None:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-        except OSError:
-            path.unlink()  # do not leave half a key pair behind
-            raise
+        write_new(path, content, mode=mode)
+        sync_directory(path.parent)
+    except FileExistsError as error:
+        raise StorageError(f"Cannot create the node key {path}: {os_reason(error)}. Name a new file.") from None
     except OSError as error:
+        with suppress(OSError):
+            path.unlink()  # do not leave half a key pair behind
         raise StorageError(f"Cannot create the node key {path}: {os_reason(error)}. Name a new file.") from None
 
 

@@ -250,7 +250,7 @@ def check_distinct_names(clients: Sequence[Values], faults: Faults) -> None:
         one, other = (seen[name] for name in pair)
         faults.add(
             ("clients", other, "name"),
-            f"clients {one + 1} and {other + 1} have names that look the same, {ascii(pair[0])} and {ascii(pair[1])}",
+            f"clients {one + 1} and {other + 1} have names that look the same, {pair[0]!a} and {pair[1]!a}",
             "Rename one of them",
         )
 

@@ -189,7 +189,9 @@ def _engine(url: URL) -> Engine:
         connection.isolation_level = None  # the driver must not begin transactions itself
         connection.text_factory = _text
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
+        # EXTRA, since after a power failure FULL may bring the journal back, which undoes the last commit.
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: beyond the cache of the disk
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Connection) -> None:
