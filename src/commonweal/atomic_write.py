@@ -61,7 +61,7 @@ def write_new(path: Path, content: bytes, *, mode: int = 0o666) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Flush a directory to the disk: without this, a power failure may undo that a file was made, renamed or removed."""
+    """Flush a directory to the disk: otherwise a power failure may undo that a file was made, renamed or removed."""
     if os.name != "posix":  # only there can directories be opened
         return
     try:

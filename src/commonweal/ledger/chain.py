@@ -9,6 +9,7 @@ from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, hash_of, parse
 from commonweal.ledger.entries import BEFORE_THE_FIRST, StoredEntry, signed_message
 from commonweal.ledger.keys import is_signed_by_operator
+from commonweal.ledger.readable import check_readable, readable
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 
@@ -32,9 +33,11 @@ def documents(
             if not is_signed_by_operator(signed_message(entry.hash), entry.signature, operator):
                 raise _unsound(made, f"the operator did not sign entry {entry.number}")
             head = entry.hash
+            with readable(entry.number, made):
+                check_readable(document)
             yield document, entry
-            if document.get("kind") == "key-rotation":
-                operator = str(document["body"]["operator"])
+            if document["kind"] == "key-rotation":
+                operator = document["body"]["operator"]
 
 
 def first_operator(document: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from commonweal.errors import CommonwealError, InputError, LedgerError
+from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.amendments import Amendment, amendment_body, check_amendment, check_may_admit, check_may_agree
 from commonweal.ledger.canonical import Document, first_difference, hash_of, parse
@@ -36,6 +36,7 @@ from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text, in_proportion
 from commonweal.ledger.order import check_may_divide, date_of_entry
+from commonweal.ledger.readable import check_readable, readable
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.settled_again import check_settled_again
 from commonweal.ledger.state import LedgerState
@@ -334,13 +335,9 @@ class Ledger:
                 f"The ledger is not sound: entry {entry.number} does not follow entry {self._state.number}, or the "
                 "operator did not sign it. Find out more with: commonweal ledger verify"
             )
-        try:
+        with readable(entry.number):
+            check_readable(document)
             self._state.apply(document, entry.hash)
-        except (CommonwealError, KeyError, TypeError, ValueError):
-            raise LedgerError(
-                f"This version cannot read entry {entry.number}. Use a newer version, or check the ledger with: "
-                "commonweal ledger verify"
-            ) from None
 
     def _signing_key(self, public: str) -> SigningKey:
         if self._key is None or self._key.public != public:

@@ -20,6 +20,7 @@ from commonweal.ledger.fates import harm_of, harmful_in
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.printable import printable
+from commonweal.ledger.readable import readable
 from commonweal.ledger.rounds import decision_of, evidence_of, gains_of
 from commonweal.ledger.signed_files import (
     STATEMENT_FORMAT,
@@ -46,8 +47,9 @@ def make_statement(store: Store, client: str, *, at: str, last: int | None = Non
     for document, entry in documents(store, "a statement"):
         if last is not None and entry.number > last:
             break
-        state.apply(document, entry.hash)
-        line = line_of(document, client, state, lines)
+        with readable(entry.number, "a statement"):
+            state.apply(document, entry.hash)
+            line = line_of(document, client, state, lines)
         if line is not None:
             lines.append(line)
     return statement_of(state, client, lines, at=at)
