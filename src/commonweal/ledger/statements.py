@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,6 @@ from commonweal.ledger.rounds import decision_of, evidence_of, gains_of
 from commonweal.ledger.signed_files import (
     STATEMENT_FORMAT,
     SignedDocument,
-    read_known_head,
     read_signed,
     signed_content,
 )
@@ -212,15 +211,6 @@ def faults_of_sums(lines: Sequence[StatementLine], *, balance: int = 0, accrued:
         if (line.balance, line.accrued_balance) != (balance, accrued):
             return [f"the balance after entry {line.entry} does not follow from the lines up to it"]
     return []
-
-
-def rotations_in(folder: Path) -> list[Any]:
-    """The changes of the operator's key that the signed files of a folder state, none of which has to be valid."""
-    rotations: list[Any] = []
-    for file in sorted(folder.glob("*.json")):
-        with suppress(CommonwealError):
-            rotations += read_known_head(file).key_rotations
-    return rotations
 
 
 class EntryFacts:

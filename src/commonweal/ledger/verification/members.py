@@ -66,7 +66,7 @@ def check_known_head(
     if not known.signed.is_sound:
         findings.add(number, f"the operator signed {source}", _keys_text(operators), "an invalid signature")
     elif known.ledger != ledger:
-        findings.add(1, f"{source} is about this ledger", f"ledger {known.ledger[:16]}…", f"{ledger[:16]}…")
+        findings.add(1, f"{source} is about this ledger", f"ledger {known.ledger[:16]}…", f"{str(ledger)[:16]}…")
     elif not _is_by(known, operators):
         findings.add(number, f"the operator signed {source}", _keys_text(operators), f"{known.signed.signer[:16]}…")
     elif number not in seen:
