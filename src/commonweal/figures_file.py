@@ -11,7 +11,6 @@ import csv
 import io
 import json
 import math
-import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +24,7 @@ from commonweal.bounded_read import LARGEST_DOCUMENT, read_bounded
 from commonweal.decision.exact import FloatArray
 from commonweal.decision.validation import LARGEST, SMALLEST, admissible
 from commonweal.errors import CommonwealError, InputError, StorageError
+from commonweal.names import tidy_name
 from commonweal.records import Figures
 from commonweal.valuation.profit import profit as profit_of
 
@@ -297,7 +297,7 @@ def _clients(table: _Table) -> list[str]:
             table.fault(row, "client must be a name", shown(value), "put it in quotes")
             value = ""
         # Names that look the same are normalised to the same spelling, so that no client is counted as two.
-        name = value.strip() if value.isascii() else unicodedata.normalize("NFC", value.strip())
+        name = value.strip() if value.isascii() else tidy_name(value)
         odd = next((character for character in name if not character.isprintable()), None)
         if odd is not None:
             table.fault(

@@ -204,6 +204,7 @@ def test_operators_sign_only_with_ed25519():
 def test_private_keys_are_read(tmp_path, form):
     path = tmp_path / "node"
     path.write_bytes(KEY.private.private_bytes(PEM, PRIVATE_FORMS[form], OPEN))
+    path.chmod(0o600)
     read = NodeKey.read(path)
     assert read.public == KEY.public
     assert read.sign(b"x") == KEY.sign(b"x")
@@ -280,6 +281,19 @@ def test_a_written_key_is_readable_only_by_its_owner(tmp_path, mask):
     assert NodeKey.read(tmp_path / "node.key").public == key.public
     assert read_node_public_key(tmp_path / "node.key.pub") == key.public
     assert b"PRIVATE" not in (tmp_path / "node.key.pub").read_bytes()
+
+
+@POSIX
+@pytest.mark.parametrize("open_to_others", [0o640, 0o604, 0o620, 0o644])
+def test_a_key_that_others_can_read_is_refused(tmp_path, open_to_others):
+    path = tmp_path / "node.key"
+    key = NodeKey.new()
+    key.write(path)
+    path.chmod(open_to_others)
+    with pytest.raises(LedgerError, match=f"has mode {open_to_others:04o}: others can read it.*chmod 600"):
+        NodeKey.read(path)
+    path.chmod(0o400)
+    assert NodeKey.read(path).public == key.public
 
 
 @pytest.mark.parametrize("there", ["node", "node.pub"])

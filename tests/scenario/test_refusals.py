@@ -81,6 +81,11 @@ REFUSALS = {
         SMALL.replace('"north"', '"caf\\u00e9"').replace('"south"', '"cafe\\u0301" #!'),
         "have the same name",
     ),
+    "names that look the same": (
+        SMALL.replace('"south"', '"n\\u043erth" #!'),
+        "clients 1 and 2 have names that look the same, 'north' and 'n\\u043erth'",
+        "Rename one",
+    ),
     "source empty": (client('source = "" #!'), "source must be 1 to 200 printable characters", "for client 'north'"),
     "source missing": (
         SMALL.replace('source = "mnist-5k"\n', "").replace(

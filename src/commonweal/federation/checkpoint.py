@@ -232,6 +232,7 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
         "bases": {c: {**basis.to_document(), "terms": basis.terms} for c, basis in result.bases.items()},
         "withdrawals": dict(result.withdrawals),
         "gains": None if result.record.gains is None else asdict(result.record.gains),
+        "settled_at": result.settled_at,
     }
 
 
@@ -273,6 +274,7 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
         signatures=document["signatures"],
         withdrawals=document["withdrawals"],
         bases={c: ReportBasis.from_document(b, b["terms"]) for c, b in document.get("bases", {}).items()},
+        settled_at=document.get("settled_at"),
         **arrays,
     )
 

@@ -86,6 +86,7 @@ class RoundResult:
     expected_draws: NDArray[np.float64] | None = None
     effects: NDArray[np.float64] | None = None
     bases: Mapping[str, ReportBasis] = field(default_factory=dict)  # of the client reports, where clients sign them
+    settled_at: str | None = None  # the time of its entry, chosen before it is settled: settling again gives the same
 
     @classmethod
     def of(cls, measured: MeasuredRound, record: RoundRecord, events: tuple[Event, ...] = ()) -> RoundResult:

@@ -3,8 +3,8 @@
 Each round is measured, decided and then
 
     checked       would the ledger accept it? If not, the round is discarded
-    checkpointed  from here on it survives a crash
-    settled       entered in the ledger; doing it twice changes nothing
+    checkpointed  from here on it survives a crash, with the time that its entry will state
+    settled       entered in the ledger; doing it twice changes nothing, and doing it again makes the same entry
     told          announced to the clients, with their statements
     reported      to the caller; after the last round, as the run report
 
@@ -15,7 +15,7 @@ changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -69,6 +69,8 @@ class Session:
         ):
             if not results and self.on_first_round is not None:
                 self.on_first_round()
+            if self.ledger is not None:
+                result = replace(result, settled_at=self.ledger.now())
             results.append(result)
             if self.checkpoint is not None:
                 self.checkpoint.save(results, self.clients.save())
@@ -123,9 +125,11 @@ class Session:
     def _settle(self, result: RoundResult) -> None:
         if self.ledger is None:
             return
-        self.ledger.settle(result.record, result.sample_counts, result.signatures or None, result.bases)
+        self.ledger.settle(
+            result.record, result.sample_counts, result.signatures or None, result.bases, at=result.settled_at
+        )
         for client, notice in result.withdrawals.items():
-            self.ledger.withdraw(client, result.record.round_number, notice)
+            self.ledger.withdraw(client, result.record.round_number, notice, at=result.settled_at)
 
     def _tell(self, result: RoundResult) -> None:
         if self.ledger is not None:

@@ -10,7 +10,7 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import CommonwealError, LedgerError
 from commonweal.federation.agreed import check_same_rules
 from commonweal.ledger.agreed_rules import AgreedRules
-from commonweal.ledger.checks import check_names
+from commonweal.ledger.checks import check_look_alikes, check_names
 from commonweal.ledger.departures import check_departures
 from commonweal.ledger.entries import time_text
 from commonweal.ledger.key_directory import KeyDirectory
@@ -71,6 +71,7 @@ class FederationLedger:
         """Check before any computation that the ledger can accept the federation's rounds."""
         check_names(self._members)
         if not has_ledger(self.location):
+            check_look_alikes(self._members)
             return
         store = open_store(self.location)
         try:
@@ -90,11 +91,14 @@ class FederationLedger:
         sample_counts: Mapping[str, int] | None = None,
         signatures: Mapping[str, str] | None = None,
         bases: Mapping[str, ReportBasis] | None = None,
+        *,
+        at: str | None = None,
     ) -> Receipt:
         """Settle a round; a round that is already settled stays unchanged. Members without figures were absent.
 
         `signatures` are the clients' own, and `bases` what they signed their reports on; without signatures each report
-        is signed here.
+        is signed here. `at` is the time that the entry states, from `now`; the same time gives the same entry. Without
+        it, the time is that of writing.
         """
         settled = replace(self._to_settle(record, sample_counts), bases=bases or {})
         if self._ledger is None and not has_ledger(self.location):
@@ -106,7 +110,11 @@ class FederationLedger:
         if signatures is None:
             reports = [settled.report(ledger.identity, client) for client in record.decision.figures.clients]
             signatures = {report.client: signed for report in reports if (signed := self._sign(report)) is not None}
-        return ledger.settle(replace(settled, signatures=signatures))
+        return ledger.settle(replace(settled, signatures=signatures), at=at)
+
+    def now(self) -> str:
+        """The time by the ledger's clock, for `settle`."""
+        return time_text(self._clock())
 
     def check_round(self, record: RoundRecord, sample_counts: Mapping[str, int] | None = None) -> None:
         """Refuse a round whose content the ledger would refuse, before anything of it is stored."""
@@ -139,9 +147,9 @@ class FederationLedger:
         state = self._state()
         return None if state is None else state.terms_of(round_number).terms.agreed
 
-    def withdraw(self, client: str, round_number: int, signature: str | None) -> Receipt:
-        """Record a client's signed notice that it leaves after this round."""
-        return self._opened().withdraw(client, round_number, signature)
+    def withdraw(self, client: str, round_number: int, signature: str | None, *, at: str | None = None) -> Receipt:
+        """Record a client's signed notice that it leaves after this round; `at` as for `settle`."""
+        return self._opened().withdraw(client, round_number, signature, at=at)
 
     def statement(self, client: str) -> bytes:
         """The client's signed statement, as `commonweal ledger statement` writes it into a file."""

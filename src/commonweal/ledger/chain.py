@@ -9,6 +9,7 @@ from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, hash_of, parse
 from commonweal.ledger.entries import BEFORE_THE_FIRST, StoredEntry, signed_message
 from commonweal.ledger.keys import is_signed_by_operator
+from commonweal.ledger.readable import check_readable, readable
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 
@@ -32,9 +33,11 @@ def documents(
             if not is_signed_by_operator(signed_message(entry.hash), entry.signature, operator):
                 raise _unsound(made, f"the operator did not sign entry {entry.number}")
             head = entry.hash
+            with readable(entry.number, made):
+                check_readable(document)
             yield document, entry
-            if document.get("kind") == "key-rotation":
-                operator = str(document["body"]["operator"])
+            if document["kind"] == "key-rotation":
+                operator = document["body"]["operator"]
 
 
 def first_operator(document: Mapping[str, Any]) -> str:
@@ -60,7 +63,17 @@ def key_rotations(store: Store, made: str) -> Sequence[Document]:
 
 def keys_since(first: str, ledger: str, rotations: Iterable[Any]) -> list[str]:
     """The key and its successors according to `rotations`, which come from a file and are not trusted."""
-    keys = [first]
+    return [first, *(successor for successor, _ in _successors(first, ledger, rotations))]
+
+
+def retired_by(public: str, ledger: str, rotations: Iterable[Any]) -> int | None:
+    """The number of the entry that retired a key, if `rotations` have it: both keys signed it, whoever keeps it."""
+    return next((number for _, number in _successors(public, ledger, rotations)), None)
+
+
+def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[tuple[str, int]]:
+    """Each later key, and the number of the entry that announced it."""
+    key = first
     for rotation in rotations:
         content = rotation.get("content") if isinstance(rotation, dict) else None
         document = parse(content) if isinstance(content, str) else None
@@ -68,12 +81,14 @@ def keys_since(first: str, ledger: str, rotations: Iterable[Any]) -> list[str]:
         if content is None or document is None or document.get("kind") != "key-rotation" or not isinstance(body, dict):
             continue
         announcement = signed_message(hash_of(content.encode(errors="surrogatepass")))
-        public, proof = body.get("operator", ""), body.get("proof", "")
-        if is_signed_by_operator(announcement, rotation.get("signature"), keys[-1]) and is_signed_by_operator(
-            rotation_message(ledger, public), proof, public
+        public, proof, number = body.get("operator", ""), body.get("proof", ""), document.get("number")
+        if (
+            isinstance(number, int)
+            and is_signed_by_operator(announcement, rotation.get("signature"), key)
+            and is_signed_by_operator(rotation_message(ledger, public), proof, public)
         ):
-            keys.append(public)
-    return keys
+            key = public
+            yield key, number
 
 
 def rotation_message(ledger: str, public: str) -> bytes:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from commonweal.errors import InputError, LedgerError
+from commonweal.ledger.keys import fault_of_key
 from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
 from commonweal.ledger.order import check_nobody_is_missing, check_not_divided_without, check_round_number
 from commonweal.ledger.reports import faults_of_reports
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.state import LedgerState
+from commonweal.names import look_alikes, tidy_name
 
 
 def check_names(members: Iterable[str]) -> None:
@@ -19,6 +21,27 @@ def check_names(members: Iterable[str]) -> None:
         if not client.strip() or len(client) > 200 or not client.isprintable():
             raise InputError(
                 f"A member's name must have 1 to 200 printable characters, got {client!r}. Choose another name."
+            )
+        if client != (tidy := tidy_name(client)):
+            raise InputError(
+                f"A member's name must be spelt with composed characters and without spaces around it, got "
+                f"{client!a}. Write {tidy!a}, which looks the same."
+            )
+
+
+def check_look_alikes(members: Iterable[str]) -> None:
+    """Refuse two names that people could take for one another: money would go to the wrong member."""
+    if (pair := look_alikes(members)) is not None:
+        one, other = map(ascii, pair)
+        raise InputError(f"The members' names {one} and {other} look the same. Rename one of them.")
+
+
+def check_keys(members: Mapping[str, str | None]) -> None:
+    """Refuse a key with which anybody could sign for its member, or nobody."""
+    for client, key in members.items():
+        if key is not None and (fault := fault_of_key(key)) is not None:
+            raise InputError(
+                f"The public key {str(key)[:80]!r} of client {client!r} {fault}. Ask the member for another key."
             )
 
 

@@ -8,8 +8,6 @@ current                                       the public key that signs new ledg
 from __future__ import annotations
 
 import os
-import shlex
-import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +15,11 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from commonweal.atomic_write import write_atomically
+from commonweal.atomic_write import make_directory, sync_directory, unfinished_beside, write_atomically, write_new
 from commonweal.bounded_read import LARGEST_KEY, read_bounded
 from commonweal.errors import LedgerError, StorageError, os_reason
 from commonweal.ledger.keys import SigningKey, public_pem
+from commonweal.ledger.private_file import check_private
 
 AskPassphrase = Callable[[Path], str | None]
 
@@ -50,11 +49,12 @@ class KeyDirectory:
             return self.key_of(known)
         key = self.add(SigningKey.new())
         # The first link wins: two processes that start together must not sign with different keys.
-        unfinished = self.path / f".{os.getpid()}.current"
+        unfinished = unfinished_beside(self.path / "current")
         try:
-            unfinished.write_text(key.public)
+            write_new(unfinished, key.public.encode())
             with suppress(FileExistsError):
                 os.link(unfinished, self.path / "current")
+            sync_directory(self.path)
         except OSError as error:
             raise self._unwritable(error) from None
         finally:
@@ -77,15 +77,11 @@ class KeyDirectory:
             encryption = serialization.BestAvailableEncryption(self._passphrase.encode())
         content = key.private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            unfinished = self.path / f".{os.getpid()}.key"
-            unfinished.unlink(missing_ok=True)
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            make_directory(self.path, mode=0o700)
+            unfinished = unfinished_beside(self._private_file(key.public))
+            write_new(unfinished, content, mode=0o600)
             unfinished.replace(self._private_file(key.public))
+            sync_directory(self.path)
         except OSError as error:
             raise self._unwritable(error) from None
         write_atomically(self.public_file(key.public), public_pem(key.public), what="the public key")
@@ -95,18 +91,13 @@ class KeyDirectory:
         """The private half of a public key."""
         path = self._private_file(public)
         try:
-            mode = stat.S_IMODE(path.stat().st_mode)
+            check_private(path)
             content = read_bounded(path, LARGEST_KEY)
         except OSError as error:
             raise StorageError(
                 f"This ledger is signed with the key {public[:16]}…, but {path} cannot be read: {os_reason(error)}. "
                 "Name the directory that has this key."
             ) from None
-        if os.name == "posix" and mode & 0o077:
-            raise LedgerError(
-                f"The private key {path} has mode {mode:04o}: others can read it. Make it private with: "
-                f"chmod 600 {shlex.quote(str(path))}"
-            )
         key = SigningKey(self._decrypted(path, content))
         if key.public != public:
             raise LedgerError(

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from commonweal.bounded_read import LARGEST_KEY, read_bounded
 from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
-from commonweal.ledger.node_keys import PREFIX, is_signed_by_node, node_public_key, node_public_pem
+from commonweal.ledger.node_keys import PREFIX, is_node_key, is_signed_by_node, node_public_key, node_public_pem
+from commonweal.ledger.weak_keys import is_weak
 
 
 class Signer(Protocol):
@@ -68,7 +69,20 @@ def is_signed_by_operator(message: bytes, signature: str, public: str) -> bool:
         Ed25519PublicKey.from_public_bytes(key).verify(signed, message)
     except (InvalidSignature, ValueError, TypeError):
         return False
-    return signed.hex() == signature and key.hex() == public
+    return signed.hex() == signature and key.hex() == public and not is_weak(key)
+
+
+def fault_of_key(public: object) -> str | None:
+    """What is wrong with a public key, to end a sentence with "which ..."; None if members can be admitted with it."""
+    if isinstance(public, str) and public.startswith(PREFIX):
+        return None if is_node_key(public) else "is not a point of the curve P-384"
+    try:
+        key = bytes.fromhex(str(public))
+    except ValueError:
+        key = b""
+    if len(key) != 32 or key.hex() != public:
+        return "is neither an Ed25519 key of 64 hexadecimal digits nor a P-384 key"
+    return "is a weak Ed25519 key: one signature would fit every message" if is_weak(key) else None
 
 
 def public_pem(public: str) -> bytes:
@@ -83,8 +97,9 @@ def public_pem(public: str) -> bytes:
 def read_public_key(path: Path) -> str:
     """A member's public key: Ed25519 in PEM, or that of its Flower node in PEM or OpenSSH format."""
     content = _content(path)
+    key = _strong(_ed25519(content), path)
     try:
-        return _ed25519(content) or node_public_key(content)
+        return key or node_public_key(content)
     except CommonwealError:
         raise LedgerError(
             f"{path} must contain a public key: Ed25519 in PEM, or P-384 in PEM or OpenSSH format. Ask the member "
@@ -94,7 +109,7 @@ def read_public_key(path: Path) -> str:
 
 def read_operator_key(path: Path) -> str:
     """The operator's public key in a PEM file."""
-    key = _ed25519(_content(path))
+    key = _strong(_ed25519(_content(path)), path)
     if key is None:
         raise LedgerError(
             f"{path} does not contain an Ed25519 public key in PEM. Ask the operator for the file that `commonweal "
@@ -117,3 +132,11 @@ def _ed25519(content: bytes) -> str | None:
     except (ValueError, UnsupportedAlgorithm):
         return None
     return key.public_bytes_raw().hex() if isinstance(key, Ed25519PublicKey) else None
+
+
+def _strong(key: str | None, path: Path) -> str | None:
+    if key is not None and (fault := fault_of_key(key)) is not None:
+        raise LedgerError(
+            f"The public key in {path} {fault}. Ask its owner for a key made by a program that you trust."
+        )
+    return key

@@ -7,12 +7,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from commonweal.errors import CommonwealError, InputError, LedgerError
+from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.amendments import Amendment, amendment_body, check_amendment, check_may_admit, check_may_agree
 from commonweal.ledger.canonical import Document, first_difference, hash_of, parse
 from commonweal.ledger.chain import first_operator, rotation_message
-from commonweal.ledger.checks import check_may_withdraw, check_names, check_round, check_withdrawal
+from commonweal.ledger.checks import (
+    check_keys,
+    check_look_alikes,
+    check_may_withdraw,
+    check_names,
+    check_round,
+    check_withdrawal,
+)
 from commonweal.ledger.departures import check_departures
 from commonweal.ledger.entries import (
     INCOME,
@@ -29,6 +36,7 @@ from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text, in_proportion
 from commonweal.ledger.order import check_may_divide, date_of_entry
+from commonweal.ledger.readable import check_readable, readable
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.settled_again import check_settled_again
 from commonweal.ledger.state import LedgerState
@@ -103,6 +111,7 @@ class Ledger:
     def admit(self, members: Mapping[str, str | None]) -> Receipt:
         """Admit members with the keys that sign their reports; without a key (None), the operator vouches for them."""
         check_names(members)
+        check_keys(members)
 
         def make(state: LedgerState) -> Draft | Receipt:
             for client, key in members.items():
@@ -112,6 +121,7 @@ class Ledger:
                         f"{_key_text(key)}. Use the key it was admitted with, or another ledger."
                     )
             fresh = {client: key for client, key in members.items() if client not in state.members}
+            check_look_alikes((*state.members, *fresh))
             if not fresh:
                 return Receipt(entry=state.number, fresh=False)
             check_may_admit(fresh, state)
@@ -141,8 +151,12 @@ class Ledger:
 
         return self._enter(make)
 
-    def settle(self, settled: RoundToSettle) -> Receipt:
-        """Settle a round. Settling it again does nothing; with different content it raises and names the difference."""
+    def settle(self, settled: RoundToSettle, *, at: str | None = None) -> Receipt:
+        """Settle a round. Settling it again does nothing; with different content it raises and names the difference.
+
+        `at` is the time that the entry states; None: that of writing. With the same time, a round whose entry was lost
+        gets the same entry again.
+        """
         number = settled.record.round_number
 
         def make(state: LedgerState) -> Draft | Receipt:
@@ -157,7 +171,7 @@ class Ledger:
                     check_settled_again(self._document(entry), draft.body, state.members)
             return draft
 
-        return self._enter(make)
+        return self._enter(make, at=at)
 
     def realise(self, amount: int, reference: str, *, without: Collection[int] = ()) -> Receipt:
         """Divide income of the model in proportion to max(accrued payoff, 0), once per reference.
@@ -207,8 +221,11 @@ class Ledger:
 
         return self._enter(make)
 
-    def withdraw(self, client: str, round_number: int, signature: str | None) -> Receipt:
-        """Record a member's signed notice that it withdraws after this round. It keeps what it accrued."""
+    def withdraw(self, client: str, round_number: int, signature: str | None, *, at: str | None = None) -> Receipt:
+        """Record a member's signed notice that it withdraws after this round. It keeps what it accrued.
+
+        `at` is as for `settle`.
+        """
 
         def make(state: LedgerState) -> Draft | Receipt:
             check_withdrawal(client, round_number, signature, state)
@@ -217,7 +234,7 @@ class Ledger:
             check_may_withdraw(client, round_number, state)
             return Draft(kind="withdrawal", body={"client": client, "round": round_number, "signature": signature})
 
-        return self._enter(make)
+        return self._enter(make, at=at)
 
     def reverse_round(self, round_number: int, reason: str) -> Receipt:
         """Reverse a settled round; it can then be settled again."""
@@ -269,8 +286,11 @@ class Ledger:
             raise LedgerError(f"There is no entry {entry}; this ledger has entries 1 to {self._state.number}.")
         return self._document(entry)
 
-    def _enter(self, make: Callable[[LedgerState], Draft | Receipt]) -> Receipt:
-        """Add what `make` returns for the current state; nobody else can add in between."""
+    def _enter(self, make: Callable[[LedgerState], Draft | Receipt], *, at: str | None = None) -> Receipt:
+        """Add what `make` returns for the current state; nobody else can add in between.
+
+        A time `at` that others have overtaken becomes theirs: the time of a ledger does not go back.
+        """
         assert self._keys is not None, "a read-only ledger takes no entries"
         with self._store.writing() as writing:
             self._catch_up(writing)
@@ -282,12 +302,17 @@ class Ledger:
                 made,
                 number=state.number + 1,
                 previous=state.head,
-                at=time_text(date_of_entry(self._clock(), state)),
+                at=self._time(at, state),
                 key=self._signing_key(state.operator),
             )
             writing.add(entry, made.postings)
         self._take_in(entry)
         return Receipt(entry=entry.number, fresh=True)
+
+    def _time(self, at: str | None, state: LedgerState) -> str:
+        if at is None:
+            return time_text(date_of_entry(self._clock(), state))
+        return at if state.latest is None else max(at, time_text(state.latest))
 
     def _catch_up(self, reading: Reading) -> None:
         for entry in reading.entries(after=self._state.number):
@@ -310,13 +335,9 @@ class Ledger:
                 f"The ledger is not sound: entry {entry.number} does not follow entry {self._state.number}, or the "
                 "operator did not sign it. Find out more with: commonweal ledger verify"
             )
-        try:
+        with readable(entry.number):
+            check_readable(document)
             self._state.apply(document, entry.hash)
-        except (CommonwealError, KeyError, TypeError, ValueError):
-            raise LedgerError(
-                f"This version cannot read entry {entry.number}. Use a newer version, or check the ledger with: "
-                "commonweal ledger verify"
-            ) from None
 
     def _signing_key(self, public: str) -> SigningKey:
         if self._key is None or self._key.public != public:

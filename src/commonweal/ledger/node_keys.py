@@ -9,7 +9,7 @@ signature into another one.
 
 from __future__ import annotations
 
-import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
+from commonweal.atomic_write import sync_directory, write_new
 from commonweal.bounded_read import LARGEST_KEY, read_bounded
 from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
+from commonweal.ledger.private_file import check_private
 
 PREFIX = "p384:"
 ORDER = int(  # of the curve's group
@@ -60,6 +62,7 @@ class NodeKey:
                 f"A node key must be an ECDSA key on the curve P-384 in OpenSSH format or PEM, got {_what(key)} in "
                 f"{path}. Create one with: ssh-keygen -t ecdsa -b 384"
             )
+        check_private(path)
         return cls(key)
 
     @property
@@ -136,6 +139,15 @@ def is_signed_by_node(message: bytes, signature: str, public: str) -> bool:
     return True
 
 
+def is_node_key(public: str) -> bool:
+    """Whether a text is a public key in this module's encoding."""
+    try:
+        _point(public)
+    except ValueError:
+        return False
+    return True
+
+
 def _point(public: str) -> ec.EllipticCurvePublicKey:
     """The key that a text encodes; ValueError if it is not in this module's encoding."""
     point = bytes.fromhex(public.removeprefix(PREFIX))
@@ -158,14 +170,13 @@ def _content(path: Path) -> bytes:
 
 def _write_new(path: Path, content: bytes, *, mode: int) -> None:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-        except OSError:
-            path.unlink()  # do not leave half a key pair behind
-            raise
+        write_new(path, content, mode=mode)
+        sync_directory(path.parent)
+    except FileExistsError as error:
+        raise StorageError(f"Cannot create the node key {path}: {os_reason(error)}. Name a new file.") from None
     except OSError as error:
+        with suppress(OSError):
+            path.unlink()  # do not leave half a key pair behind
         raise StorageError(f"Cannot create the node key {path}: {os_reason(error)}. Name a new file.") from None
 
 

@@ -37,7 +37,11 @@ class SignedDocument:
 
 def signed_content(document: Document, key: SigningKey) -> bytes:
     """The content of a signed file, indented for people."""
-    whole = {"document": document, "signer": key.public, "signature": key.sign(_message(document))}
+    try:
+        message = _message(document)
+    except ValueError as error:  # such as an infinite figure in an entry
+        raise LedgerError(f"Cannot sign this document: {error}. Find out more with: commonweal ledger verify") from None
+    whole = {"document": document, "signer": key.public, "signature": key.sign(message)}
     return (printable_json(whole, indent=1) + "\n").encode()
 
 

@@ -19,6 +19,7 @@ from commonweal.ledger.canonical import Document, canonical, hash_of
 from commonweal.ledger.chain import documents
 from commonweal.ledger.entries import BEFORE_THE_FIRST
 from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.readable import readable
 from commonweal.ledger.signed_files import (
     STATEMENT_FORMAT,
     STATEMENT_PART_FORMAT,
@@ -163,7 +164,8 @@ class MemberLines:
         for document, entry in documents(self._store, "a statement", after=self.state):
             if last is not None and entry.number > last:
                 break
-            self.state.apply(document, entry.hash)
+            with readable(entry.number, "a statement"):
+                self.state.apply(document, entry.hash)
             if document["kind"] == "key-rotation":
                 self._key_rotations.append({"content": entry.content, "signature": entry.signature})
             facts = EntryFacts(document)
@@ -171,7 +173,8 @@ class MemberLines:
                 if self._clients is not None and client not in self._clients:
                     continue
                 lines = self._lines.setdefault(client, [])
-                line = line_of(document, client, self.state, lines, facts)
+                with readable(entry.number, "a statement"):
+                    line = line_of(document, client, self.state, lines, facts)
                 if line is not None:
                     lines.append(line)
                     so_far = self._so_far.setdefault(client, [LinesSoFar()])

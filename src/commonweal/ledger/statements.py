@@ -20,15 +20,21 @@ from commonweal.decision.reasons import (
 )
 from commonweal.errors import CommonwealError, LedgerError
 from commonweal.ledger.canonical import Document
-from commonweal.ledger.chain import documents, key_rotations, keys_since
+from commonweal.ledger.chain import documents, key_rotations, keys_since, retired_by
 from commonweal.ledger.checks import listed
 from commonweal.ledger.entries import accrued_account, client_account, postings_of
 from commonweal.ledger.fates import harm_of, harmful_in
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.printable import printable
+from commonweal.ledger.readable import readable
 from commonweal.ledger.rounds import decision_of, evidence_of, gains_of
-from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, read_signed, signed_content
+from commonweal.ledger.signed_files import (
+    STATEMENT_FORMAT,
+    SignedDocument,
+    read_signed,
+    signed_content,
+)
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 from commonweal.ledger.terms import MOST_MINOR_DIGITS
@@ -47,8 +53,9 @@ def make_statement(store: Store, client: str, *, at: str, last: int | None = Non
     for document, entry in documents(store, "a statement"):
         if last is not None and entry.number > last:
             break
-        state.apply(document, entry.hash)
-        line = line_of(document, client, state, lines)
+        with readable(entry.number, "a statement"):
+            state.apply(document, entry.hash)
+            line = line_of(document, client, state, lines)
         if line is not None:
             lines.append(line)
     return statement_of(state, client, lines, at=at)
@@ -174,21 +181,33 @@ def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]], total
         raise TypeError
 
 
-def faults_of(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
+def faults_of(
+    statement: Statement, signed: SignedDocument, key: str, *, known_rotations: Sequence[Any] = ()
+) -> list[str]:
     """What is wrong with a statement, given the operator's public key; empty if nothing is."""
-    found = [*faults_of_signature(statement, signed, key), *faults_of_sums(statement.lines)]
+    found = faults_of_signature(statement, signed, key, known_rotations=known_rotations)
+    found += faults_of_sums(statement.lines)
     if (str(statement.balance), str(statement.accrued)) != (signed.document["balance"], signed.document["accrued"]):
         found.append("the final balance is not that of the last line")
     return found
 
 
-def faults_of_signature(statement: Statement, signed: SignedDocument, key: str) -> list[str]:
-    """Whether the holder of the key, or of one that follows it, signed the statement."""
+def faults_of_signature(
+    statement: Statement, signed: SignedDocument, key: str, *, known_rotations: Sequence[Any] = ()
+) -> list[str]:
+    """Whether the holder of the key, or of one that follows it, signed the statement before that key was retired.
+
+    `known_rotations` are changes of the key that the reader knows from elsewhere, such as earlier statements.
+    """
     found: list[str] = []
     if not signed.is_sound:
         found.append("the signature does not match the statement: it was changed, or never signed")
     if signed.signer not in keys_since(key, statement.ledger, signed.document["key_rotations"]):
         found.append(f"it is signed with the key {signed.signer[:16]}…, neither {key[:16]}… nor one of its successors")
+    rotations = [*known_rotations, *signed.document["key_rotations"]]
+    retired = retired_by(signed.signer, statement.ledger, rotations)
+    if retired is not None and statement.head_number >= retired:
+        found.append(f"it is signed with the key {signed.signer[:16]}…, which entry {retired} retired")
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from commonweal.names import look_alikes
 from commonweal.scenario.algorithms import ALGORITHMS, users_of
 from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import (
@@ -245,6 +246,13 @@ def check_distinct_names(clients: Sequence[Values], faults: Faults) -> None:
                 f"clients {first + 1} and {position + 1} have the same name {shown(client['name'])}",
                 "Rename one of them",
             )
+    if (pair := look_alikes(seen)) is not None:
+        one, other = (seen[name] for name in pair)
+        faults.add(
+            ("clients", other, "name"),
+            f"clients {one + 1} and {other + 1} have names that look the same, {pair[0]!a} and {pair[1]!a}",
+            "Rename one of them",
+        )
 
 
 def _sound(table: TomlTable, values: Values, *keys: str) -> bool:

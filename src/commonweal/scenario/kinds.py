@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from commonweal.errors import ScenarioError
+from commonweal.names import tidy_name
 from commonweal.scenario.faults import shown
 
 SMALLEST_MU, LARGEST_MU = 1e-50, 1e50  # the limits of the decision's arithmetic
@@ -135,7 +136,7 @@ def name(longest: int, example: str) -> Kind:
     def read(value: object) -> str:
         if not isinstance(value, str):
             raise ValueError
-        tidy = unicodedata.normalize("NFC", value.strip())
+        tidy = tidy_name(value)
         if not tidy.isprintable() or not 1 <= len(tidy) <= longest:
             raise ValueError
         return tidy

@@ -11,6 +11,7 @@ from commonweal.cli.ledger.opening_terms import opening_terms
 from commonweal.cli.ledger.options import Keys, Location, key_directory
 from commonweal.data.optional_packages import needed_for
 from commonweal.errors import InputError
+from commonweal.names import tidy_name
 
 
 def init_command(
@@ -71,7 +72,7 @@ def init_command(
     Example: commonweal ledger init ledger.db --currency EUR --worth 1000 --member north --member south
     """
     with needed_for("a ledger", "ledger"):
-        from commonweal.ledger.checks import check_names
+        from commonweal.ledger.checks import check_look_alikes, check_names
         from commonweal.ledger.currencies import money_in_words
         from commonweal.ledger.ledger import Ledger
         from commonweal.ledger.sql.location import url_of
@@ -87,6 +88,7 @@ def init_command(
     )
     members = read_members(member or [])
     check_names(members)
+    check_look_alikes(members)
     directory = key_directory(keys)
     directory.current()  # fail on an unusable key directory before the ledger is created
     store = open_store(location, create=True)
@@ -110,7 +112,8 @@ def read_members(given: list[str], *, option: str = "--member") -> dict[str, str
 
     members: dict[str, str | None] = {}
     for text in given:
-        client, has_key, file = text.partition("=")
+        spelt, has_key, file = text.partition("=")
+        client = tidy_name(spelt)
         if not client or client in members:
             raise InputError(
                 f"{option} {text!r} {'names a member twice' if client else 'has no name'}; write {option} NAME or "

@@ -33,6 +33,7 @@ def show_command(
         from commonweal.ledger.canonical import parse
         from commonweal.ledger.ledger import Ledger
         from commonweal.ledger.printable import printable, printable_json
+        from commonweal.ledger.readable import readable
 
         ledger = Ledger(store, None)
         if entry is not None:
@@ -62,13 +63,14 @@ def show_command(
         table.add_column(f"moved ({terms.currency})", justify="right", no_wrap=True)
         for content in shown:
             document = parse(content) or {}
-            moved = sum(amount for _, text in document["postings"] if (amount := int(text)) > 0)
-            table.add_row(
-                str(document["number"]),
-                Text(printable(document["at"])[:19].replace("T", " ")),
-                Text(printable(_what(document))),
-                amount_text(moved, terms.minor_digits) if moved else "",
-            )
+            with readable(document["number"]):
+                moved = sum(amount for _, text in document["postings"] if (amount := int(text)) > 0)
+                table.add_row(
+                    str(document["number"]),
+                    Text(printable(document["at"])[:19].replace("T", " ")),
+                    Text(printable(_what(document))),
+                    amount_text(moved, terms.minor_digits) if moved else "",
+                )
         console.print(table)
         counted = f"entries: {state.number}, rounds: {len(state.rounds)}, members: {len(state.members)}"
         console.print(Text(f"{counted}; head {state.head}"), soft_wrap=True)

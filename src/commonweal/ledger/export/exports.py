@@ -12,7 +12,7 @@ from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
-from commonweal.atomic_write import UNFINISHED
+from commonweal.atomic_write import UNFINISHED, sync_directory
 from commonweal.errors import StorageError, os_reason
 from commonweal.ledger.export.beancount import to_beancount
 from commonweal.ledger.export.hledger import to_hledger
@@ -67,6 +67,7 @@ def copy_ledger(store: Store, path: Path) -> None:
             _copy_rows(store, unfinished)
             _check_new(path)
             unfinished.rename(path)
+            sync_directory(path.parent)
     except OSError as error:
         raise _unwritable(path, os_reason(error)) from None
     except sqlite3.Error as error:

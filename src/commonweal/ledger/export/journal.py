@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from commonweal.errors import CommonwealError, LedgerError
+from commonweal.errors import LedgerError
 from commonweal.ledger.chain import documents
 from commonweal.ledger.entries import INCOME, POTENTIAL, Posting, accrued_account, client_account, postings_of
+from commonweal.ledger.readable import readable
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 from commonweal.ledger.terms import Terms
-
-_UNREADABLE = (CommonwealError, KeyError, IndexError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +68,9 @@ def read_journal(store: Store) -> Journal:
     state, entries = LedgerState(), list[JournalEntry]()
     rounds: dict[int, int] = {}  # entry → round
     for document, stored in documents(store, "an export"):
-        try:
+        with readable(stored.number, "an export"):
             state.apply(document, stored.hash)
             entry = _entry(document, stored.hash, rounds)
-        except _UNREADABLE:
-            raise LedgerError(
-                f"Cannot make an export: this version cannot read entry {stored.number}. Use a newer version, or check "
-                "the ledger with: commonweal ledger verify"
-            ) from None
         if entry.kind == "round" and entry.round_number is not None:
             rounds[entry.number] = entry.round_number
         entries.append(entry)

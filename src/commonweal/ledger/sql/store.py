@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import logging
+import sqlite3
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +22,14 @@ from commonweal.ledger.sql.ordinary_tables import faults_of_tables
 from commonweal.ledger.sql.tables import REVISION, VERSION_TABLE, entries, postings
 from commonweal.ledger.store import StoredPosting
 
+logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())  # no traceback beside our sentence
+
 _WAIT_FOR_A_WRITER = 60  # seconds
 _ROWS_AT_A_TIME = 1000
 _LAST_POSITION = 2**31 - 1  # greater than any position of a posting in its entry
+# Not only what the drivers document: SQLite's cannot decode every message of its own, PostgreSQL's passes on errors of
+# the network and of its own reading when the server goes away.
+_DRIVER_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError, struct.error, UnicodeDecodeError, OverflowError)
 
 
 def open_store(location: str, *, create: bool = False) -> SqlStore:
@@ -64,26 +72,46 @@ class SqlStore:
 
     @contextmanager
     def reading(self) -> Iterator[SqlRows]:
-        with translated_errors(self.location), self.engine.connect() as connection:
-            if connection.dialect.name == "postgresql":
-                connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            with connection.begin():
-                yield SqlRows(connection)
+        with self._transaction(postgresql={"isolation_level": "REPEATABLE READ"}) as connection:
+            yield SqlRows(connection, self.location)
 
     @contextmanager
     def writing(self) -> Iterator[SqlRows]:
-        with translated_errors(self.location), self.engine.connect() as connection:
-            connection = connection.execution_options(commonweal_writing=True)
-            with connection.begin():
+        with self._transaction(commonweal_writing=True) as connection:
+            with translated_errors(self.location):
                 faults = faults_of_tables(connection)
-                if faults:
-                    raise StorageError(
-                        f"Cannot add to the ledger in {self.location}: {printable(faults[0])}. Copy the ledger into a "
-                        "new database, or restore it from your backup."
-                    )
-                if connection.dialect.name == "postgresql":
+            if faults:
+                raise StorageError(
+                    f"Cannot add to the ledger in {self.location}: {printable(faults[0])}. Copy the ledger into a "
+                    "new database, or restore it from your backup."
+                )
+            if connection.dialect.name == "postgresql":
+                with translated_errors(self.location):
                     connection.execute(text(f"LOCK TABLE {entries.name} IN EXCLUSIVE MODE"))
-                yield SqlRows(connection)
+            yield SqlRows(connection, self.location)
+
+    @contextmanager
+    def _transaction(self, *, postgresql: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Connection]:
+        """A connection in a transaction. Errors of the database are translated; those of the block are its own."""
+        with translated_errors(self.location):
+            connection = self.engine.connect()
+        try:
+            with translated_errors(self.location):
+                if postgresql is not None and connection.dialect.name == "postgresql":
+                    options |= postgresql
+                connection = connection.execution_options(**options)
+                transaction = connection.begin()
+            try:
+                yield connection
+            except BaseException:
+                with suppress(Exception):  # the first error says what happened
+                    transaction.rollback()
+                raise
+            with translated_errors(self.location):
+                transaction.commit()
+        finally:
+            with suppress(Exception):
+                connection.close()
 
     def entry_count(self) -> int:
         """How many entries there are, for progress bars."""
@@ -132,8 +160,9 @@ class SqlStore:
 class SqlRows:
     """The rows within one transaction."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, location: str = "the ledger") -> None:
         self._connection = connection
+        self._location = location
 
     def entries(self, *, after: int = 0) -> Iterator[StoredEntry]:
         for number, content, digest, signature in self._rows(entries, (after,)):
@@ -144,34 +173,33 @@ class SqlRows:
             yield StoredPosting(entry=entry, position=position, posting=Posting(account, amount))
 
     def row_count(self) -> int:
-        return sum(
-            self._connection.execute(select(func.count()).select_from(table)).scalar_one()
-            for table in (entries, postings)
-        )
+        with translated_errors(self._location):
+            return sum(
+                self._connection.execute(select(func.count()).select_from(table)).scalar_one()
+                for table in (entries, postings)
+            )
 
     def faults(self) -> Sequence[str]:
         return faults_of_tables(self._connection)
 
     def add(self, entry: StoredEntry, added: Sequence[Posting]) -> None:
-        self._connection.execute(
-            insert(entries),
-            {"number": entry.number, "content": entry.content, "hash": entry.hash, "signature": entry.signature},
-        )
-        if added:
-            self._connection.execute(
-                insert(postings),
-                [
-                    {"entry": entry.number, "position": position, "account": posting.account, "amount": posting.amount}
-                    for position, posting in enumerate(added)
-                ],
-            )
+        row = {"number": entry.number, "content": entry.content, "hash": entry.hash, "signature": entry.signature}
+        rows = [
+            {"entry": entry.number, "position": position, "account": posting.account, "amount": posting.amount}
+            for position, posting in enumerate(added)
+        ]
+        with translated_errors(self._location):
+            self._connection.execute(insert(entries), row)
+            if rows:
+                self._connection.execute(insert(postings), rows)
 
     def _rows(self, table: Table, after: tuple[int, ...]) -> Iterator[Any]:
         """All rows in the order of their keys, page by page: a query left half-read would keep SQLite's lock."""
         key = tuple_(*table.primary_key)
         query = select(table).order_by(*table.primary_key).limit(_ROWS_AT_A_TIME)
         while True:
-            page = self._connection.execute(query.where(key > after)).all()
+            with translated_errors(self._location):
+                page = self._connection.execute(query.where(key > after)).all()
             yield from page
             if len(page) < _ROWS_AT_A_TIME:
                 return
@@ -189,7 +217,9 @@ def _engine(url: URL) -> Engine:
         connection.isolation_level = None  # the driver must not begin transactions itself
         connection.text_factory = _text
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
+        # EXTRA, since after a power failure FULL may bring the journal back, which undoes the last commit.
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA fullfsync = ON")  # macOS: beyond the cache of the disk
 
     @event.listens_for(engine, "begin")
     def on_begin(connection: Connection) -> None:
@@ -236,7 +266,19 @@ _COMPLAINTS = (  # phrases of the databases, what they mean, what to do
         "Wait until it is done and try again.",
     ),
     (
-        ("Can't create a connection", "Connection refused", "Name or service not known", "network error"),
+        (
+            "Can't create a connection",
+            "Connection refused",
+            "Name or service not known",
+            "network error",
+            "Broken pipe",
+            "Connection reset",
+            "terminating connection",
+            "connection is closed",
+            "shutting down",
+            "starting up",
+            "unpack",
+        ),
         "Cannot reach the database {location}",
         "Start the server, or correct the address.",
     ),
@@ -259,11 +301,14 @@ def translated_errors(location: str) -> Iterator[None]:
     """Turn database errors in this block into a StorageError that says what to do; the transaction is rolled back."""
     try:
         yield
-    except SQLAlchemyError as error:
+    except Exception as error:
+        # SQLAlchemy passes on some errors of the PostgreSQL driver, which is not imported for SQLite.
+        if not isinstance(error, _DRIVER_ERRORS) and not type(error).__module__.startswith("pg8000."):
+            raise
         raise _sentence(error, location) from None
 
 
-def _sentence(error: SQLAlchemyError, location: str) -> StorageError:
+def _sentence(error: Exception, location: str) -> StorageError:
     said = _words(error)
     for words, meaning, way_out in _COMPLAINTS:
         if any(word in said for word in words):
@@ -271,8 +316,10 @@ def _sentence(error: SQLAlchemyError, location: str) -> StorageError:
     return StorageError(f"The database {location} failed: {_short(said)}. Nothing was added.")
 
 
-def _words(error: SQLAlchemyError) -> str:
+def _words(error: Exception) -> str:
     """The database's message; the PostgreSQL driver returns it among a dozen fields."""
+    if isinstance(error, UnicodeDecodeError):  # SQLite quotes the damaged schema in its message
+        return "malformed database schema"
     original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     fields = original.args[0] if original.args else None
     return f"{fields['M']} ({fields.get('C', '')})" if isinstance(fields, dict) and "M" in fields else str(original)

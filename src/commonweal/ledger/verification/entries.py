@@ -8,7 +8,7 @@ from typing import Any
 from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.chain import rotation_message
 from commonweal.ledger.entries import FORMAT, INCOME, Posting, StoredEntry, client_account, signed_message
-from commonweal.ledger.keys import is_signed_by_operator
+from commonweal.ledger.keys import fault_of_key, is_signed_by_operator
 from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
 from commonweal.ledger.money import in_proportion
 from commonweal.ledger.state import LedgerState
@@ -95,6 +95,10 @@ def _check_admission(number: int, body: Mapping[str, Any], replay: LedgerReplay)
     for member in body["members"]:
         if member["client"] in known:
             replay.findings.add(number, "a client is admitted only once", "new clients", f"{member['client']} again")
+        if member["key"] is not None and (fault := fault_of_key(member["key"])) is not None:
+            replay.findings.add(
+                number, "members have keys that only they can sign with", "such a key", f"one that {fault}"
+            )
         known.add(member["client"])
 
 

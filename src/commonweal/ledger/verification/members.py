@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 from commonweal.errors import CommonwealError
-from commonweal.ledger.chain import keys_since
+from commonweal.ledger.chain import keys_since, retired_by
 from commonweal.ledger.signed_files import KnownHead
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.statements import SEPARATOR, make_statement
@@ -67,13 +67,29 @@ def check_known_head(
     if not known.signed.is_sound:
         findings.add(number, f"the operator signed {source}", _keys_text(operators), "an invalid signature")
     elif known.ledger != ledger:
-        findings.add(1, f"{source} is about this ledger", f"ledger {known.ledger[:16]}…", f"{ledger[:16]}…")
+        findings.add(1, f"{source} is about this ledger", f"ledger {known.ledger[:16]}…", f"{str(ledger)[:16]}…")
     elif not _is_by(known, operators):
         findings.add(number, f"the operator signed {source}", _keys_text(operators), f"{known.signed.signer[:16]}…")
     elif number not in seen:
         findings.add(number, f"the ledger has the entry that {source} names", head, "no such entry")
     elif seen[number] != known.head:
         findings.add(number, f"the entry has the hash that {source} names", head, f"{seen[number][:16]}…")
+
+
+def check_not_retired(
+    known: KnownHead, all_known: Sequence[KnownHead], retired: Mapping[str, int], findings: Findings
+) -> None:
+    """After the entry that changes the operator's key, the old key signs nothing: whoever does may not be the operator.
+
+    `retired` are the changes in the ledger. A rewritten one may lack them, so those in the known heads count too.
+    """
+    signer, rotations = known.signed.signer, [rotation for each in all_known for rotation in each.key_rotations]
+    entries = [retired.get(signer), retired_by(signer, known.ledger, rotations)]
+    first = min((entry for entry in entries if entry is not None), default=None)
+    if first is not None and known.number >= first and known.signed.is_sound:
+        expected = f"a key of the operator after entry {first}"
+        found = f"{signer[:16]}…, which entry {first} retired"
+        findings.add(known.number, f"{known.source} is signed with a key that was in use", expected, found)
 
 
 def _is_by(known: KnownHead, operators: Sequence[str]) -> bool:

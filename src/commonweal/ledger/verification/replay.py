@@ -96,6 +96,7 @@ class LedgerReplay:
     notes: Findings = field(default_factory=Findings)  # what is odd but allowed
     past: dict[int, PastEntry] = field(default_factory=dict)  # by number
     operators: list[str] = field(default_factory=list)  # public keys, the first one first
+    retired: dict[str, int] = field(default_factory=dict)  # earlier keys → the entry that changed the key
     mechanism_states: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)  # by version and round
     gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included

@@ -22,7 +22,7 @@ from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
 from commonweal.ledger.verification.dates import check_date
 from commonweal.ledger.verification.entries import check_chain, check_entry
 from commonweal.ledger.verification.known_fields import check_fields
-from commonweal.ledger.verification.members import check_known_head
+from commonweal.ledger.verification.members import check_known_head, check_not_retired
 from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEntry, Recompute
 from commonweal.ledger.verification.reversals import conclude_divided_without
 from commonweal.ledger.verification.terms import note_missing_terms
@@ -131,6 +131,7 @@ class _Verifier:
             check_known_head(
                 known, ledger=state.identity, operators=operators, seen=self._seen, findings=self._findings
             )
+            check_not_retired(known, self._known_heads, self.replay.retired, self._findings)
 
     def _check(self, entry: StoredEntry, rows: Sequence[StoredPosting]) -> None:
         """Check one entry, after all entries before it."""
@@ -156,6 +157,8 @@ class _Verifier:
                 state.apply(document, entry.hash)
                 if signer is not None and document["kind"] in ("opening", "key-rotation"):
                     replay.operators.append(state.operator)
+                if signer is not None and document["kind"] == "key-rotation":
+                    replay.retired.setdefault(signer, number)
             except _UNREADABLE as error:
                 found = f"{type(error).__name__}: {error}"
                 self._findings.add(number, "the entry has everything that its kind needs", "a complete entry", found)

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from commonweal.atomic_write import UNFINISHED, write_atomically
+from commonweal.atomic_write import UNFINISHED, make_directory, sync_directory, write_atomically
 from commonweal.errors import FederationError, InputError, StorageError
 from commonweal.remote.messages.message import printable
 from commonweal.task.models import fingerprint
@@ -88,10 +88,9 @@ class MemberStore:
     def locked(self) -> Iterator[None]:
         """Hold the folder for one question; others wait until it is answered."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            for folder in (self.path, self._arrays, self.path / STATEMENTS):
+                make_directory(folder, mode=0o700)
             self.path.chmod(0o700)  # log and state hold what the member keeps private
-            self._arrays.mkdir(exist_ok=True)
-            (self.path / STATEMENTS).mkdir(exist_ok=True)
             descriptor = os.open(self.path, os.O_RDONLY)
         except OSError as error:
             raise self._not_writable(self.path, error) from None
@@ -183,6 +182,7 @@ class MemberStore:
                 notice.touch()
             else:
                 notice.unlink(missing_ok=True)
+            sync_directory(self.path)
         except OSError as error:
             raise self._not_writable(self.path, error) from None
         return wanted != was_wanted
@@ -193,10 +193,13 @@ class MemberStore:
         line = printable(line, limit=len(line))  # part of it may be text from the operator
         print(line, flush=True)
         try:
+            is_new = not (self.path / LOG).exists()
             with (self.path / LOG).open("a") as file:
                 file.write(f"{moment} {line}\n")
                 file.flush()
                 os.fsync(file.fileno())
+            if is_new:
+                sync_directory(self.path)
         except OSError as error:
             raise self._not_writable(self.path / LOG, error) from None
 

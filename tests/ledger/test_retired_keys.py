@@ -1,0 +1,121 @@
+"""After a key rotation the retired key signs nothing new that is accepted, where the rotation is known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from commonweal.ledger.chain import key_rotations
+from commonweal.ledger.signed_files import head_document, read_known_head, signed_content
+from commonweal.ledger.statements import (
+    faults_of,
+    make_statement,
+    read_statement,
+    statement_document,
+)
+from tests.ledger.sample_ledger import make_sample, parsed, rewritten, tampering, verified
+
+AT = "2026-03-01T00:00:00.000000Z"
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ledger")
+    made = make_sample(str(folder / "ledger.db"), folder / "keys", "transfers")
+    yield made
+    made.store.close()
+
+
+@pytest.fixture(scope="module")
+def retired(sample):
+    """The first key, whose private half somebody still has."""
+    return sample.keys.key_of(parsed(sample.entries()[0])["body"]["operator"])
+
+
+@pytest.fixture(scope="module")
+def rotation(sample):
+    return next(entry.number for entry in sample.entries() if parsed(entry)["kind"] == "key-rotation")
+
+
+@pytest.fixture
+def write(sample, tmp_path):
+    """Writes the statement or head at an entry, signed with a key, with or without the rotations."""
+
+    def written(name, kind, number, key, *, with_rotations, edit=None):
+        rotations = key_rotations(sample.store, "a test") if with_rotations else []
+        if kind == "statement":
+            document = dict(statement_document(make_statement(sample.store, "ann", at=AT, last=number), sample.store))
+        else:
+            head = next(entry.hash for entry in sample.entries() if entry.number == number)
+            document = dict(head_document(replace(sample.ledger.state, number=number, head=head), AT))
+        document["key_rotations"] = list(rotations)
+        if edit is not None:
+            edit(document)
+        (tmp_path / name).write_bytes(signed_content(json.loads(json.dumps(document)), key))
+        return tmp_path / name
+
+    return written
+
+
+@pytest.mark.parametrize("kind", ["statement", "head"])
+@pytest.mark.parametrize("with_rotations", [True, False])
+def test_verify_finds_what_the_retired_key_signed_later(sample, retired, rotation, write, kind, with_rotations):
+    last = sample.ledger.state.number
+    for number in range(2, last + 1):
+        path = write("kept.json", kind, number, retired, with_rotations=with_rotations)
+        found = verified(sample.store, known_heads=[read_known_head(path)]).findings
+        assert [finding.rule for finding in found] == (
+            ["kept.json is signed with a key that was in use"] if number >= rotation else []
+        )
+        assert all(f"entry {rotation} retired" in finding.found for finding in found)
+        path = write("kept.json", kind, number, sample.operator, with_rotations=with_rotations)
+        assert verified(sample.store, known_heads=[read_known_head(path)]).findings == ()
+
+
+def test_another_head_knows_of_the_rotation_if_the_ledger_does_not(sample, retired, rotation, write):
+    """The ledger was rewritten without the rotation, by whoever has the retired key."""
+    genuine = write("genuine.json", "head", rotation, sample.operator, with_rotations=True)
+    later = write("later.json", "head", rotation + 1, retired, with_rotations=False)
+
+    def without_rotation(document):
+        document["kind"], document["body"] = "admission", {"members": []}
+
+    with tampering(sample.store) as inside:
+        story = rewritten(inside.entries(), without_rotation, rotation, lambda public: retired)
+        for entry in story:
+            inside.put(entry)
+        known = [read_known_head(genuine), read_known_head(later)]
+        rules = [finding.rule for finding in verified(inside, known_heads=known).findings]
+    assert "later.json is signed with a key that was in use" in rules
+    assert "genuine.json is signed with a key that was in use" not in rules
+
+
+def test_a_statement_is_at_fault_if_its_signer_was_retired(sample, retired, rotation, write, tmp_path):
+    earlier = write("earlier.json", "statement", rotation, sample.operator, with_rotations=True)
+    assert faults_of(*read_statement(earlier), retired.public) == []
+    known = read_known_head(earlier).key_rotations
+    for number, with_rotations in ((rotation, False), (rotation + 1, False), (rotation, True)):
+        late = write("late.json", "statement", number, retired, with_rotations=with_rotations)
+        told = faults_of(*read_statement(late), retired.public, known_rotations=known)
+        assert told == [f"it is signed with the key {retired.public[:16]}…, which entry {rotation} retired"]
+    for number in range(2, rotation):
+        early = write("early.json", "statement", number, retired, with_rotations=False)
+        assert faults_of(*read_statement(early), retired.public, known_rotations=known) == []
+
+
+def test_a_stranger_cannot_retire_a_key(sample, rotation, write, tmp_path):
+    """A rotation counts only if the retired key signed it."""
+
+    def claim(document):
+        content = json.loads(document["key_rotations"][0]["content"])
+        content["number"] = 2
+        document["key_rotations"] = [{"content": json.dumps(content), "signature": "00" * 64}, "x", {"content": 5}, 7]
+
+    claimed = write("claim.json", "statement", rotation, sample.operator, with_rotations=True, edit=claim)
+    late = write("late.json", "statement", rotation + 1, sample.operator, with_rotations=True)
+    assert (
+        faults_of(*read_statement(late), sample.operator.public, known_rotations=read_known_head(claimed).key_rotations)
+        == []
+    )
