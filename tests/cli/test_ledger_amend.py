@@ -19,6 +19,8 @@ from commonweal.records import Figures, RoundRecord, Rules
 CSV = "round,client,profit,contribution\n"
 ROUND = "{0},north,0.15,0.4\n{0},south,0.05,0.5\n{0},west,0.02,0.1\n"
 
+MONEY = ("--currency", "XTS", "--worth", "1000")
+
 
 @pytest.fixture
 def told(commonweal):
@@ -215,7 +217,7 @@ def test_an_old_ledger_gets_agreed_rules_from_its_last_round(told, refused, tmp_
 def test_without_keys_the_operator_amends_alone(told, refused, tmp_path):
     (tmp_path / "may.csv").write_text(CSV + ROUND.format(1))
     (tmp_path / "june.csv").write_text(CSV + ROUND.format(2))
-    told("decide", "may.csv", "--mu", "0.05", "--ledger", "ledger.db", "--keys", "keys")
+    told("decide", "may.csv", "--mu", "0.05", "--ledger", "ledger.db", *MONEY, "--keys", "keys")
     other = ("decide", "june.csv", "--mu", "0.2", "--ledger", "ledger.db", "--keys", "keys")
     assert "mu is 0.05 in the terms and 0.2 in the round" in refused(*other)
     drafted = told("ledger", "amend", "draft", "ledger.db", "--set", "mu=0.2", "--out", "a.json")
@@ -233,7 +235,7 @@ def test_the_order_of_rows_does_not_change_a_round(told, tmp_path):
     (tmp_path / "may.csv").write_text(CSV + ROUND.format(1))
     (tmp_path / "june.csv").write_text(CSV + "".join(reversed(rows)))
     for month in ("may.csv", "june.csv"):
-        told("decide", month, "--mu", "0.05", "--ledger", "ledger.db", "--keys", "keys")
+        told("decide", month, "--mu", "0.05", "--ledger", "ledger.db", *MONEY, "--keys", "keys")
     entries = [json.loads(line)["content"] for line in told("ledger", "show", "ledger.db", "--json").splitlines()]
     orders = [[row["client"] for row in entry["body"]["inputs"]] for entry in entries if entry["kind"] == "round"]
     assert orders == [["north", "south", "west"]] * 2
@@ -242,6 +244,6 @@ def test_the_order_of_rows_does_not_change_a_round(told, tmp_path):
 
 def test_grace_is_agreed_on_by_the_numbers_of_rounds(told, tmp_path):
     (tmp_path / "late.csv").write_text(CSV + ROUND.format(5) + ROUND.format(6))
-    told("decide", "late.csv", "--mu", "0.05", "--grace-rounds", "1", "--ledger", "ledger.db", "--keys", "keys")
+    told("decide", "late.csv", "--mu", "0.05", "--grace-rounds", "1", "--ledger", "ledger.db", *MONEY, "--keys", "keys")
     assert "sound" in told("ledger", "verify", "ledger.db")
     assert "5 grace rounds" in told("ledger", "show", "ledger.db")

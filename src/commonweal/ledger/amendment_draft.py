@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from commonweal.atomic_write import write_atomically
+from commonweal.bounded_read import LARGEST_DOCUMENT, read_bounded
 from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
 from commonweal.ledger.amendments import Amendment
 from commonweal.ledger.canonical import parse
@@ -51,7 +52,7 @@ class AmendmentDraft:
 def read_draft(path: Path) -> AmendmentDraft:
     """The draft in a file; its terms before are those that the amendment names."""
     try:
-        document = parse(path.read_bytes().decode())
+        document = parse(read_bounded(path, LARGEST_DOCUMENT).decode())
     except OSError as error:
         raise StorageError(f"Cannot read {path}: {os_reason(error)}.") from None
     except UnicodeDecodeError:
