@@ -106,8 +106,16 @@ def test_a_ledger_that_went_another_way_is_found_too(restored):
     for name in NAMES:
         shutil.rmtree(restored.home(name))
         away[name].rename(restored.home(name))
+    kept = {name: statements(restored, name) for name in NAMES}
     with pytest.raises(FederationError, match="with another entry 6 than the ledger has"):
         restored.coordinate()
+    assert {name: statements(restored, name) for name in NAMES} == kept
+    aside = [file for name in NAMES for file in restored.home(name).glob("statements/doubtful/*.json")]
+    assert aside, "the other statement is evidence, too"
+
+
+def statements(toy, name):
+    return {file.name: file.read_bytes() for file in toy.home(name).glob("statements/round-*.json")}
 
 
 def test_without_proof_members_are_absent_and_nobody_is_eliminated(restored):

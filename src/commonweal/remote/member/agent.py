@@ -25,7 +25,7 @@ from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import ReportBasis, report_attempt
 from commonweal.remote.member.going_back import check_settled, note_another_attempt, refusal_to_go_back
-from commonweal.remote.member.kept_statements import keep_statement
+from commonweal.remote.member.kept_statements import Kept, keep_statement
 from commonweal.remote.member.member_file import Member, read_member
 from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.sent_models import keep_sent_models
@@ -85,6 +85,8 @@ class MemberAgent:
                     f"question is about ledger {fields['book'][:16]}…. Name another `home` in the member's file."
                 )
             if (refusal := refusal_to_go_back(self._store, state, kind, fields)) is not None:
+                if kind == CLOSE:  # evidence, if it contradicts those kept
+                    self._store.log(self._keep_statement(fields).line)
                 return refusal
             keep_sent_models(kind, question, state, self._store)
             lacking = self._store.lacks(fields.get("models", []))
@@ -359,14 +361,17 @@ class MemberAgent:
         fields = question.fields
         self._commit(state, fields)
         self._store.save(state)
-        kept = keep_statement(
-            self._store, self._member, fields["statement"], ledger=fields["book"], round_number=fields["round"]
-        )
+        kept = self._keep_statement(fields)
         if difference := ReportBook(self._store, fields["round"]).difference_from(fields["statement"]):
             self._store.log(f"{ERROR} round {fields['round']}: {difference}")
         told = f"round {fields['round']}: {fields['outcome']}"
         self._store.log(f"{kept.line}; told with it: {told}" if kept.doubt else f"{told}; {kept.line}")
         return Message(fields=kept.answer)
+
+    def _keep_statement(self, fields: Mapping[str, Any]) -> Kept:
+        return keep_statement(
+            self._store, self._member, fields["statement"], ledger=fields["book"], round_number=fields["round"]
+        )
 
     def _commit(self, state: MemberState, fields: Mapping[str, Any]) -> None:
         """Adopt what the last settled round changed, if this member was in it; any other open round is void."""
