@@ -77,20 +77,16 @@ class HostileOperator:
 
     def ask(self, kind, number, **fields):
         question = self.asked(kind, number)
-        every = {  # all models that were ever sent
-            name: group
-            for s in self.toy.transport.sent
-            for name, group in s.message.groups.items()
-            if name.startswith("model/")
-        }
-        groups = {**question.groups, **every}
+        asked = {**question.fields, **fields}
+        sent = {name: group for s in self.toy.transport.sent for name, group in s.message.groups.items()}
+        groups = {name: group for name, group in question.groups.items() if not name.startswith("model/")}
+        groups |= {f"model/{digest}": sent[f"model/{digest}"] for digest in asked.get("models", ())}
         try:
-            answer = self.agent.answer(kind, Message(fields={**question.fields, **fields}, groups=groups))
+            answer = self.agent.answer(kind, Message(fields=asked, groups=groups))
         except QuestionError as error:
             self.refusals.append(str(error))
             return None
         if "profit" in answer.fields:
-            asked = {**question.fields, **fields}
             at = asked["round"], asked["attempt"], asked.get("valuation")
             self.profits.setdefault(at, set()).add(answer.fields["profit"])
         return answer
