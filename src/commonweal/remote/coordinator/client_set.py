@@ -54,6 +54,7 @@ from commonweal.remote.coordinator.answer_rules import (
 from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, refusals_to_go_back
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.federation_file import Federation
+from commonweal.remote.coordinator.passed_heads import PassedHeads
 from commonweal.remote.coordinator.statement_delivery import StatementDelivery
 from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
 from commonweal.remote.messages.lateness import RoundLateness
@@ -65,6 +66,7 @@ from commonweal.remote.messages.message import (
     MODEL,
     NUMBER,
     OPEN,
+    RECEIPT,
     REPORT,
     SUMMARISE,
     TRAIN,
@@ -80,7 +82,7 @@ from commonweal.valuation.bootstrap import DRAW_COUNT, resampling_weights
 
 Result = TypeVar("Result")
 
-CLOSE_SECONDS = 90.0  # no round depends on whether this message arrives
+CLOSE_SECONDS = 90.0  # no round depends on whether this message arrives, nor on a receipt
 
 
 class RemoteClients:
@@ -96,6 +98,7 @@ class RemoteClients:
         settled_in: LedgerInForce | None = None,
     ) -> None:
         self._settled_in = NoLedger() if settled_in is None else settled_in
+        self._heads = PassedHeads(ledger, federation.keys)
         self._make_layout = make_layout
         self._transport = transport
         self._say = say
@@ -176,7 +179,12 @@ class RemoteClients:
                 self._note(client, NoAnswer(kind="absent", reason="its SuperNode was not connected"))
         questions = {
             client: (
-                {**self._settlement_of(client), "agreed": json.dumps(self._agreed), "terms": self._terms},
+                {
+                    **self._settlement_of(client),
+                    "agreed": json.dumps(self._agreed),
+                    "terms": self._terms,
+                    **self._heads.fields(client, clients),
+                },
                 [self._shared_hash],
             )
             for client in clients
@@ -255,9 +263,27 @@ class RemoteClients:
         }
         table = None if told is None else SignedTable.of(told.gains, round_number)
         expected = {"alone": GroupLimit.of_doubles(1, DRAW_COUNT)}
-        return self._ask(
+        reports = self._ask(
             REPORT, questions, lambda client, answer: self._reported(client, answer, table), expected=expected
         )
+        self._acknowledge({client: report.signature for client, report in reports.items() if report.signature})
+        return reports
+
+    def _acknowledge(self, signatures: Mapping[str, str]) -> None:
+        """Send receipts at once, before anything is decided: a member may need one to show that it was not absent."""
+        receipts = {
+            client: self._settled_in.receipt(self._round, client, signature).decode()
+            for client, signature in signatures.items()
+        }
+        questions = {
+            client: Message(
+                fields=self._common(client) | {"receipt": receipt},
+                limit=AnswerLimit(late_seconds=self._lateness.left(client)),
+            )
+            for client, receipt in receipts.items()
+            if receipt
+        }
+        self._put(RECEIPT, questions, seconds=min(CLOSE_SECONDS, self._federation.answer_seconds))
 
     def _told_fields(self, client: str, told: ToldGains | None) -> dict[str, Any]:
         """The gain that the client's profit is to follow from, with everybody's as measured, so that it can check."""
@@ -301,15 +327,17 @@ class RemoteClients:
         def question(client: str, line_count: int) -> Message:
             statement = statement_of(client, line_count).decode()
             fields = self._common(client) | self._settlement_of(client)
+            trail = self._settled_in.trail(self._heads.last_number(client)).decode()
             return Message(
-                fields=fields | {"statement": statement, "outcome": _outcome(record, client)},
+                fields=fields | {"statement": statement, "outcome": _outcome(record, client), "trail": trail},
                 limit=AnswerLimit(late_seconds=self._lateness.left(client)),
             )
 
         def put(questions: Mapping[str, Message]) -> Answers:
             return self._put(CLOSE, questions, seconds=min(CLOSE_SECONDS, self._federation.answer_seconds))
 
-        self._statements.deliver([client for client in clients if client in there], question, put)
+        answers = self._statements.deliver([client for client in clients if client in there], question, put)
+        self._heads.take(answers)
 
     def save(self) -> State:
         facts = {
@@ -318,6 +346,7 @@ class RemoteClients:
             "settled_model": self._settled_model,
             "agreed": self._agreed,
             "statement_lines": self._statements.line_counts,
+            "heads": self._heads.save(),
         }
         state: dict[str, Any] = {f"shared/{name}": array for name, array in self._shared.items()}
         state |= {f"memory/{client}": memory for client, memory in self._memories.items()}
@@ -327,6 +356,7 @@ class RemoteClients:
         facts = json.loads(state["facts"].tobytes())
         self._agreed = facts.get("agreed", {})
         self._statements.line_counts = facts.get("statement_lines", {})
+        self._heads.restore(facts.get("heads", {}))
         self._use({name.removeprefix("shared/"): array for name, array in state.items() if name.startswith("shared/")})
         self._memories = {
             name.removeprefix("memory/"): array for name, array in state.items() if name.startswith("memory/")
@@ -360,13 +390,16 @@ class RemoteClients:
         self._sample_counts[client] = sample_count
         self._whole[client, self._shared_hash] = measured.value
         self._baselines.setdefault(client, measured.value)
+        notes = notes_in(answer)
+        if "contradiction" in notes:
+            self._say(f"{client} says: {notes['contradiction']}")
         return Opening(
             sample_count=sample_count,
             training_count=training_count,
             validation_count=validation_count,
             measured=measured,
             withdrawal=signature or None,
-            events=tuple(Event(kind=kind, client=client, text=text) for kind, text in notes_in(answer).items()),
+            events=tuple(Event(kind=kind, client=client, text=text) for kind, text in notes.items()),
         )
 
     def _training(self, client: str, answer: Message) -> Training:
