@@ -40,6 +40,7 @@ from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.receipts import receipt_document
 from commonweal.ledger.signed_files import signed_content
+from commonweal.remote.coordinator.attempts import NoLedger
 from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.task.records import Task
@@ -102,11 +103,14 @@ def gradient(model: dict[str, Any], validation: Any, context: Any) -> dict[str, 
     return {"vector": np.exp(-np.abs(model["vector"]))}
 
 
-def receipt_of(round_number: int, client: str, signature: str) -> bytes:
-    document = receipt_document(
-        ledger="0" * 64, round_number=round_number, client=client, signature=signature, at="2026-01-01T00:00:00Z"
-    )
-    return signed_content(document, OPERATOR)
+class Receipts(NoLedger):
+    """No ledger, and an operator that signs receipts."""
+
+    def receipt(self, round_number: int, client: str, signature: str) -> bytes:
+        document = receipt_document(
+            ledger="0" * 64, round_number=round_number, client=client, signature=signature, at="2026-01-01T00:00:00Z"
+        )
+        return signed_content(document, OPERATOR)
 
 
 def of_commonweal(client_count: int, mechanism: str) -> Traffic:
@@ -134,7 +138,7 @@ def of_commonweal(client_count: int, mechanism: str) -> Traffic:
         federation = read_federation(file)
         grid = InProcessGrid(nodes)
         transport = FlowerTransport(grid, federation.keys)
-        clients = RemoteClients(transport, federation, "0" * 64, receipt_of=receipt_of)
+        clients = RemoteClients(transport, federation, "0" * 64, settled_in=Receipts())
         clients.start(lambda plan: INITIAL, None)
         with redirect_stdout(StringIO()):  # members print what they do
             (result,) = run_rounds(clients, federation)

@@ -25,6 +25,7 @@ from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.seen_heads import trail_document
 from commonweal.ledger.signed_files import signed_content
+from commonweal.ledger.silence import KeptOut, at_the_limit, owed_reports
 from commonweal.ledger.sql.location import shown
 from commonweal.ledger.sql.store import SqlStore, has_ledger, open_store
 from commonweal.ledger.state import LedgerState
@@ -112,11 +113,15 @@ class FederationLedger:
         ledger = self._opened()
         ledger.refresh()
         settled = _as_before(settled, ledger)
-        settled = replace(settled, record=replace(settled.record, absent=_absent(record, ledger)))
+        absent = _absent(record, ledger)
+        silent = tuple(client for client in absent if client in record.silent)
+        settled = replace(settled, record=replace(settled.record, absent=absent, silent=silent))
         if signatures is None:
             reports = [settled.report(ledger.identity, client) for client in record.decision.figures.clients]
             signatures = {report.client: signed for report in reports if (signed := self._sign(report)) is not None}
-        return ledger.settle(replace(settled, signatures=signatures), at=at)
+        receipt = ledger.settle(replace(settled, signatures=signatures), at=at)
+        ledger.end_memberships(at=at)
+        return receipt
 
     def now(self) -> str:
         """The time by the ledger's clock, for `settle`."""
@@ -130,6 +135,25 @@ class FederationLedger:
         draft = draft_round(settled, "", terms)
         if state is not None and record.round_number not in state.rounds:
             check_departures(draft.body, state)
+
+    def report_late(self, client: str, round_number: int, document: Document, signature: str) -> Receipt:
+        """Record a report of a settled round by a client that was silent in it."""
+        return self._opened().report_late(client, round_number, document, signature)
+
+    def kept_out(self, round_number: int) -> KeptOut:
+        """Who gets no model in a round, by the terms on silence."""
+        state = self._state()
+        if state is None:
+            return KeptOut()
+        return KeptOut(
+            owing={
+                client: owed
+                for client in state.active(round_number)
+                if (owed := owed_reports(state, client, round_number))
+            },
+            excluded=frozenset(client for client, left in state.excluded.items() if left < round_number),
+            at_the_limit=at_the_limit(state, round_number),
+        )
 
     def check_rules(self) -> None:
         """Refuse a ledger whose terms this federation's rules depart from, or that has its clients in another order."""
@@ -349,7 +373,9 @@ def _absent(record: RoundRecord, ledger: Ledger) -> tuple[str, ...]:
 
 
 def _is_gone(client: str, round_number: int, state: LedgerState) -> bool:
-    return any(left.get(client, round_number) < round_number for left in (state.eliminated, state.withdrawn))
+    return any(
+        left.get(client, round_number) < round_number for left in (state.eliminated, state.withdrawn, state.excluded)
+    )
 
 
 def default_ledger(directory: Path) -> Path:

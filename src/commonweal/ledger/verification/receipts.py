@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.receipts import ReportReceipt, report_hash
+from commonweal.ledger.silence import silent_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 from commonweal.ledger.verification.replay import Finding, Findings
@@ -25,7 +26,10 @@ def disproved_by_receipts(
     for client, number in dict.fromkeys((receipt.client, receipt.round_number) for receipt in valid):
         given = [receipt for receipt in valid if (receipt.client, receipt.round_number) == (client, number)]
         sources, reports = ", ".join(receipt.source for receipt in given), {receipt.report for receipt in given}
-        body = _round(store, state.rounds.get(number))
+        reports -= _late_reports(store, state, client, number)
+        if not reports:
+            continue  # it was silent, and has a receipt for the report that it owed
+        body = _body(store, state.rounds.get(number))
         if body is None:
             is_passed = any(settled > number for settled in state.rounds)
             rule = f"the round that {sources} acknowledges a report of is settled"
@@ -33,10 +37,13 @@ def disproved_by_receipts(
             continue
         entry = state.rounds[number]
         rule = f"the round has the report that {sources} acknowledges"
-        if client in body.get("absent", ()):
-            findings.add(entry, rule, f"a report of {client}", "absent")
-        elif not reports & set(_reports_of(body, client)):
-            findings.add(entry, rule, f"{client}'s report {min(reports)[:16]}…", "another report, or none")
+        try:
+            if client in body["absent"]:
+                findings.add(entry, rule, f"a report of {client}", "silent" if client in silent_in(body) else "absent")
+            elif not reports & set(_reports_of(body, client)):
+                findings.add(entry, rule, f"{client}'s report {min(reports)[:16]}…", "another report, or none")
+        except (AttributeError, KeyError, TypeError):
+            findings.add(entry, rule, f"a report of {client}", "a damaged entry")
     return findings.all(), notes.all()
 
 
@@ -53,7 +60,13 @@ def _is_valid(receipt: ReportReceipt, state: LedgerState, operators: Sequence[st
     return True
 
 
-def _round(store: Store, entry: int | None) -> Mapping[str, Any] | None:
+def _late_reports(store: Store, state: LedgerState, client: str, number: int) -> set[str]:
+    """The hash of the report of a round that the ledger has as a late one, if there is one."""
+    late = _body(store, state.late_reports.get(client, {}).get(number))
+    return set() if late is None else {report_hash(str(late.get("signature")))}
+
+
+def _body(store: Store, entry: int | None) -> Mapping[str, Any] | None:
     if entry is None:
         return None
     with store.reading() as reading:
@@ -64,8 +77,14 @@ def _round(store: Store, entry: int | None) -> Mapping[str, Any] | None:
 
 
 def _reports_of(body: Mapping[str, Any], client: str) -> Iterator[str]:
-    """The hashes of the signatures of all of a client's reports that the entry of a round has."""
-    rows: Iterable[Any] = body.get("inputs", ())
-    for row in rows:
-        if isinstance(row, dict) and row.get("client") == client and isinstance(row.get("signature"), str):
-            yield report_hash(row["signature"])
+    """The hashes of the signatures of all of a client's reports that the entry of a round has.
+
+    Python's own errors if the entry is damaged.
+    """
+    for row in body["inputs"]:
+        if row["client"] != client:
+            continue
+        earlier = row["report"]["earlier"] if "report" in row else ()
+        for signature in (row["signature"], *(report["signature"] for report in earlier)):
+            if isinstance(signature, str):
+                yield report_hash(signature)

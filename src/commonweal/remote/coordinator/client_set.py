@@ -22,6 +22,7 @@ from commonweal.client.work import told
 from commonweal.errors import FederationError
 from commonweal.federation.client_set import (
     Coalition,
+    LateReport,
     Opening,
     ProfitReport,
     ScorerEffects,
@@ -54,6 +55,7 @@ from commonweal.remote.coordinator.answer_rules import (
 from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, refusals_to_go_back
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.federation_file import Federation
+from commonweal.remote.coordinator.late_reports import LateReports, OwedReport
 from commonweal.remote.coordinator.passed_heads import PassedHeads
 from commonweal.remote.coordinator.statement_delivery import StatementDelivery
 from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
@@ -99,6 +101,8 @@ class RemoteClients:
     ) -> None:
         self._settled_in = NoLedger() if settled_in is None else settled_in
         self._heads = PassedHeads(ledger, federation.keys)
+        self._late = LateReports(ledger, federation.keys)
+        self._given: dict[str, tuple[str, Model]] = {}  # the last adopted model that each client has a part in
         self._make_layout = make_layout
         self._transport = transport
         self._say = say
@@ -249,6 +253,7 @@ class RemoteClients:
         self._adopted = coalition
         self._shared = self._aggregate(coalition)
         self._shared_hash = fingerprint(self._shared)
+        self._given |= dict.fromkeys(coalition, (self._shared_hash, self._shared))
 
     def report(self, round_number: int, clients: Sequence[str], told: ToldGains | None) -> Mapping[str, ProfitReport]:
         """If a client dropped out late, the others have not scored the adopted model yet: ask for that first."""
@@ -304,15 +309,45 @@ class RemoteClients:
             self._settled[client] = (record.round_number, self._attempt)
             self._settled_model[client] = self._shared_hash
             self._sent[client] = {self._shared_hash}
+            self._late.forget(client)
             if client in self._new_memories:
                 self._memories[client] = self._new_memories[client]
         for client in record.absent:
             self._sent[client] = set()
+        for client in record.silent:
+            self._late.remember(client, self._owed_by(client), self._given[client][1])
         return tuple(
-            Event(kind=missing.kind, client=client, text=self._text_of(client, missing))
+            Event(kind=missing.kind, client=client, text=self._text_of(client, missing) + _had_model(record, client))
             for client, missing in self._missing.items()
             if client in record.absent
         )
+
+    def _owed_by(self, client: str) -> OwedReport:
+        return OwedReport(
+            round_number=self._round,
+            attempt=self._attempt,
+            valuation=self._valuation + 1,
+            model=self._given[client][0],
+            opening_model=self._opening_hash,
+            terms=self._terms,
+            sample_count=self._sample_counts[client],
+        )
+
+    def late_reports(self, owing: Mapping[str, list[int]]) -> Sequence[LateReport]:
+        there = self._transport.locate(owing, seconds=0.0 if self._is_joined else self._federation.join_seconds)
+        self._is_joined = True
+        seconds = self._federation.answer_seconds
+        found = self._late.ask(
+            {client: rounds for client, rounds in owing.items() if client in there},
+            lambda kind, questions: self._put(kind, questions, seconds=seconds),
+            self._common,
+            lambda client: self._federation.terms_of(client).profit_bounds,
+        )
+        for late in found:
+            self._say(f"{late.client} reported round {late.round_number} late; the round stays as it was settled")
+            self._round = late.round_number
+            self._acknowledge({late.client: late.signature})
+        return found
 
     def tell(self, record: RoundRecord, statement_of: StatementOf) -> None:
         """After a round is settled, send every client that took part what is new on its statement.
@@ -347,9 +382,11 @@ class RemoteClients:
             "agreed": self._agreed,
             "statement_lines": self._statements.line_counts,
             "heads": self._heads.save(),
+            "owed": self._late.save(),
         }
         state: dict[str, Any] = {f"shared/{name}": array for name, array in self._shared.items()}
         state |= {f"memory/{client}": memory for client, memory in self._memories.items()}
+        state |= self._late.arrays()
         return state | {"facts": np.frombuffer(json.dumps(facts).encode(), np.uint8)}
 
     def restore(self, round_number: int, state: State) -> None:
@@ -357,6 +394,7 @@ class RemoteClients:
         self._agreed = facts.get("agreed", {})
         self._statements.line_counts = facts.get("statement_lines", {})
         self._heads.restore(facts.get("heads", {}))
+        self._late.restore(facts.get("owed", {}), state)
         self._use({name.removeprefix("shared/"): array for name, array in state.items() if name.startswith("shared/")})
         self._memories = {
             name.removeprefix("memory/"): array for name, array in state.items() if name.startswith("memory/")
@@ -635,6 +673,10 @@ class RemoteClients:
         models = {client: self._layout.pack(self._local[client]) for client in clients}
         with one_thread():
             return self._layout.unpack(self._algorithm.aggregate(models, self._sizes, None))
+
+
+def _had_model(record: RoundRecord, client: str) -> str:
+    return " It had the round's model, and did not report." if client in record.silent else ""
 
 
 def _outcome(record: RoundRecord, client: str) -> str:

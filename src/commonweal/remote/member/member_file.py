@@ -74,7 +74,9 @@ def read_member(path: Path) -> Member:
         faults.add(("task",), "task must be a table", "Write [task] above your own keys")
     peers = document.get("peers", {})
     if not isinstance(peers, Mapping) or not all(isinstance(file, str) for file in peers.values()):
-        faults.add(("peers",), "peers must be a table of files", 'Write [peers], then lines such as south = "south.pub"')
+        faults.add(
+            ("peers",), "peers must be a table of files", 'Write [peers], then lines such as south = "south.pub"'
+        )
     faults.raise_if_any()
     for key in ("key_file", "home", "operator_key_file"):
         if key in values:

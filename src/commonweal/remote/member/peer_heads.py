@@ -55,8 +55,8 @@ class PeerHeads:
             elif own is not None and own != digest:
                 text = (
                     f"entry {number} of the ledger is {own[:16]}… by what the operator signed for this member "
-                    f"({source}), but {digest[:16]}… by the head that {peer} signed: the operator shows two ledgers, or "
-                    f"{peer} signed a false head. Compare statements with {peer}"
+                    f"({source}), but {digest[:16]}… by the head that {peer} signed: the operator shows two ledgers, "
+                    f"or {peer} signed a false head. Compare statements with {peer}"
                 )
                 evidence = {"entry": number, "own": [own, source], "client": peer, "key": known_keys[peer]}
                 lines.append(self._contradictions.keep(text, {**evidence, "signed": dict(signed.to_document())}))
@@ -76,8 +76,8 @@ class PeerHeads:
                 fresh[peer] = key
             elif known[peer] != key:
                 text = (
-                    f"the operator now names the key {key[:24]}… for {peer}, not {known[peer][:24]}… as before or as in "
-                    f"this member's file. Ask {peer} for its public key"
+                    f"the operator now names the key {key[:24]}… for {peer}, not {known[peer][:24]}… as before or as "
+                    f"in this member's file. Ask {peer} for its public key"
                 )
                 lines.append(self._contradictions.keep(text, {"client": peer, "known": known[peer], "told": key}))
         if fresh:

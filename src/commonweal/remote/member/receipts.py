@@ -78,8 +78,8 @@ class KeptReceipts:
             del awaited[digest]
             self._save(awaited)
             yield (
-                f"round {number}: NO RECEIPT came for the report {digest[:16]}…; if the ledger calls this member absent "
-                "from that round, nothing here disproves it"
+                f"round {number}: NO RECEIPT came for the report {digest[:16]}…; if the ledger calls this member "
+                "absent from that round, nothing here disproves it"
             )
 
     def _aside(self, content: str, round_number: int) -> str:

@@ -53,9 +53,7 @@ class SeenEntries:
         if not self.by_number:
             return None
         number = max(self.by_number)
-        return SeenHead(
-            ledger=self._ledger, client=self._member.name, number=number, hash=self.by_number[number][0]
-        )
+        return SeenHead(ledger=self._ledger, client=self._member.name, number=number, hash=self.by_number[number][0])
 
     def learn(self, fields: Mapping[str, Any], *, is_kept: bool) -> list[str]:
         """Remember what a question that closes a round names; returns lines for the log if something is wrong.
