@@ -218,6 +218,20 @@ def test_the_treasurer_charges_by_command(sample, monkeypatch):
     assert "was already charged for round 1" in said[1].output
 
 
+@pytest.mark.parametrize("form", ["beancount", "hledger", "csv"])
+def test_charges_and_exclusions_are_exported(sample, tmp_path, form):
+    for number in (1, 2, 3):
+        sample.ledger.settle(without_bob(sample, number))
+    sample.ledger.charge("bob", 1)
+    sample.ledger.end_memberships()
+    out = tmp_path / "exported"
+    made = CliRunner().invoke(app, ["ledger", "export", sample.location, "--format", form, "--out", str(out)])
+    assert made.exit_code == 0, made.output
+    text = out.read_text() if out.is_file() else "".join(file.read_text() for file in out.iterdir())
+    assert "charge for silence in round 1" in text
+    assert form == "csv" or "exclusion" in text, "CSV has only postings"
+
+
 @given(
     st.integers(1, 10**15),
     st.lists(st.sampled_from("abcdefghij"), min_size=1, unique=True),
