@@ -14,13 +14,25 @@ from typing import Any
 from commonweal.federation.client_set import LateReport, State
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.reports import report_attempt
-from commonweal.remote.coordinator.answer_rules import BrokenRuleError, profit_in, text_in
+from commonweal.remote.coordinator.answer_rules import MOST_VALIDATION_SAMPLES, BrokenRuleError, profit_in, text_in
 from commonweal.remote.coordinator.attempts import ReportQuestion
+from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
 from commonweal.remote.messages.message import EVALUATE, LACKS, MODEL, REPORT, Message
 from commonweal.remote.transport import Answers
 from commonweal.task.records import Model
+from commonweal.valuation.bootstrap import DRAW_COUNT
 
 _ARRAYS = "owed/"  # prefix of the models among the arrays of a checkpoint
+
+_COMPUTED = GroupLimit.of_doubles(1, DRAW_COUNT)
+MEASURES = AnswerLimit(
+    groups={
+        "scores": GroupLimit.of_doubles(MOST_VALIDATION_SAMPLES),
+        "measured": _COMPUTED,
+        "smooth": _COMPUTED,
+    }
+)
+ALONE = AnswerLimit(groups={"alone": _COMPUTED})
 
 Put = Callable[[str, Mapping[str, Message]], Answers]
 
@@ -66,14 +78,14 @@ class LateReports:
         """Ask members that owe reports of these rounds; returns those that came and count."""
         asked = {c: owed for c in owing if (owed := self._owed.get(c)) and owed.round_number in owing[c]}
 
-        def question(client: str, *, with_model: bool = False, **fields: Any) -> Message:
+        def question(client: str, limit: AnswerLimit, *, with_model: bool = False, **fields: Any) -> Message:
             owed = asked[client]
             opened = {"round": owed.round_number, "attempt": owed.attempt, "models": [owed.model]}
             groups = {MODEL + owed.model: self._models[owed.model]} if with_model else {}
-            return Message(fields=common(client) | opened | fields, groups=groups)
+            return Message(fields=common(client) | opened | fields, groups=groups, limit=limit)
 
         def evaluation(client: str, *, with_model: bool = False) -> Message:
-            return question(client, with_model=with_model, whole=[asked[client].model], parts=[])
+            return question(client, MEASURES, with_model=with_model, whole=[asked[client].model], parts=[])
 
         given = dict(put(EVALUATE, {client: evaluation(client) for client in asked}).given)
         lacking = [client for client, answer in given.items() if LACKS in answer.fields]
@@ -81,7 +93,7 @@ class LateReports:
         ready = [client for client, answer in given.items() if LACKS not in answer.fields]
         reports = put(
             REPORT,
-            {c: question(c, adopted=asked[c].model, valuation=asked[c].valuation) for c in ready},
+            {c: question(c, ALONE, adopted=asked[c].model, valuation=asked[c].valuation) for c in ready},
         )
         found = []
         for client, answer in reports.given.items():
