@@ -9,7 +9,8 @@ training and for evaluation; commonweal sends it once, and then names it by its 
 coalitions, every client scores models made from the local models of all others. That takes N − 1 more models per client
 and round, N (N − 1) in total, for the marginal contribution and for any number of sampled coalitions alike. By path,
 every client gets the model half-way along the round and returns a gradient, which is as long: 2 N models in total.
-After the round, one more message brings each client its statement.
+Each report is answered with a receipt, which counts here. After the round, one more message brings each client its
+statement.
 
     python -m benchmarks.bench_traffic
 """
@@ -35,7 +36,11 @@ from commonweal.federation.session import run_rounds
 from commonweal.flower import NewData, Trained, client_app
 from commonweal.flower.in_process import InProcessGrid, Node
 from commonweal.flower.transport import FlowerTransport
+from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.node_keys import NodeKey
+from commonweal.ledger.receipts import receipt_document
+from commonweal.ledger.signed_files import signed_content
+from commonweal.remote.coordinator.attempts import NoLedger
 from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.task.records import Task
@@ -47,6 +52,7 @@ CLIENT_COUNTS = (4, 8, 16, 32)
 SAMPLES = 30
 
 INITIAL = {"vector": np.zeros(SIZE, np.float32)}
+OPERATOR = SigningKey.new()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +103,16 @@ def gradient(model: dict[str, Any], validation: Any, context: Any) -> dict[str, 
     return {"vector": np.exp(-np.abs(model["vector"]))}
 
 
+class Receipts(NoLedger):
+    """No ledger, and an operator that signs receipts."""
+
+    def receipt(self, round_number: int, client: str, signature: str) -> bytes:
+        document = receipt_document(
+            ledger="0" * 64, round_number=round_number, client=client, signature=signature, at="2026-01-01T00:00:00Z"
+        )
+        return signed_content(document, OPERATOR)
+
+
 def of_commonweal(client_count: int, mechanism: str) -> Traffic:
     app = client_app(Task(load=load, train=train, evaluate=evaluate, gradient=gradient))
     with tempfile.TemporaryDirectory() as folder:
@@ -122,7 +138,7 @@ def of_commonweal(client_count: int, mechanism: str) -> Traffic:
         federation = read_federation(file)
         grid = InProcessGrid(nodes)
         transport = FlowerTransport(grid, federation.keys)
-        clients = RemoteClients(transport, federation, "0" * 64)
+        clients = RemoteClients(transport, federation, "0" * 64, settled_in=Receipts())
         clients.start(lambda plan: INITIAL, None)
         with redirect_stdout(StringIO()):  # members print what they do
             (result,) = run_rounds(clients, federation)

@@ -18,13 +18,15 @@ SENT_FIELDS = {
     "train.iteration": set(),
     "evaluate.coalitions": set(),
     "query.report": {"profit", "signature", "report_number", "baseline", "earlier"},
-    "query.close": {"kept", "line_count"},
+    "query.receipt": {"kept"},
+    "query.close": {"kept", "line_count", "head"},
 }
 SENT_GROUPS = {
     "query.open": {"scores"},
     "train.iteration": {"local"},
     "evaluate.coalitions": {"scores"},
     "query.report": set(),
+    "query.receipt": set(),
     "query.close": set(),
 }
 

@@ -74,5 +74,6 @@ def test_each_model_is_sent_once(tmp_path, mechanism, evaluations):
             "train.iteration": [0, 0],  # it has the model already
             "evaluate.coalitions": evaluations,
             "query.report": [0],
+            "query.receipt": [0],
             "query.close": [0],
         }

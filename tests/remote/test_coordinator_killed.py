@@ -24,7 +24,10 @@ ROUND, ROUNDS = 2, 3
 RULES = {"rounds": ROUNDS, "mechanism": "mu = 0.001\ngrace_rounds = 1", "learning": "iteration_limit = 2"}
 LEAVER = "west"  # withdraws after round 2
 
-QUESTIONS = {"query.open": 1, "train.iteration": 2, "evaluate.coalitions": 3, "query.report": 1, "query.close": 1}
+QUESTIONS = {
+    "query.open": 1, "train.iteration": 2, "evaluate.coalitions": 3, "query.report": 1, "query.receipt": 1,
+    "query.close": 1,
+}  # fmt: skip
 STEPS = {"checkpoint": (CheckpointFile, "save"), "settle": (Session, "_settle"), "tell": (Session, "_tell")}
 STAGES = [
     *((kind, number, place) for kind, count in QUESTIONS.items() for number in range(1, count + 1) for place in (0, 1)),

@@ -223,6 +223,8 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
         "harm": [asdict(evidence) for evidence in result.record.harm],
         "ending": None if result.record.ending is None else asdict(result.record.ending),
         "absent": result.record.absent,
+        "silent": result.record.silent,
+        "excluded": result.record.excluded,
         "withdrawn": result.record.withdrawn,
         "measured": {client: asdict(measured) for client, measured in result.measured.items()},
         "iteration_accuracies": result.iteration_accuracies,
@@ -251,6 +253,8 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
             round_number=document["round_number"],
             decision=decision,
             absent=tuple(document["absent"]),
+            silent=tuple(document.get("silent", ())),
+            excluded=tuple(document.get("excluded", ())),
             withdrawn=tuple(document["withdrawn"]),
             evidence=measured_evidence(
                 decision,

@@ -103,6 +103,16 @@ class ScorerEffects:
     gradient_norm: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateReport:
+    """A report of a round that is settled already, by a client that was silent in it."""
+
+    client: str
+    round_number: int
+    document: Mapping[str, Any]  # what the client signed
+    signature: str
+
+
 class ClientSet(Protocol):
     """Clients in this process, in others, or on other machines."""
 
@@ -140,6 +150,10 @@ class ClientSet(Protocol):
 
         Returns why anybody was absent, where that is known.
         """
+        ...
+
+    def late_reports(self, owing: Mapping[str, list[int]]) -> Sequence[LateReport]:
+        """Ask clients for the reports that they owe of settled rounds; returns those that came."""
         ...
 
     def tell(self, record: RoundRecord, statement_of: StatementOf) -> None:

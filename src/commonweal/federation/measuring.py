@@ -19,7 +19,7 @@ from commonweal.errors import FederationError
 from commonweal.federation.client_set import ClientSet, Coalition, Opening, ProfitReport, ScorerEffects, ToldGains
 from commonweal.federation.round_result import ClientMeasurement, MeasuredRound
 from commonweal.federation.round_valuation import RoundValuation, estimate, value_round
-from commonweal.records import Estimate, Figures, PairedGain, RoundGains
+from commonweal.records import Estimate, Event, Figures, PairedGain, RoundGains
 from commonweal.scenario.spec import FederationPlan
 from commonweal.task.measured import Measured, gain_draws, paired_gain
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
@@ -52,13 +52,15 @@ def measure_round(
     *,
     earlier: Sequence[RoundGains | None] = (),
     watch: Watch | None = None,
+    owing: Mapping[str, Sequence[int]] | None = None,
 ) -> MeasuredRound:
     """Train, score and value one round with the clients that are active in it.
 
-    `earlier` are the gains of the rounds before it, for figures that are not used as measured.
+    Clients that are `owing` reports of other rounds get no model. `earlier` are the gains of the rounds before it,
+    for figures that are not used as measured.
     """
     tables = [gains.table for gains in earlier if gains is not None]
-    return _Round(clients, plan, round_number, active, tables, watch).measure()
+    return _Round(clients, plan, round_number, active, tables, watch, owing or {}).measure()
 
 
 def has_converged(before: Mapping[str, float], now: Mapping[str, float], stop_below: float) -> bool:
@@ -82,16 +84,19 @@ class _Round:
         active: Sequence[str],
         earlier: Sequence[Mapping[str, PairedGain]],
         watch: Watch | None,
+        owing: Mapping[str, Sequence[int]],
     ) -> None:
         self._clients = clients
         self._plan = plan
         self._number = number
         self._active = tuple(active)
-        self._present = list(active)
+        self._owing = owing
+        self._present = [client for client in active if client not in owing]
         self._earlier = earlier
         self._watch = watch
         self._step_counts: Counter[str] = Counter()  # of the clients that report them
         self._measures: dict[Coalition, Mapping[str, Measured]] = {}
+        self._had_model: tuple[str, ...] = ()  # who was asked to evaluate the model of the last iteration
 
     def measure(self) -> MeasuredRound:
         openings = self._open()
@@ -122,6 +127,7 @@ class _Round:
             events=(
                 *(event for c in self._present for event in (*openings[c].events, *reports[c].events)),
                 *valuation.events,
+                *(_owing_event(client, self._number, rounds) for client, rounds in self._owing.items()),
             ),
             signatures={c: signature for c in self._present if (signature := reports[c].signature) is not None},
             bases={c: basis for c in self._present if (basis := reports[c].basis) is not None},
@@ -131,6 +137,7 @@ class _Round:
             contribution_draws=np.array([valuation.contribution_draws[c] for c in self._present]),
             effects=valuation.effects,
             gains=None if told is None else told.gains,
+            silent=tuple(client for client in self._had_model if client not in self._present),
         )
 
     def _open(self) -> Mapping[str, Opening]:
@@ -154,6 +161,7 @@ class _Round:
                 self._step_counts[client] += steps
         self._measures = {frozenset(): self._measures[frozenset()]}  # all other coalitions have new models now
         self._clients.adopt(frozenset(self._present))
+        self._had_model = tuple(self._present)
 
     def _value(
         self, openings: Mapping[str, Opening]
@@ -257,6 +265,11 @@ class _Round:
     def _report_progress(self, iteration: int, accuracies: Mapping[str, float]) -> None:
         if self._watch is not None:
             self._watch(Progress(round_number=self._number, iteration=iteration, accuracies=accuracies))
+
+
+def _owing_event(client: str, number: int, rounds: Sequence[int]) -> Event:
+    had = f"it had the model of round {rounds[0]}, and has neither reported nor been charged"
+    return Event(kind="absent", client=client, text=f"{client} missed round {number}: {had}.")
 
 
 def _expected_draws(reports: Sequence[ProfitReport]) -> np.ndarray | None:

@@ -54,6 +54,7 @@ class MeasuredRound:
     effects: NDArray[np.float64] | None = None  # see RoundResult
     gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
     bases: Mapping[str, ReportBasis] = field(default_factory=dict)  # of the client reports, where clients sign them
+    silent: tuple[str, ...] = ()  # of the absent: they had the round's model, and did not report
 
     @property
     def sample_counts(self) -> dict[str, int]:

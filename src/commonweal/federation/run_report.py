@@ -116,11 +116,14 @@ def outcome_sentence(history: History, round_count: int, eliminated_after: dict[
     """The outcome of the federation, in three or four sentences."""
     round_total = len(history.rounds)
     withdrawn = withdrawn_after(history)
-    stayed = [client for client in history.clients if eliminated_after[client] is None and client not in withdrawn]
+    excluded = {client for record in history.rounds for client in record.excluded}
+    gone = {*withdrawn, *excluded}
+    stayed = [client for client in history.clients if eliminated_after[client] is None and client not in gone]
     leaving = {
         "eliminated as harmful": _leaving(history, lambda record: record.decision.harmful),
         "eliminated": _leaving(history, lambda record: record.decision.without_harmful.eliminated),
         "withdrawn": _leaving(history, lambda record: record.withdrawn),
+        "excluded for silence": _leaving(history, lambda record: record.excluded),
     }
     left = [f"{how}: {clients}" for how, clients in leaving.items() if clients]
     who = f" ({'; '.join(left)})" if left else ""

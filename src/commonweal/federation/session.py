@@ -31,6 +31,7 @@ from commonweal.federation.measuring import Watch, measure_round
 from commonweal.federation.round_result import MeasuredRound, RoundResult, rules_in_force
 from commonweal.federation.run_report import make_run_report
 from commonweal.federation.settlement import FederationLedger
+from commonweal.ledger.silence import KeptOut
 from commonweal.records import RoundRecord, RunReport
 from commonweal.report.text import counted
 from commonweal.report.write import write_all
@@ -65,7 +66,13 @@ class Session:
         if results:
             self._catch_up(results)
         for result in run_rounds(
-            self.clients, self.plan, completed=results, check=self._check, watch=self.watch, plan_of=self._plan_of
+            self.clients,
+            self.plan,
+            completed=results,
+            check=self._check,
+            watch=self.watch,
+            plan_of=self._plan_of,
+            kept_out=self._kept_out,
         ):
             if not results and self.on_first_round is not None:
                 self.on_first_round()
@@ -110,6 +117,17 @@ class Session:
         in_force = self.ledger.agreed_for(round_number)
         return self.plan if in_force is None else plan_by_terms(self.plan, self.ledger.agreed, in_force)
 
+    def _kept_out(self, round_number: int) -> KeptOut:
+        """Who gets no model in a round, after those who owe a report were asked for it once more."""
+        if self.ledger is None:
+            return KeptOut()
+        out = self.ledger.kept_out(round_number)
+        if not out.owing:
+            return out
+        for late in self.clients.late_reports(out.owing):
+            self.ledger.report_late(late.client, late.round_number, late.document, late.signature)
+        return self.ledger.kept_out(round_number)
+
     def _catch_up(self, results: Sequence[RoundResult]) -> None:
         """Repeat what may have been interrupted after the last checkpoint."""
         for result in results:
@@ -144,12 +162,14 @@ def run_rounds(
     check: Check | None = None,
     watch: Watch | None = None,
     plan_of: PlanOf | None = None,
+    kept_out: Callable[[int], KeptOut] | None = None,
 ) -> Iterator[RoundResult]:
     """Run the rounds after the completed ones, one at a time.
 
     They end with the last one, when fewer than two clients are left, or when the federation is finished.
 
-    `check` may refuse a decided round before the clients adopt it. `plan_of` is asked for the plan before each round.
+    `check` may refuse a decided round before the clients adopt it. `plan_of` is asked for the plan before each round,
+    and `kept_out` for the clients that get no model in it.
     """
     decider = RoundDecider(make_mechanism(rules_in_force(plan, completed)))
     active = list(plan.client_names)
@@ -162,10 +182,22 @@ def run_rounds(
         if plan_of is not None:
             plan = plan_of(round_number)
             decider.mechanism = make_mechanism(rules_in_force(plan, completed))
+        out = KeptOut() if kept_out is None else kept_out(round_number)
+        active = [client for client in active if client not in out.excluded]
         if round_number > plan.round_count or len(active) < 2 or (results and results[-1].record.decision.finished):
             return
         results.append(
-            run_round(clients, plan, decider, round_number, active, earlier=results, check=check, watch=watch)
+            run_round(
+                clients,
+                plan,
+                decider,
+                round_number,
+                active,
+                earlier=results,
+                check=check,
+                watch=watch,
+                kept_out=out,
+            )
         )
         active = [client for client in active if client not in results[-1].record.left]
         yield results[-1]
@@ -181,12 +213,15 @@ def run_round(
     earlier: Sequence[RoundResult] = (),
     check: Check | None = None,
     watch: Watch | None = None,
+    kept_out: KeptOut | None = None,
 ) -> RoundResult:
-    """Measure one round, decide it, and let the clients adopt it."""
+    """Measure one round, decide it, and let the clients adopt it; clients that are `kept_out` get no model."""
+    out = KeptOut() if kept_out is None else kept_out
     gains = [result.record.gains for result in earlier]
-    measured = measure_round(clients, plan, round_number, active, earlier=gains, watch=watch)
+    measured = measure_round(clients, plan, round_number, active, earlier=gains, watch=watch, owing=out.owing)
     known = known_fates(measured, plan, [result.scored for result in earlier])
     record = decided(measured, decider, plan, known)
+    record = replace(record, excluded=tuple(client for client in record.silent if client in out.at_the_limit))
     if check is not None:
         check(record, measured.sample_counts)
     return RoundResult.of(measured, record, events=(*clients.close_round(record), *events_of(record)))
@@ -206,6 +241,7 @@ def decided(measured: MeasuredRound, decider: RoundDecider, plan: FederationPlan
         round_number=measured.round_number,
         decision=decision,
         absent=measured.absent,
+        silent=measured.silent,
         withdrawn=tuple(client for client in decision.retained if client in measured.withdrawals),
         evidence=measured_evidence(
             decision,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +10,8 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import CommonwealError, LedgerError
 from commonweal.federation.agreed import check_same_rules
 from commonweal.ledger.agreed_rules import AgreedRules
+from commonweal.ledger.canonical import Document
+from commonweal.ledger.chain import key_rotations
 from commonweal.ledger.checks import check_look_alikes, check_names
 from commonweal.ledger.departures import check_departures
 from commonweal.ledger.entries import time_text
@@ -18,8 +20,12 @@ from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.later_head import contradiction
 from commonweal.ledger.ledger import Clock, Ledger, Receipt, system_clock
 from commonweal.ledger.member_documents import ClientReport
+from commonweal.ledger.receipts import receipt_document
 from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.rounds import RoundToSettle, draft_round
+from commonweal.ledger.seen_heads import trail_document
+from commonweal.ledger.signed_files import signed_content
+from commonweal.ledger.silence import KeptOut, at_the_limit, owed_reports
 from commonweal.ledger.sql.location import shown
 from commonweal.ledger.sql.store import SqlStore, has_ledger, open_store
 from commonweal.ledger.state import LedgerState
@@ -66,6 +72,7 @@ class FederationLedger:
         self._reader: Ledger | None = None  # until the ledger is opened to be written
         self._lines: MemberLines | None = None  # of all members, since statements were first asked for
         self._key: SigningKey | None = None  # that signed the last of them
+        self._known_rotations: tuple[str, Sequence[Document]] | None = None
 
     def check(self) -> None:
         """Check before any computation that the ledger can accept the federation's rounds."""
@@ -106,11 +113,15 @@ class FederationLedger:
         ledger = self._opened()
         ledger.refresh()
         settled = _as_before(settled, ledger)
-        settled = replace(settled, record=replace(settled.record, absent=_absent(record, ledger)))
+        absent = _absent(record, ledger)
+        silent = tuple(client for client in absent if client in record.silent)
+        settled = replace(settled, record=replace(settled.record, absent=absent, silent=silent))
         if signatures is None:
             reports = [settled.report(ledger.identity, client) for client in record.decision.figures.clients]
             signatures = {report.client: signed for report in reports if (signed := self._sign(report)) is not None}
-        return ledger.settle(replace(settled, signatures=signatures), at=at)
+        receipt = ledger.settle(replace(settled, signatures=signatures), at=at)
+        ledger.end_memberships(at=at)
+        return receipt
 
     def now(self) -> str:
         """The time by the ledger's clock, for `settle`."""
@@ -124,6 +135,25 @@ class FederationLedger:
         draft = draft_round(settled, "", terms)
         if state is not None and record.round_number not in state.rounds:
             check_departures(draft.body, state)
+
+    def report_late(self, client: str, round_number: int, document: Document, signature: str) -> Receipt:
+        """Record a report of a settled round by a client that was silent in it."""
+        return self._opened().report_late(client, round_number, document, signature)
+
+    def kept_out(self, round_number: int) -> KeptOut:
+        """Who gets no model in a round, by the terms on silence."""
+        state = self._state()
+        if state is None:
+            return KeptOut()
+        return KeptOut(
+            owing={
+                client: owed
+                for client in state.active(round_number)
+                if (owed := owed_reports(state, client, round_number))
+            },
+            excluded=frozenset(client for client, left in state.excluded.items() if left < round_number),
+            at_the_limit=at_the_limit(state, round_number),
+        )
 
     def check_rules(self) -> None:
         """Refuse a ledger whose terms this federation's rules depart from, or that has its clients in another order."""
@@ -169,6 +199,43 @@ class FederationLedger:
         if self._key is None or self._key.public != operator:
             self._key = self._keys.key_of(operator)
         return self._lines.signed_part(client, self._key, since=since, at=time_text(self._clock()))
+
+    def receipt(self, round_number: int, client: str, signature: str) -> bytes:
+        """A receipt for a client's report of a round, signed with the ledger's current key."""
+        ledger = self._opened()
+        document = receipt_document(
+            ledger=ledger.identity,
+            round_number=round_number,
+            client=client,
+            signature=signature,
+            at=time_text(self._clock()),
+            key_rotations=self._rotations(ledger),
+        )
+        return signed_content(document, self._keys.key_of(ledger.state.operator))
+
+    def trail(self, after: int) -> bytes:
+        """The hashes of the entries after this number, signed with the ledger's current key."""
+        ledger = self._opened()
+        ledger.refresh()
+        assert self._store is not None, "opened just now"
+        with self._store.reading() as reading:
+            hashes = [entry.hash for entry in reading.entries(after=after)]
+        document = trail_document(
+            ledger=ledger.identity,
+            first=after + 1,
+            hashes=hashes,
+            at=time_text(self._clock()),
+            key_rotations=self._rotations(ledger),
+        )
+        return signed_content(document, self._keys.key_of(ledger.state.operator))
+
+    def _rotations(self, ledger: Ledger) -> Sequence[Document]:
+        """The changes of the operator's key; the ledger is read again only after another one."""
+        operator = ledger.state.operator
+        if self._known_rotations is None or self._known_rotations[0] != operator:
+            assert self._store is not None, "a ledger that was opened has a store"
+            self._known_rotations = operator, key_rotations(self._store, "a receipt")
+        return self._known_rotations[1]
 
     @property
     def settled_rounds(self) -> frozenset[int]:
@@ -306,7 +373,9 @@ def _absent(record: RoundRecord, ledger: Ledger) -> tuple[str, ...]:
 
 
 def _is_gone(client: str, round_number: int, state: LedgerState) -> bool:
-    return any(left.get(client, round_number) < round_number for left in (state.eliminated, state.withdrawn))
+    return any(
+        left.get(client, round_number) < round_number for left in (state.eliminated, state.withdrawn, state.excluded)
+    )
 
 
 def default_ledger(directory: Path) -> Path:

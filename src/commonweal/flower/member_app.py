@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 from commonweal.errors import InputError
 from commonweal.flower.codec import from_content, to_content
 from commonweal.remote.member.agent import answer_question, errors_kept_private
-from commonweal.remote.messages.message import CLOSE, EVALUATE, GRADIENT, OPEN, REPORT, SUMMARISE, TRAIN
+from commonweal.remote.messages.message import CLOSE, EVALUATE, GRADIENT, OPEN, RECEIPT, REPORT, SUMMARISE, TRAIN
 from commonweal.task.file import task_in
 from commonweal.task.records import Evaluate, Load, Task, Train
 
@@ -45,7 +45,7 @@ def client_app(
             )
             return FlowerMessage(to_content(given), reply_to=message)
 
-    for kind in (SUMMARISE, OPEN, REPORT, CLOSE):
+    for kind in (SUMMARISE, OPEN, REPORT, RECEIPT, CLOSE):
         app.query(kind.removeprefix("query."))(answer)
     app.train(TRAIN.removeprefix("train."))(answer)
     for kind in (EVALUATE, GRADIENT):

@@ -11,6 +11,7 @@ from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
 from commonweal.ledger.order import check_nobody_is_missing, check_not_divided_without, check_round_number
 from commonweal.ledger.reports import faults_of_reports
 from commonweal.ledger.rounds import RoundToSettle
+from commonweal.ledger.silence import check_silences
 from commonweal.ledger.state import LedgerState
 from commonweal.names import look_alikes, tidy_name
 
@@ -68,8 +69,16 @@ def check_round(settled: RoundToSettle, state: LedgerState) -> None:
                 "absent."
             )
     check_nobody_is_missing(number, {*decision.figures.clients, *absent}, state)
+    for client in settled.record.silent:
+        if client not in absent:
+            raise LedgerError(
+                f"Client {client!r} cannot be silent in round {number}: it is not absent from it. Who was silent did "
+                "not report."
+            )
     for client in decision.figures.clients:
         _check_still_active(client, number, state)
+    check_silences(state, number, decision.figures.clients)
+    for client in decision.figures.clients:
         _check_report(client, settled, state)
     _check_attempt(settled, state)
     for client in decision.eliminated:
@@ -87,6 +96,12 @@ def _check_still_active(client: str, number: int, state: LedgerState) -> None:
         raise LedgerError(
             f"Client {client!r} was eliminated in round {eliminated} and cannot take part in round {number}. Leave it "
             f"out, or reverse round {eliminated} first."
+        )
+    excluded = state.excluded.get(client)
+    if excluded is not None and excluded < number:
+        raise LedgerError(
+            f"The membership of {client!r} ended after it was silent in round {excluded}, so it cannot take part in "
+            f"round {number}. Leave it out."
         )
     withdrawn = state.withdrawn.get(client)
     if withdrawn is not None and withdrawn < number:

@@ -20,6 +20,7 @@ BEFORE_THE_FIRST = "0" * 64  # the `previous` of the first entry
 
 EntryKind = Literal[
     "opening", "terms", "admission", "amendment", "round", "realisation", "reversal", "withdrawal", "key-rotation",
+    "late-report", "charge", "exclusion",
 ]  # fmt: skip
 
 INCOME = "model-income"  # income that the model has earned

@@ -39,6 +39,14 @@ from commonweal.ledger.order import check_may_divide, date_of_entry
 from commonweal.ledger.readable import check_readable, readable
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.settled_again import check_settled_again
+from commonweal.ledger.silence import (
+    REVERSIBLE,
+    charge_draft,
+    check_nothing_rests_on,
+    ends_by_silence,
+    exclusion_draft,
+    late_report_draft,
+)
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Reading, Store
 from commonweal.ledger.terms import Terms
@@ -236,6 +244,38 @@ class Ledger:
 
         return self._enter(make, at=at)
 
+    def report_late(self, client: str, round_number: int, document: Document, signature: str) -> Receipt:
+        """Record a report of a settled round by a member that was silent in it. The round stays as it is."""
+
+        def make(state: LedgerState) -> Draft | Receipt:
+            if round_number in state.late_reports.get(client, {}):
+                return Receipt(entry=state.late_reports[client][round_number], fresh=False)
+            return late_report_draft(state, client, round_number, document, signature)
+
+        return self._enter(make)
+
+    def charge(self, client: str, round_number: int) -> Receipt:
+        """Charge a member, by the terms, for a round whose model it had without reporting."""
+
+        def make(state: LedgerState) -> Draft | Receipt:
+            for entry, charged in state.charges.items():
+                if charged == (client, round_number):
+                    return Receipt(entry=entry, fresh=False)
+            return charge_draft(state, client, round_number)
+
+        return self._enter(make)
+
+    def end_memberships(self, *, at: str | None = None) -> tuple[Receipt, ...]:
+        """End the membership of everybody who was silent as often as the terms allow."""
+
+        def make(state: LedgerState) -> Draft | Receipt:
+            due = next(ends_by_silence(state, state.last_round + 1), None)
+            return Receipt(entry=state.number, fresh=False) if due is None else exclusion_draft(*due)
+
+        self.refresh()
+        due = list(ends_by_silence(self._state, self._state.last_round + 1))
+        return tuple(self._enter(make, at=at) for _ in due)
+
     def reverse_round(self, round_number: int, reason: str) -> Receipt:
         """Reverse a settled round; it can then be settled again."""
         self.refresh()
@@ -253,10 +293,13 @@ class Ledger:
             if entry in state.reversals:
                 return Receipt(entry=state.reversals[entry], fresh=False)
             document = self._document(entry)
-            if document["kind"] not in ("round", "realisation"):
+            if document["kind"] not in REVERSIBLE:
                 raise LedgerError(
-                    f"Entry {entry} is {_article(document['kind'])}; only rounds and realisations can be reversed."
+                    f"Entry {entry} is {_article(document['kind'])}; only rounds, realisations, charges and exclusions "
+                    "can be reversed."
                 )
+            if document["kind"] == "round":
+                check_nothing_rests_on(document["body"]["round"], state)
             return Draft(
                 kind="reversal",
                 body={"entry": entry, "reason": reason},

@@ -96,6 +96,8 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
         body["gains"] = record.gains.to_document(record.round_number)
     if record.evidence:
         body["evidence"] = [_evidence_row(client, evidence) for client, evidence in record.evidence.items()]
+    if record.silent:
+        body["silent"] = list(record.silent)
     body |= fates_document(record)
     body |= stated_terms(terms, settled.measured_by)
     return Draft(kind="round", body=body, postings=round_postings(decision, terms, record.round_number))

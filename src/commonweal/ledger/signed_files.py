@@ -136,5 +136,5 @@ def _known_head(signed: SignedDocument, source: str, path: str) -> KnownHead:
         )
     except (KeyError, TypeError, ValueError):
         raise LedgerError(
-            f"{path} does not name the ledger's last entry. Use the file exactly as the operator sent it."
+            f"{source} does not name the ledger's last entry. Use the file exactly as the operator sent it."
         ) from None

@@ -10,6 +10,7 @@ from typing import Any
 
 from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, moment_of, postings_of
 from commonweal.ledger.fates import is_finished
+from commonweal.ledger.silence import silent_in
 from commonweal.ledger.terms import Terms
 
 
@@ -49,6 +50,12 @@ class LedgerState:
     undone: dict[int, int] = field(default_factory=dict)  # reversed and not settled again: round → entry settled before
     took_part: dict[int, frozenset[str]] = field(default_factory=dict)  # by round
     eliminated: dict[str, int] = field(default_factory=dict)  # client → round
+    retained: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by round
+    silences: dict[str, list[int]] = field(default_factory=dict)  # client → rounds whose model it had, not reported
+    late_reports: dict[str, dict[int, int]] = field(default_factory=dict)  # client → round → entry
+    charges: dict[int, tuple[str, int]] = field(default_factory=dict)  # not reversed: entry → client, round
+    excluded: dict[str, int] = field(default_factory=dict)  # client → the last round that it was silent in
+    exclusions: dict[int, str] = field(default_factory=dict)  # not reversed: entry → client
     finished: set[int] = field(default_factory=set)  # the rounds that ended the federation
     withdrawn: dict[str, int] = field(default_factory=dict)  # client → the last round it takes part in
     withdrawals: dict[str, int] = field(default_factory=dict)  # client → entry
@@ -77,6 +84,9 @@ class LedgerState:
             self.last_round = max(self.last_round, settled)
             self.took_part[settled] = frozenset(row["client"] for row in body["inputs"])
             self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], settled)
+            self.retained[settled] = tuple(body["decision"]["retained"])
+            for client in silent_in(body):
+                self.silences.setdefault(client, []).append(settled)
             if is_finished(body):
                 self.finished.add(settled)
         elif kind == "realisation":
@@ -84,10 +94,21 @@ class LedgerState:
         elif kind == "reversal":
             self.reversals[body["entry"]] = number
             for undone in [settled for settled, entry in self.rounds.items() if entry == body["entry"]]:
-                del self.rounds[undone], self.took_part[undone]
+                del self.rounds[undone], self.took_part[undone], self.retained[undone]
                 self.undone[undone] = body["entry"]
                 self.eliminated = {client: left for client, left in self.eliminated.items() if left != undone}
                 self.finished.discard(undone)
+                for rounds in self.silences.values():
+                    rounds[:] = [silent for silent in rounds if silent != undone]
+            self.charges.pop(body["entry"], None)
+            if body["entry"] in self.exclusions:
+                del self.excluded[self.exclusions.pop(body["entry"])]
+        elif kind == "late-report":
+            self.late_reports.setdefault(body["client"], {})[body["round"]] = number
+        elif kind == "charge":
+            self.charges[number] = (body["client"], body["round"])
+        elif kind == "exclusion":
+            self.excluded[body["client"]], self.exclusions[number] = max(body["rounds"]), body["client"]
         elif kind == "withdrawal":
             self.withdrawn[body["client"]], self.withdrawals[body["client"]] = body["round"], number
         elif kind == "key-rotation":
@@ -118,7 +139,10 @@ class LedgerState:
         return tuple(
             client
             for client in self.members
-            if all(left.get(client, round_number) >= round_number for left in (self.eliminated, self.withdrawn))
+            if all(
+                left.get(client, round_number) >= round_number
+                for left in (self.eliminated, self.withdrawn, self.excluded)
+            )
         )
 
     @property

@@ -29,12 +29,8 @@ from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.printable import printable
 from commonweal.ledger.readable import readable
 from commonweal.ledger.rounds import decision_of, evidence_of, gains_of
-from commonweal.ledger.signed_files import (
-    STATEMENT_FORMAT,
-    SignedDocument,
-    read_signed,
-    signed_content,
-)
+from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, read_signed, signed_content
+from commonweal.ledger.silence import silence_line, silent_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
 from commonweal.ledger.terms import MOST_MINOR_DIGITS
@@ -263,6 +259,8 @@ def line_of(
         text = f"reversal of entry {body['entry']}: {body['reason']}"
     elif kind == "withdrawal" and body["client"] == client:
         text = f"withdrew after round {body['round']}"
+    elif (about := silence_line(kind, body, client, amount)) is not None:
+        text = about
     elif kind in ("admission", "amendment") and any(member["client"] == client for member in body["members"]):
         text = "admitted"
     elif kind == "amendment" and client in state.active(body["first_round"]):
@@ -287,7 +285,8 @@ def _round_line(
     """What a round meant for a client, in words and figures."""
     number, decision = body["round"], body["decision"]
     if client in body["absent"]:
-        return f"round {number}: absent", {}
+        had_model = "; you had the round's model and did not report" if client in silent_in(body) else ""
+        return f"round {number}: {'silent' if had_model else 'absent'}{had_model}", {}
     row = next((row for row in body["inputs"] if row["client"] == client), None)
     if row is None:
         return None

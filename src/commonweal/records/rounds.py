@@ -274,6 +274,8 @@ class RoundRecord:
     round_number: int
     decision: Decision
     absent: tuple[str, ...] = ()  # active, but without figures in this round
+    silent: tuple[str, ...] = ()  # of the absent: they had the round's model, and did not report
+    excluded: tuple[str, ...] = ()  # of the silent: it was once too often, and their membership ends
     withdrawn: tuple[str, ...] = ()  # took part, and leave of their own accord after it
     harm: tuple[HarmEvidence, ...] = ()  # against clients that are harmful, whether they are eliminated for it or not
     ending: Ending | None = None  # the federation is finished, whether it ends for it or not
@@ -292,8 +294,8 @@ class RoundRecord:
 
     @property
     def left(self) -> tuple[str, ...]:
-        """Who is no longer active in the next round: eliminated or withdrawn."""
-        return (*self.decision.eliminated, *self.withdrawn)
+        """Who is no longer active in the next round: eliminated, withdrawn or excluded."""
+        return (*self.decision.eliminated, *self.withdrawn, *self.excluded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

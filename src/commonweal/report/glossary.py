@@ -30,6 +30,7 @@ GLOSSARY = {
     "stability": "Figures are measured on few samples. Each round is decided again on draws of these samples; the "
     "stability of a decision about a client is the share of draws in which it is the same.",
     "absent": "A member without figures in a round: it has no transfer and no vote, and may return.",
+    "silent": "Absent after it had the round's model: it did not report, and so had no transfer to pay.",
     "mu, leniency": "How much weight the federation gives to the contribution that it loses by eliminating a client. "
     "At 0 every loss-maker is eliminated; a larger mu makes eliminations rarer; at infinity nobody is eliminated.",
     "decision map": "A plot of one round: for every mu, who would have been retained. The dashed line is the mu at "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from commonweal.decision.mechanisms import MECHANISMS, make_mechanism
-from commonweal.records import ClientRound, Estimate, MuRange, RoundReport, RunReport, UsedFigures
+from commonweal.records import ClientRound, Estimate, MuRange, RoundRecord, RoundReport, RunReport, UsedFigures
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.report.alone_or_together import alone_or_together
 from commonweal.report.client_lines import CLIENTS_DRAWN
@@ -308,7 +308,7 @@ def _rounds(run_report: RunReport) -> list[_Round]:
                 number=each.number,
                 client_count=len(each.clients),
                 eliminated=[(client, _stability(each, client)) for client in decision.eliminated],
-                absent=each.record.absent,
+                absent=[_absence(each.record, client) for client in each.record.absent],
                 budget=estimate_parts(each.budget, decimals=decimals, signed=True),
                 tsw=estimate_parts(tsw, decimals=decimals, signed=True),
                 moved=number(moved, decimals=decimals),
@@ -398,7 +398,7 @@ class _ClientRow:
     """One client's round; only the number is set if the client was absent."""
 
     number: int
-    absent: bool = False
+    absent: str = ""  # how it was absent; empty if it was not
     eliminated: bool = False
     figures: Sequence[Parts | None] = ()  # None: private
     retained_for: str = ""
@@ -522,6 +522,14 @@ def _alone_parts(metric: MetricText, figures: ClientRound) -> tuple[Parts, Parts
     return metric.parts(figures.alone), metric.difference_parts(figures.advantage)
 
 
+def _how_absent(record: RoundRecord, client: str) -> str:
+    return "silent: had the round's model, and did not report" if client in record.silent else "absent"
+
+
+def _absence(record: RoundRecord, client: str) -> str:
+    return f"{client} (silent)" if client in record.silent else client
+
+
 def _client_rounds(run_report: RunReport, client: str) -> list[_ClientRow]:
     took_part = [each.clients[client] for each in run_report.rounds if client in each.clients]
     money = decimals_for(
@@ -535,7 +543,7 @@ def _client_rounds(run_report: RunReport, client: str) -> list[_ClientRow]:
     rows = []
     for each in run_report.rounds:
         if client in each.record.absent:
-            rows.append(_ClientRow(number=each.number, absent=True))
+            rows.append(_ClientRow(number=each.number, absent=_how_absent(each.record, client)))
         if client not in each.clients:
             continue
         figures = each.clients[client]

@@ -23,6 +23,7 @@ from commonweal.client.work import ClientWork, Evaluation, LocalTrained, LoneMod
 from commonweal.errors import ScenarioError
 from commonweal.federation.client_set import (
     Coalition,
+    LateReport,
     Opening,
     ProfitReport,
     ScorerEffects,
@@ -177,6 +178,10 @@ class InProcessClients:
                     member.known_scores = evaluation
         for client in record.left:
             del self._simulated[client]
+        return ()
+
+    def late_reports(self, owing: Mapping[str, list[int]]) -> Sequence[LateReport]:
+        """Simulated clients are never silent."""
         return ()
 
     def tell(self, record: RoundRecord, statement_of: StatementOf) -> None:

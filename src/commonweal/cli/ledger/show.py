@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from commonweal.cli.ledger.options import Location, opened_store
 from commonweal.cli.text_view import make_console
 from commonweal.decision.mechanisms import VERSIONS
 from commonweal.ledger.fates import harmful_in, is_finished
+from commonweal.ledger.silence import silent_in
 from commonweal.ledger.terms import Terms
 from commonweal.records import FINISHED, Rules
 from commonweal.records.statement import amount_text
@@ -74,6 +76,9 @@ def show_command(
         console.print(table)
         counted = f"entries: {state.number}, rounds: {len(state.rounds)}, members: {len(state.members)}"
         console.print(Text(f"{counted}; head {state.head}"), soft_wrap=True)
+        for client, rounds in state.silences.items():
+            if rounds:
+                console.print(Text(f"{client} had the model of {_rounds(rounds)} and did not report"), soft_wrap=True)
 
 
 def balances_command(
@@ -151,6 +156,10 @@ def _amendment(body: dict[str, Any]) -> str:
     return f"amendment {body['amendment']} from round {body['first_round']} on, {signed}{admitted}"
 
 
+def _rounds(numbers: Sequence[int]) -> str:
+    return f"round{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
+
 def _mechanism(version: str, rules: dict[str, Any]) -> str:
     """ "mu 0.05" for the default mechanism, and for others their label with mu and parameters."""
     if "mechanism" not in rules:
@@ -172,7 +181,11 @@ def _what(document: dict[str, Any]) -> str:
         harmful = set(harmful_in(body))
         named = [f"{client} as harmful" if client in harmful else client for client in clients]
         eliminated = f"; eliminated: {', '.join(named)}" if clients else ""
-        absent = f"; absent: {', '.join(body['absent'])}" if body["absent"] else ""
+        silent = silent_in(body)
+        others = [client for client in body["absent"] if client not in silent]
+        absent = (f"; absent: {', '.join(others)}" if others else "") + (
+            f"; silent at the report: {', '.join(silent)}" if silent else ""
+        )
         by = _mechanism(body["rules_version"], body["rules"])
         if "gains" in body:
             by += f", {body['gains']['table']['version'].partition('/')[0]} figures"
@@ -189,6 +202,12 @@ def _what(document: dict[str, Any]) -> str:
         return f"income, {body['reference']}"
     if kind == "reversal":
         return f"reversal of entry {body['entry']}: {body['reason']}"
+    if kind == "charge":
+        return f"charge for silence in round {body['round']}: {body['client']}"
+    if kind == "exclusion":
+        return f"membership ended: {body['client']}, silent in {_rounds(body['rounds'])}"
+    if kind == "late-report":
+        return f"late report of round {body['round']}: {body['client']}"
     if kind == "withdrawal":
         return f"withdrawn after round {body['round']}: {body['client']}"
     return "ledger opened" if kind == "opening" else f"the operator's key is now {body['operator'][:16]}…"

@@ -41,6 +41,15 @@ def verify_command(
             show_default=False,
         ),
     ] = None,
+    receipt: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="The operator's receipt for a report: shows whether the ledger has that report. Give all receipts of "
+            "a round, with the option repeated for each.",
+            show_default=False,
+        ),
+    ] = None,
     member: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,15 +71,18 @@ def verify_command(
     with opened_store(location) as store:
         from commonweal.ledger.keys import read_operator_key, read_public_key
         from commonweal.ledger.printable import printable, printable_json
+        from commonweal.ledger.receipts import read_receipt
         from commonweal.ledger.signed_files import read_known_head
         from commonweal.ledger.statement_parts import STATEMENT_FORMATS, read_part
         from commonweal.ledger.verification.kept_statements import statement_contradictions
         from commonweal.ledger.verification.members import keys_that_differ
+        from commonweal.ledger.verification.receipts import disproved_by_receipts
         from commonweal.ledger.verification.verify import verify_ledger
 
         own_keys = {name: read_public_key(Path(file)) for name, file in map(_named_key, member or [])}
         operator = None if key is None else read_operator_key(key)
         known_heads = [read_known_head(path) for path in against or []]
+        receipts = [read_receipt(path) for path in receipt or []]
         console = Console(stderr=True)
         with Progress(
             TextColumn("entries"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -91,6 +103,8 @@ def verify_command(
             if known.signed.is_sound and known.signed.document["format"] in STATEMENT_FORMATS
         ]
         findings += statement_contradictions(store, kept)
+        disproved, notes = disproved_by_receipts(store, outcome.state, receipts, outcome.operators)
+        findings += disproved
     state = outcome.state
     if as_json:
         document = {
@@ -101,7 +115,7 @@ def verify_command(
             "signed_reports": outcome.signed_reports,
             "unsigned_reports": outcome.unsigned_reports,
             "findings": [asdict(finding) for finding in findings],
-            "notes": [asdict(note) for note in outcome.notes],
+            "notes": [asdict(note) for note in (*outcome.notes, *notes)],
         }
         print(printable_json(document, indent=1))
     else:
@@ -112,7 +126,7 @@ def verify_command(
                 f"{counted(outcome.round_count, 'decision')} recomputed, "
                 f"{counted(outcome.signed_reports, 'report')} signed by clients, the ledger sums to zero"
             )
-        _show("note", outcome.notes)
+        _show("note", [*outcome.notes, *notes])
         if outcome.unsigned_reports:
             unsigned = counted(outcome.unsigned_reports, "report")
             print(f"note: {unsigned} not signed: these clients have no key, and the operator vouches for them")

@@ -1,4 +1,4 @@
-"""`commonweal ledger realise`, `reverse` and `rotate-key`: entries that a treasurer adds by hand."""
+"""`commonweal ledger realise`, `reverse`, `charge` and `rotate-key`: entries that a treasurer adds by hand."""
 
 from __future__ import annotations
 
@@ -55,7 +55,11 @@ def reverse_command(
     ] = None,
     entry: Annotated[
         int | None,
-        typer.Option(metavar="N", help="The entry to reverse: a round or a realisation.", show_default=False),
+        typer.Option(
+            metavar="N",
+            help="The entry to reverse: a round, a realisation, a charge or an exclusion.",
+            show_default=False,
+        ),
     ] = None,
     keys: Keys = None,
 ) -> None:
@@ -75,6 +79,30 @@ def reverse_command(
             print(f"entry {receipt.entry}: reversal of entry {ledger.document(receipt.entry)['body']['entry']}")
         else:
             print(f"already reversed by entry {receipt.entry}; nothing was done")
+
+
+def charge_command(
+    location: Location,
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help="The client that was silent.")],
+    round_number: Annotated[
+        int, typer.Option("--round", metavar="T", help="The round whose model it had, and did not report.")
+    ],
+    keys: Keys = None,
+) -> None:
+    """Charge a client for its silence, as the terms state; those who were retained in the round share it equally.
+
+    Example: commonweal ledger charge ledger.db north --round 3
+    """
+    with opened_ledger(location, keys) as ledger:
+        from commonweal.ledger.money import amount_text
+
+        terms, receipt = ledger.terms, ledger.charge(client, round_number)
+        if not receipt.fresh:
+            print(f"{client} was already charged for round {round_number} by entry {receipt.entry}; nothing was done")
+            return
+        print(f"entry {receipt.entry}: charge for silence in round {round_number}, {terms.currency}")
+        for account, text in ledger.document(receipt.entry)["postings"]:
+            print(f"  {account.partition('/')[2]}: {amount_text(int(text), terms.minor_digits)}")
 
 
 def rotate_key_command(location: Location, keys: Keys = None) -> None:

@@ -119,6 +119,12 @@ def _words(kind: str, body: Mapping[str, Any]) -> tuple[str, str]:
         return f"reversal of entry {int(body['entry'])}", body["reason"]
     if kind == "withdrawal":
         return f"withdrawal after round {int(body['round'])}", body["client"]
+    if kind == "late-report":
+        return f"late report of round {int(body['round'])}", body["client"]
+    if kind == "charge":
+        return f"charge for silence in round {int(body['round'])}", body["client"]
+    if kind == "exclusion":
+        return "exclusion", body["client"]
     if kind == "key-rotation":
         return "new operator key", body["operator"]
     raise ValueError(kind)

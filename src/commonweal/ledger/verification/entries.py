@@ -11,11 +11,18 @@ from commonweal.ledger.entries import FORMAT, INCOME, Posting, StoredEntry, clie
 from commonweal.ledger.keys import fault_of_key, is_signed_by_operator
 from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
 from commonweal.ledger.money import in_proportion
+from commonweal.ledger.silence import REVERSIBLE
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import StoredPosting
 from commonweal.ledger.verification.replay import Findings, LedgerReplay
 from commonweal.ledger.verification.reversals import check_divided_without, check_reversed_after_income
 from commonweal.ledger.verification.rounds import expected_of_round
+from commonweal.ledger.verification.silence import (
+    check_exclusion,
+    check_late_report,
+    check_may_be_reversed,
+    expected_of_charge,
+)
 from commonweal.ledger.verification.terms import check_amendment, check_newcomers, check_terms
 
 Expected = tuple[Posting, ...] | None
@@ -74,6 +81,8 @@ def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerRep
         return _expected_of_realisation(number, body, replay)
     if kind == "reversal":
         return _expected_of_reversal(number, body, replay)
+    if kind == "charge":
+        return expected_of_charge(number, body, replay)
     if kind == "admission":
         _check_admission(number, body, replay)
     elif kind == "terms":
@@ -82,6 +91,10 @@ def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerRep
         check_amendment(number, body, replay)
     elif kind == "withdrawal":
         check_withdrawal(number, body, replay)
+    elif kind == "late-report":
+        check_late_report(number, body, replay)
+    elif kind == "exclusion":
+        check_exclusion(number, body, replay)
     elif kind == "key-rotation":
         _check_rotation(number, body, replay)
     elif kind != "opening":
@@ -140,11 +153,12 @@ def _expected_of_reversal(number: int, body: Mapping[str, Any], replay: LedgerRe
         expected = f"entry {entry} only by entry {reversals[entry]}"
         findings.add(number, "an entry is reversed only once", expected, "reversed again")
     past = replay.past.get(entry)
-    if past is None or past.kind not in ("round", "realisation"):
+    if past is None or past.kind not in REVERSIBLE:
         what = f"entry {entry}, {past.kind}" if past else f"no entry {entry} before this one"
-        findings.add(number, "only rounds and realisations are reversed", "a round or a realisation", what)
+        findings.add(number, "only some kinds of entries are reversed", ", ".join(REVERSIBLE), what)
         return None
     check_reversed_after_income(number, entry, replay)
+    check_may_be_reversed(number, entry, replay)
     return tuple(Posting(posting.account, -posting.amount) for posting in past.postings)
 
 

@@ -33,7 +33,7 @@ BODIES: Mapping[str, Mapping[str, object]] = {
     "amendment": _values("book amendment terms_before first_round")
     | {"terms": _TERMS, "members": _MEMBERS, "signatures": [_values("client signature")]},
     "admission": {"members": _MEMBERS},
-    "round": _values("round rules_version grace absent terms")
+    "round": _values("round rules_version grace absent silent terms")
     | {
         "measured_by": ANYTHING,
         "rules": _values("mu contribution_rule loss_rule liability_cap mechanism") | {"parameters": ANYTHING},
@@ -59,6 +59,9 @@ BODIES: Mapping[str, Mapping[str, object]] = {
     "realisation": _values("reference amount"),
     "reversal": _values("entry reason"),
     "withdrawal": _values("client round signature"),
+    "late-report": _values("client round signature") | {"report": ANYTHING},  # signed by its client as a whole
+    "charge": _values("client round amount"),
+    "exclusion": _values("client rounds"),
     "key-rotation": _values("operator proof"),
 }
 

@@ -25,6 +25,7 @@ from commonweal.ledger.verification.fates import check_fates
 from commonweal.ledger.verification.replay import Findings, LedgerReplay, RecordedInputs
 from commonweal.ledger.verification.reversals import check_settled_again
 from commonweal.ledger.verification.round_order import check_nobody_is_missing, check_round_number
+from commonweal.ledger.verification.silence import check_silent
 from commonweal.ledger.verification.terms import check_by_terms
 from commonweal.records import RoundGains
 from commonweal.valuation.used_gains import used_gains
@@ -69,6 +70,7 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
             findings.add(number, "only members take part in rounds", "an admitted client", str(client))
         if count > 1:
             findings.add(number, "a client takes part at most once", f"{client} once", f"{count} times")
+    check_silent(number, body, replay)
     rule = "eliminated clients do not take part in later rounds"
     for client in clients:
         eliminated = state.eliminated.get(client)

@@ -44,6 +44,7 @@ class Verification:
     notes: tuple[Finding, ...]  # what is odd but allowed
     state: LedgerState  # after the last entry, by the contents of the entries
     round_count: int  # decisions that were recomputed
+    operators: tuple[str, ...]  # the public keys that signed it, the first one first
     signed_reports: int
     unsigned_reports: int  # by clients admitted without a key: the operator vouches for them
 
@@ -71,6 +72,7 @@ def verify_ledger(
         notes=replay.notes.all(),
         state=replay.state,
         round_count=replay.round_count,
+        operators=tuple(replay.operators),
         signed_reports=replay.signed_reports,
         unsigned_reports=replay.unsigned_reports,
     )

@@ -24,6 +24,12 @@ class LedgerInForce(Protocol):
     def terms_hash(self) -> str: ...
     def contradiction(self, content: bytes, source: str) -> str: ...
 
+    def receipt(self, round_number: int, client: str, signature: str) -> bytes:
+        """The operator's receipt for a client's report; empty if there is no operator to sign it."""
+
+    def trail(self, after: int) -> bytes:
+        """The signed hashes of the ledger's entries after a number; empty if there is no ledger."""
+
 
 class NoLedger:
     """For measurements without a ledger."""
@@ -32,6 +38,12 @@ class NoLedger:
 
     def contradiction(self, content: bytes, source: str) -> str:
         return ""
+
+    def receipt(self, round_number: int, client: str, signature: str) -> bytes:
+        return b""
+
+    def trail(self, after: int) -> bytes:
+        return b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

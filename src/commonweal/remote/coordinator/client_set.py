@@ -22,6 +22,7 @@ from commonweal.client.work import told
 from commonweal.errors import FederationError
 from commonweal.federation.client_set import (
     Coalition,
+    LateReport,
     Opening,
     ProfitReport,
     ScorerEffects,
@@ -54,6 +55,8 @@ from commonweal.remote.coordinator.answer_rules import (
 from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, refusals_to_go_back
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.federation_file import Federation
+from commonweal.remote.coordinator.late_reports import LateReports, OwedReport
+from commonweal.remote.coordinator.passed_heads import PassedHeads
 from commonweal.remote.coordinator.statement_delivery import StatementDelivery
 from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
 from commonweal.remote.messages.lateness import RoundLateness
@@ -65,6 +68,7 @@ from commonweal.remote.messages.message import (
     MODEL,
     NUMBER,
     OPEN,
+    RECEIPT,
     REPORT,
     SUMMARISE,
     TRAIN,
@@ -80,7 +84,7 @@ from commonweal.valuation.bootstrap import DRAW_COUNT, resampling_weights
 
 Result = TypeVar("Result")
 
-CLOSE_SECONDS = 90.0  # no round depends on whether this message arrives
+CLOSE_SECONDS = 90.0  # no round depends on whether this message arrives, nor on a receipt
 
 
 class RemoteClients:
@@ -96,6 +100,9 @@ class RemoteClients:
         settled_in: LedgerInForce | None = None,
     ) -> None:
         self._settled_in = NoLedger() if settled_in is None else settled_in
+        self._heads = PassedHeads(ledger, federation.keys)
+        self._late = LateReports(ledger, federation.keys)
+        self._given: dict[str, tuple[str, Model]] = {}  # the last adopted model that each client has a part in
         self._make_layout = make_layout
         self._transport = transport
         self._say = say
@@ -176,7 +183,12 @@ class RemoteClients:
                 self._note(client, NoAnswer(kind="absent", reason="its SuperNode was not connected"))
         questions = {
             client: (
-                {**self._settlement_of(client), "agreed": json.dumps(self._agreed), "terms": self._terms},
+                {
+                    **self._settlement_of(client),
+                    "agreed": json.dumps(self._agreed),
+                    "terms": self._terms,
+                    **self._heads.fields(client, clients),
+                },
                 [self._shared_hash],
             )
             for client in clients
@@ -241,6 +253,7 @@ class RemoteClients:
         self._adopted = coalition
         self._shared = self._aggregate(coalition)
         self._shared_hash = fingerprint(self._shared)
+        self._given |= dict.fromkeys(coalition, (self._shared_hash, self._shared))
 
     def report(self, round_number: int, clients: Sequence[str], told: ToldGains | None) -> Mapping[str, ProfitReport]:
         """If a client dropped out late, the others have not scored the adopted model yet: ask for that first."""
@@ -255,9 +268,27 @@ class RemoteClients:
         }
         table = None if told is None else SignedTable.of(told.gains, round_number)
         expected = {"alone": GroupLimit.of_doubles(1, DRAW_COUNT)}
-        return self._ask(
+        reports = self._ask(
             REPORT, questions, lambda client, answer: self._reported(client, answer, table), expected=expected
         )
+        self._acknowledge({client: report.signature for client, report in reports.items() if report.signature})
+        return reports
+
+    def _acknowledge(self, signatures: Mapping[str, str]) -> None:
+        """Send receipts at once, before anything is decided: a member may need one to show that it was not absent."""
+        receipts = {
+            client: self._settled_in.receipt(self._round, client, signature).decode()
+            for client, signature in signatures.items()
+        }
+        questions = {
+            client: Message(
+                fields=self._common(client) | {"receipt": receipt},
+                limit=AnswerLimit(late_seconds=self._lateness.left(client)),
+            )
+            for client, receipt in receipts.items()
+            if receipt
+        }
+        self._put(RECEIPT, questions, seconds=min(CLOSE_SECONDS, self._federation.answer_seconds))
 
     def _told_fields(self, client: str, told: ToldGains | None) -> dict[str, Any]:
         """The gain that the client's profit is to follow from, with everybody's as measured, so that it can check."""
@@ -278,15 +309,45 @@ class RemoteClients:
             self._settled[client] = (record.round_number, self._attempt)
             self._settled_model[client] = self._shared_hash
             self._sent[client] = {self._shared_hash}
+            self._late.forget(client)
             if client in self._new_memories:
                 self._memories[client] = self._new_memories[client]
         for client in record.absent:
             self._sent[client] = set()
+        for client in record.silent:
+            self._late.remember(client, self._owed_by(client), self._given[client][1])
         return tuple(
-            Event(kind=missing.kind, client=client, text=self._text_of(client, missing))
+            Event(kind=missing.kind, client=client, text=self._text_of(client, missing) + _had_model(record, client))
             for client, missing in self._missing.items()
             if client in record.absent
         )
+
+    def _owed_by(self, client: str) -> OwedReport:
+        return OwedReport(
+            round_number=self._round,
+            attempt=self._attempt,
+            valuation=self._valuation + 1,
+            model=self._given[client][0],
+            opening_model=self._opening_hash,
+            terms=self._terms,
+            sample_count=self._sample_counts[client],
+        )
+
+    def late_reports(self, owing: Mapping[str, list[int]]) -> Sequence[LateReport]:
+        there = self._transport.locate(owing, seconds=0.0 if self._is_joined else self._federation.join_seconds)
+        self._is_joined = True
+        seconds = self._federation.answer_seconds
+        found = self._late.ask(
+            {client: rounds for client, rounds in owing.items() if client in there},
+            lambda kind, questions: self._put(kind, questions, seconds=seconds),
+            self._common,
+            lambda client: self._federation.terms_of(client).profit_bounds,
+        )
+        for late in found:
+            self._say(f"{late.client} reported round {late.round_number} late; the round stays as it was settled")
+            self._round = late.round_number
+            self._acknowledge({late.client: late.signature})
+        return found
 
     def tell(self, record: RoundRecord, statement_of: StatementOf) -> None:
         """After a round is settled, send every client that took part what is new on its statement.
@@ -301,15 +362,17 @@ class RemoteClients:
         def question(client: str, line_count: int) -> Message:
             statement = statement_of(client, line_count).decode()
             fields = self._common(client) | self._settlement_of(client)
+            trail = self._settled_in.trail(self._heads.last_number(client)).decode()
             return Message(
-                fields=fields | {"statement": statement, "outcome": _outcome(record, client)},
+                fields=fields | {"statement": statement, "outcome": _outcome(record, client), "trail": trail},
                 limit=AnswerLimit(late_seconds=self._lateness.left(client)),
             )
 
         def put(questions: Mapping[str, Message]) -> Answers:
             return self._put(CLOSE, questions, seconds=min(CLOSE_SECONDS, self._federation.answer_seconds))
 
-        self._statements.deliver([client for client in clients if client in there], question, put)
+        answers = self._statements.deliver([client for client in clients if client in there], question, put)
+        self._heads.take(answers)
 
     def save(self) -> State:
         facts = {
@@ -318,15 +381,20 @@ class RemoteClients:
             "settled_model": self._settled_model,
             "agreed": self._agreed,
             "statement_lines": self._statements.line_counts,
+            "heads": self._heads.save(),
+            "owed": self._late.save(),
         }
         state: dict[str, Any] = {f"shared/{name}": array for name, array in self._shared.items()}
         state |= {f"memory/{client}": memory for client, memory in self._memories.items()}
+        state |= self._late.arrays()
         return state | {"facts": np.frombuffer(json.dumps(facts).encode(), np.uint8)}
 
     def restore(self, round_number: int, state: State) -> None:
         facts = json.loads(state["facts"].tobytes())
         self._agreed = facts.get("agreed", {})
         self._statements.line_counts = facts.get("statement_lines", {})
+        self._heads.restore(facts.get("heads", {}))
+        self._late.restore(facts.get("owed", {}), state)
         self._use({name.removeprefix("shared/"): array for name, array in state.items() if name.startswith("shared/")})
         self._memories = {
             name.removeprefix("memory/"): array for name, array in state.items() if name.startswith("memory/")
@@ -360,13 +428,16 @@ class RemoteClients:
         self._sample_counts[client] = sample_count
         self._whole[client, self._shared_hash] = measured.value
         self._baselines.setdefault(client, measured.value)
+        notes = notes_in(answer)
+        if "contradiction" in notes:
+            self._say(f"{client} says: {notes['contradiction']}")
         return Opening(
             sample_count=sample_count,
             training_count=training_count,
             validation_count=validation_count,
             measured=measured,
             withdrawal=signature or None,
-            events=tuple(Event(kind=kind, client=client, text=text) for kind, text in notes_in(answer).items()),
+            events=tuple(Event(kind=kind, client=client, text=text) for kind, text in notes.items()),
         )
 
     def _training(self, client: str, answer: Message) -> Training:
@@ -602,6 +673,10 @@ class RemoteClients:
         models = {client: self._layout.pack(self._local[client]) for client in clients}
         with one_thread():
             return self._layout.unpack(self._algorithm.aggregate(models, self._sizes, None))
+
+
+def _had_model(record: RoundRecord, client: str) -> str:
+    return " It had the round's model, and did not report." if client in record.silent else ""
 
 
 def _outcome(record: RoundRecord, client: str) -> str:

@@ -24,10 +24,14 @@ from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import ReportBasis, report_attempt
+from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.going_back import check_settled, note_another_attempt, refusal_to_go_back
 from commonweal.remote.member.kept_statements import Kept, keep_statement
 from commonweal.remote.member.member_file import Member, read_member
+from commonweal.remote.member.peer_heads import PeerHeads
+from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.report_book import ReportBook
+from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.sent_models import keep_sent_models
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
 from commonweal.remote.member.told_gains import gains_in_words, own_gain, read_told
@@ -38,6 +42,7 @@ from commonweal.remote.messages.message import (
     LACKS,
     NUMBER,
     OPEN,
+    RECEIPT,
     REPORT,
     SUMMARISE,
     TRAIN,
@@ -102,6 +107,7 @@ class MemberAgent:
             EVALUATE: self._evaluate,
             GRADIENT: self._gradient,
             REPORT: self._report,
+            RECEIPT: self._receipt,
             CLOSE: self._close,
         }
 
@@ -157,6 +163,9 @@ class MemberAgent:
         notes = dict(data.newest.notes)
         if why := work.why_unmeasurable(member, evaluation):
             notes["unmeasurable"] = why
+        self._look_around(fields)
+        if contradiction := Contradictions(self._store).in_words():
+            notes["contradiction"] = contradiction
         self._store.save(state)
         self._store.forget_all_but(
             [digest, state.memory, state.alone, state.alone_memory, *open_round.measures.values()]
@@ -304,6 +313,7 @@ class MemberAgent:
         if alone is not None:
             groups["alone"] = {"values": np.array([alone.measured.value]), "draws": alone.measured.draws[None]}
         answer = replace(reports.answer(signed), groups=groups)
+        KeptReceipts(self._store, member).expect(number, signed.signature)
         if not is_new:
             self._store.log(f"round {number}: sends report {signed.document['number']} again, as it was signed")
             return answer
@@ -366,7 +376,30 @@ class MemberAgent:
             self._store.log(f"{ERROR} round {fields['round']}: {difference}")
         told = f"round {fields['round']}: {fields['outcome']}"
         self._store.log(f"{kept.line}; told with it: {told}" if kept.doubt else f"{told}; {kept.line}")
-        return Message(fields=kept.answer)
+        return Message(fields={**kept.answer, "head": self._signed_head(fields, is_kept=kept.is_kept)})
+
+    def _receipt(self, question: Message, state: MemberState) -> Message:
+        fields = question.fields
+        line = KeptReceipts(self._store, self._member).keep(
+            fields["receipt"], ledger=fields["book"], round_number=fields["round"]
+        )
+        self._store.log(f"round {fields['round']}: {line}")
+        return Message(fields={"kept": True})
+
+    def _look_around(self, fields: Mapping[str, Any]) -> None:
+        """Before a round: did receipts come for the reports of earlier ones, and do the others see the same ledger?"""
+        for line in KeptReceipts(self._store, self._member).give_up(before=fields["round"]):
+            self._store.log(line)
+        for line in PeerHeads(self._store, self._member).compare(fields):
+            self._store.log(line)
+
+    def _signed_head(self, fields: Mapping[str, Any], *, is_kept: bool) -> str:
+        """The last entry that the operator showed this member, signed for the others; empty if there is none."""
+        seen = SeenEntries(self._store, self._member, fields["book"])
+        for line in seen.learn(fields, is_kept=is_kept):
+            self._store.log(line)
+        head = seen.head()
+        return "" if head is None else json.dumps(head.signed(self._key).to_document())
 
     def _keep_statement(self, fields: Mapping[str, Any]) -> Kept:
         return keep_statement(

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from commonweal.ledger.keys import read_public_key
 from commonweal.scenario.assembly import read_defect
 from commonweal.scenario.keys import CLIENT_KEYS, Keys
 from commonweal.scenario.kinds import name
@@ -56,13 +57,14 @@ class Member:
     defect: ModelDefect | None = None  # for rehearsals: what it sends instead of its trained model
     folder: Path = field(default_factory=Path)  # of its file; relative paths in its settings start here
     settings: Mapping[str, Any] = field(default_factory=dict)  # the user's own table [task]
+    peers: Mapping[str, str] = field(default_factory=dict)  # public keys of other members, where it has them
 
 
 def read_member(path: Path) -> Member:
     """Read a member's file; paths in it are relative to it."""
     document, faults = read_tables(path, "a member's file", "Write one with `commonweal flower member`.")
     table = TomlTable(given=present(document), path=(), faults=faults)
-    values = table.read(MEMBER_KEYS, needed=("name", "key_file", "home"), tables=("task", "defect"))
+    values = table.read(MEMBER_KEYS, needed=("name", "key_file", "home"), tables=("task", "defect", "peers"))
     defect = read_defect(table)
     if isinstance(defect, DataDefect):
         faults.add(("defect",), "a member's file cannot have a defect of the data", "Change the member's data instead")
@@ -70,8 +72,15 @@ def read_member(path: Path) -> Member:
     settings = document.get("task", {})
     if not isinstance(settings, Mapping):
         faults.add(("task",), "task must be a table", "Write [task] above your own keys")
+    peers = document.get("peers", {})
+    if not isinstance(peers, Mapping) or not all(isinstance(file, str) for file in peers.values()):
+        faults.add(
+            ("peers",), "peers must be a table of files", 'Write [peers], then lines such as south = "south.pub"'
+        )
     faults.raise_if_any()
     for key in ("key_file", "home", "operator_key_file"):
         if key in values:
             values[key] = path.resolve().parent / values[key]
-    return Member(**values, defect=defect, settings=settings, folder=path.resolve().parent)
+    folder = path.resolve().parent
+    keys = {peer: read_public_key(folder / file) for peer, file in peers.items()}
+    return Member(**values, defect=defect, settings=settings, folder=folder, peers=keys)

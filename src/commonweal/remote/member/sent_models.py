@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 
 from commonweal.remote.member.store import MemberState, MemberStore
-from commonweal.remote.messages.message import CLOSE, EVALUATE, MODEL, OPEN, SUMMARISE, Message, QuestionError
+from commonweal.remote.messages.message import CLOSE, EVALUATE, MODEL, OPEN, RECEIPT, SUMMARISE, Message, QuestionError
 from commonweal.task.models import fingerprint
 from commonweal.task.records import Model
 
 LEAST_FREE = 100_000_000  # bytes of the member's disk that stay free
 _OTHER_GROUPS = ("served", "rows")  # arrays that are used at once and not kept
-_NO_MODELS = (SUMMARISE, CLOSE)
+_NO_MODELS = (SUMMARISE, RECEIPT, CLOSE)
 
 
 def keep_sent_models(kind: str, question: Message, state: MemberState, store: MemberStore) -> None:

@@ -29,6 +29,7 @@ TRAIN = "train.iteration"
 EVALUATE = "evaluate.coalitions"
 GRADIENT = "evaluate.gradient"  # of the mean smooth score at a model, where contributions are measured by path
 REPORT = "query.report"
+RECEIPT = "query.receipt"  # your report has arrived: here is the operator's receipt
 CLOSE = "query.close"  # the round is settled: here is your statement
 
 MODEL = "model/"  # prefix of a group that is a model; the model's hash follows

@@ -1,0 +1,96 @@
+"""Which entries of a ledger a member has seen: heads that members sign for one another, and the operator's trail.
+
+A member signs the last entry that its statement names. The others compare it with what they were shown themselves:
+entries are chained, so one hash vouches for everything before it. So that every number can be compared, the operator
+signs for each member the hashes of all entries since the last one that the member saw.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from commonweal.errors import LedgerError
+from commonweal.ledger.canonical import Document, canonical
+from commonweal.ledger.chain import keys_since
+from commonweal.ledger.keys import Signer, is_signed
+from commonweal.ledger.signed_files import SignedDocument
+
+SEEN_HEAD_FORMAT = "commonweal.seen-head/1"
+TRAIL_FORMAT = "commonweal.trail/1"
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenHead:
+    """A member's word that the operator showed it a ledger that ends with this entry."""
+
+    ledger: str  # its identity: the hash of its first entry
+    client: str
+    number: int
+    hash: str
+
+    def message(self) -> bytes:
+        """The message that is signed. Its field "book" is the ledger; names in signed messages never change."""
+        head = {"number": self.number, "hash": self.hash}
+        return canonical({"format": SEEN_HEAD_FORMAT, "book": self.ledger, "client": self.client, "head": head})
+
+    def signed(self, key: Signer) -> SignedSeenHead:
+        return SignedSeenHead(head=self, signature=key.sign(self.message()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedSeenHead:
+    """A seen head with its member's signature, whether or not that is valid."""
+
+    head: SeenHead
+    signature: str
+
+    def is_signed(self, public: str) -> bool:
+        return is_signed(self.head.message(), self.signature, public)
+
+    def to_document(self) -> Document:
+        """What is sent: everything that the reader does not know already."""
+        return {"number": self.head.number, "hash": self.head.hash, "signature": self.signature}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], *, ledger: str, client: str) -> SignedSeenHead:
+        """Raises `LedgerError` if it is not as `to_document` writes it: others may have sent anything."""
+        number, digest, signature = document.get("number"), document.get("hash"), document.get("signature")
+        if type(number) is not int or not 1 <= number < 2**53:
+            raise LedgerError("a signed head must name the number of an entry")
+        if not isinstance(digest, str) or _HASH.fullmatch(digest) is None or not isinstance(signature, str):
+            raise LedgerError("a signed head must name the hash of an entry, and have a signature")
+        head = SeenHead(ledger=ledger, client=client, number=number, hash=digest)
+        return cls(head=head, signature=signature[:1000])
+
+
+def trail_document(
+    *, ledger: str, first: int, hashes: Sequence[str], at: str, key_rotations: Sequence[Document] = ()
+) -> Document:
+    """The hashes of the entries from number `first` on, to be signed by the operator."""
+    return {
+        "format": TRAIL_FORMAT,
+        "book": ledger,
+        "first": first,
+        "hashes": list(hashes),
+        "at": at,
+        "key_rotations": list(key_rotations),
+    }
+
+
+def hashes_in_trail(signed: SignedDocument, *, ledger: str, operator: str) -> dict[int, str]:
+    """The hashes by number of entry; raises `LedgerError` if the operator did not sign them for this ledger."""
+    given = signed.document
+    first, hashes, rotations = given.get("first"), given.get("hashes"), given.get("key_rotations")
+    if type(first) is not int or first < 1 or not isinstance(hashes, list) or not isinstance(rotations, list):
+        raise LedgerError("it is incomplete or damaged")
+    if not all(isinstance(digest, str) and _HASH.fullmatch(digest) for digest in hashes):
+        raise LedgerError("it must list hashes of entries")
+    if given.get("book") != ledger:
+        raise LedgerError("it is about another ledger")
+    if not signed.is_sound or signed.signer not in keys_since(operator, ledger, rotations):
+        raise LedgerError("the operator did not sign it")
+    return dict(enumerate(hashes, start=first))

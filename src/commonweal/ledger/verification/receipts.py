@@ -1,0 +1,90 @@
+"""Check that the ledger agrees with the receipts that members keep: who has one was not absent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from commonweal.ledger.canonical import parse
+from commonweal.ledger.receipts import ReportReceipt, report_hash
+from commonweal.ledger.silence import silent_in
+from commonweal.ledger.state import LedgerState
+from commonweal.ledger.store import Store
+from commonweal.ledger.verification.replay import Finding, Findings
+
+
+def disproved_by_receipts(
+    store: Store, state: LedgerState, receipts: Sequence[ReportReceipt], operators: Sequence[str]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Findings and notes: where entries of rounds differ from what the operator signed receipts for.
+
+    `operators` are the operator's known keys. A round that was interrupted is run again, so a member may have receipts
+    for several reports of it; the entry must have one of those that were given.
+    """
+    findings, notes = Findings(), Findings()
+    valid = [receipt for receipt in receipts if _is_valid(receipt, state, operators, findings)]
+    for client, number in dict.fromkeys((receipt.client, receipt.round_number) for receipt in valid):
+        given = [receipt for receipt in valid if (receipt.client, receipt.round_number) == (client, number)]
+        sources, reports = ", ".join(receipt.source for receipt in given), {receipt.report for receipt in given}
+        reports -= _late_reports(store, state, client, number)
+        if not reports:
+            continue  # it was silent, and has a receipt for the report that it owed
+        body = _body(store, state.rounds.get(number))
+        if body is None:
+            is_passed = any(settled > number for settled in state.rounds)
+            rule = f"the round that {sources} acknowledges a report of is settled"
+            (findings if is_passed else notes).add(0, rule, f"round {number}", "not in the ledger")
+            continue
+        entry = state.rounds[number]
+        rule = f"the round has the report that {sources} acknowledges"
+        try:
+            if client in body["absent"]:
+                findings.add(entry, rule, f"a report of {client}", "silent" if client in silent_in(body) else "absent")
+            elif not reports & set(_reports_of(body, client)):
+                findings.add(entry, rule, f"{client}'s report {min(reports)[:16]}…", "another report, or none")
+        except (AttributeError, KeyError, TypeError):
+            findings.add(entry, rule, f"a report of {client}", "a damaged entry")
+    return findings.all(), notes.all()
+
+
+def _is_valid(receipt: ReportReceipt, state: LedgerState, operators: Sequence[str], findings: Findings) -> bool:
+    """Anybody can write a file, so a receipt counts only if the operator signed it."""
+    if receipt.signed.is_sound and receipt.ledger != state.identity:
+        found = f"{state.identity[:16]}…"
+        findings.add(1, f"{receipt.source} is about this ledger", f"ledger {receipt.ledger[:16]}…", found)
+        return False
+    if not any(receipt.is_by(operator) for operator in operators):
+        keys = ", ".join(f"{operator[:16]}…" for operator in operators) or "no key"
+        findings.add(0, f"the operator signed {receipt.source}", keys, "another signature or none")
+        return False
+    return True
+
+
+def _late_reports(store: Store, state: LedgerState, client: str, number: int) -> set[str]:
+    """The hash of the report of a round that the ledger has as a late one, if there is one."""
+    late = _body(store, state.late_reports.get(client, {}).get(number))
+    return set() if late is None else {report_hash(str(late.get("signature")))}
+
+
+def _body(store: Store, entry: int | None) -> Mapping[str, Any] | None:
+    if entry is None:
+        return None
+    with store.reading() as reading:
+        stored = next(reading.entries(after=entry - 1), None)
+    document = None if stored is None else parse(stored.content)
+    body = None if document is None else document.get("body")
+    return body if isinstance(body, dict) else None
+
+
+def _reports_of(body: Mapping[str, Any], client: str) -> Iterator[str]:
+    """The hashes of the signatures of all of a client's reports that the entry of a round has.
+
+    Python's own errors if the entry is damaged.
+    """
+    for row in body["inputs"]:
+        if row["client"] != client:
+            continue
+        earlier = row["report"]["earlier"] if "report" in row else ()
+        for signature in (row["signature"], *(report["signature"] for report in earlier)):
+            if isinstance(signature, str):
+                yield report_hash(signature)

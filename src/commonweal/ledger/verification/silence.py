@@ -1,0 +1,105 @@
+"""Check what entries say of members that had a round's model and did not report, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from commonweal.errors import CommonwealError
+from commonweal.ledger.entries import Posting
+from commonweal.ledger.silence import (
+    charge_draft,
+    check_nothing_rests_on,
+    ends_by_silence,
+    late_report_draft,
+    owed_reports,
+    silent_in,
+)
+from commonweal.ledger.verification.replay import LedgerReplay
+
+
+def check_silent(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """Who was silent in a round is absent from it, and the terms on silence were kept before it."""
+    state, findings, round_number = replay.state, replay.findings, body["round"]
+    silent = silent_in(body)
+    expected = [client for client in body["absent"] if client in silent]
+    if "silent" in body and (not silent or list(silent) != expected):
+        found = ", ".join(map(str, silent)) or "nobody"
+        findings.add(number, "who was silent is absent, and listed in the same order", ", ".join(expected), found)
+    if not state.terms_since:
+        return  # already a finding of the first entry
+    for row in body["inputs"]:
+        client = row["client"]
+        for owed in owed_reports(state, client, round_number):
+            findings.add(
+                number,
+                "who was silent takes part again only after a late report or a charge",
+                f"{client}'s report of round {owed}, or a charge for it",
+                "it takes part",
+            )
+        left = state.excluded.get(client)
+        if left is not None and left < round_number:
+            findings.add(
+                number, "ended memberships stay ended", f"{client} excluded after round {left}", "it takes part"
+            )
+    for client, rounds in ends_by_silence(state, round_number):
+        findings.add(
+            number,
+            "membership ends after as many silences as the terms allow",
+            f"an exclusion of {client}, silent in rounds {', '.join(map(str, rounds))}",
+            "none before this round",
+        )
+
+
+def expected_of_charge(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> tuple[Posting, ...] | None:
+    """The postings that follow from the terms; None if there is nothing to charge."""
+    client, round_number = body["client"], body["round"]
+    if type(client) is not str or type(round_number) is not int:
+        raise TypeError(f"client {client!r} and round {round_number!r}")
+    try:
+        draft = charge_draft(replay.state, client, round_number)
+    except CommonwealError as error:
+        replay.findings.add(number, "a charge is for a silence, by the terms", "something to charge", str(error))
+        return None
+    replay.findings.compare(number, "a charge follows from the terms", dict(draft.body), dict(body))
+    return draft.postings
+
+
+def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """A late report is signed by a client that was silent in its round."""
+    try:
+        draft = late_report_draft(replay.state, body["client"], body["round"], body["report"], body["signature"])
+    except (CommonwealError, AttributeError, TypeError, ValueError) as error:
+        rule = "a late report is signed by a client that was silent in its round"
+        replay.findings.add(number, rule, "such a report", str(error))
+        return
+    replay.findings.compare(number, "a late report has these fields", sorted(draft.body), sorted(body))
+
+
+def check_may_be_reversed(number: int, entry: int, replay: LedgerReplay) -> None:
+    """A round that a charge or an exclusion rests on is reversed only after these."""
+    reversed_round = next((each for each, at in replay.state.rounds.items() if at == entry), None)
+    if reversed_round is None:
+        return
+    try:
+        check_nothing_rests_on(reversed_round, replay.state)
+    except CommonwealError as error:
+        replay.findings.add(number, "nothing rests on what is reversed", "no charge or exclusion", str(error))
+
+
+def check_exclusion(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """A membership ends only by as many silences as the terms allow, and the entry names them."""
+    state, findings = replay.state, replay.findings
+    client, rounds = body["client"], body["rounds"]
+    if type(client) is not str or not rounds or not all(type(each) is int for each in rounds):
+        raise TypeError(f"client {client!r} and rounds {rounds!r}")
+    findings.compare(number, "an exclusion has these fields", ["client", "rounds"], sorted(body))
+    due = dict(ends_by_silence(state, state.last_round + 1)) if state.terms_since else {}
+    if due.get(client) != rounds:
+        expected = f"silent in rounds {', '.join(map(str, due[client]))}" if client in due else "no exclusion"
+        findings.add(
+            number,
+            "membership ends after as many silences as the terms allow",
+            expected,
+            f"{client}, rounds {', '.join(map(str, rounds))}",
+        )

@@ -1,0 +1,151 @@
+"""Asking members that fell silent for the report that they owe, when they are back.
+
+The member's round is still open at home, since it got no further model. It is asked to evaluate the model that it had
+then, which is sent again if it was lost, and to report on that. The report is numbered like one of another attempt. Its
+profit is as measured, also where others were told pooled gains: the round is settled, and nothing in it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from commonweal.federation.client_set import LateReport, State
+from commonweal.ledger.member_documents import ClientReport
+from commonweal.ledger.reports import report_attempt
+from commonweal.remote.coordinator.answer_rules import MOST_VALIDATION_SAMPLES, BrokenRuleError, profit_in, text_in
+from commonweal.remote.coordinator.attempts import ReportQuestion
+from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
+from commonweal.remote.messages.message import EVALUATE, LACKS, MODEL, REPORT, Message
+from commonweal.remote.transport import Answers
+from commonweal.task.records import Model
+from commonweal.valuation.bootstrap import DRAW_COUNT
+
+_ARRAYS = "owed/"  # prefix of the models among the arrays of a checkpoint
+
+_COMPUTED = GroupLimit.of_doubles(1, DRAW_COUNT)
+MEASURES = AnswerLimit(
+    groups={
+        "scores": GroupLimit.of_doubles(MOST_VALIDATION_SAMPLES),
+        "measured": _COMPUTED,
+        "smooth": _COMPUTED,
+    }
+)
+ALONE = AnswerLimit(groups={"alone": _COMPUTED})
+
+Put = Callable[[str, Mapping[str, Message]], Answers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwedReport:
+    """The report that a member owes, and what it must rest on."""
+
+    round_number: int
+    attempt: str  # names the opening of the round
+    valuation: int  # of the late report: one more than the last one in which it was asked
+    model: str  # hash
+    opening_model: str
+    terms: str
+    sample_count: int
+
+
+class LateReports:
+    """The reports that members owe, by member; `keys` are the members' public keys."""
+
+    def __init__(self, ledger: str, keys: Mapping[str, str]) -> None:
+        self._ledger = ledger
+        self._keys = keys
+        self._owed: dict[str, OwedReport] = {}
+        self._models: dict[str, Model] = {}  # by hash: those that owed reports are about
+
+    def remember(self, client: str, owed: OwedReport, model: Model) -> None:
+        self._owed[client] = owed
+        self._models[owed.model] = model
+
+    def forget(self, client: str) -> None:
+        """The client takes part again."""
+        self._owed.pop(client, None)
+        self._forget_models()
+
+    def ask(
+        self,
+        owing: Mapping[str, list[int]],
+        put: Put,
+        common: Callable[[str], dict[str, Any]],
+        bounds: Callable[[str], tuple[float, float]],
+    ) -> list[LateReport]:
+        """Ask members that owe reports of these rounds; returns those that came and count."""
+        asked = {c: owed for c in owing if (owed := self._owed.get(c)) and owed.round_number in owing[c]}
+
+        def question(client: str, limit: AnswerLimit, *, with_model: bool = False, **fields: Any) -> Message:
+            owed = asked[client]
+            opened = {"round": owed.round_number, "attempt": owed.attempt, "models": [owed.model]}
+            groups = {MODEL + owed.model: self._models[owed.model]} if with_model else {}
+            return Message(fields=common(client) | opened | fields, groups=groups, limit=limit)
+
+        def evaluation(client: str, *, with_model: bool = False) -> Message:
+            return question(client, MEASURES, with_model=with_model, whole=[asked[client].model], parts=[])
+
+        given = dict(put(EVALUATE, {client: evaluation(client) for client in asked}).given)
+        lacking = [client for client, answer in given.items() if LACKS in answer.fields]
+        given |= put(EVALUATE, {client: evaluation(client, with_model=True) for client in lacking}).given
+        ready = [client for client, answer in given.items() if LACKS not in answer.fields]
+        reports = put(
+            REPORT,
+            {c: question(c, ALONE, adopted=asked[c].model, valuation=asked[c].valuation) for c in ready},
+        )
+        found = []
+        for client, answer in reports.given.items():
+            try:
+                found.append(self._read(client, asked[client], answer, bounds(client)))
+            except BrokenRuleError:
+                continue
+        for late in found:
+            del self._owed[late.client]
+        self._forget_models()
+        return found
+
+    def _read(self, client: str, owed: OwedReport, answer: Message, bounds: tuple[float, float]) -> LateReport:
+        rests_on = ReportQuestion(
+            ledger=self._ledger,
+            round_number=owed.round_number,
+            attempt=report_attempt(owed.attempt, owed.valuation),
+            model=owed.model,
+            opening_model=owed.opening_model,
+            terms=owed.terms,
+        )
+        report = ClientReport(
+            ledger=self._ledger,
+            round_number=owed.round_number,
+            client=client,
+            profit=profit_in(answer, bounds),
+            sample_count=owed.sample_count,
+            basis=rests_on.basis_in(answer, client, self._keys[client]),
+        )
+        signature = text_in(answer, "signature")
+        if not report.is_signed(signature, self._keys[client]):
+            raise BrokenRuleError("its report was not signed with the key of its SuperNode")
+        return LateReport(
+            client=client, round_number=owed.round_number, document=report.document(), signature=signature
+        )
+
+    def _forget_models(self) -> None:
+        needed = {owed.model for owed in self._owed.values()}
+        self._models = {digest: model for digest, model in self._models.items() if digest in needed}
+
+    def save(self) -> dict[str, Any]:
+        return {client: asdict(owed) for client, owed in self._owed.items()}
+
+    def arrays(self) -> dict[str, Any]:
+        """The models, as arrays of a checkpoint."""
+        return {f"{_ARRAYS}{d}/{name}": array for d, model in self._models.items() for name, array in model.items()}
+
+    def restore(self, saved: Mapping[str, Any], state: State) -> None:
+        self._owed = {client: OwedReport(**owed) for client, owed in saved.items()}
+        self._models = {}
+        for name, array in state.items():
+            if name.startswith(_ARRAYS):
+                digest, _, own = name.removeprefix(_ARRAYS).partition("/")
+                self._models.setdefault(digest, {})
+                self._models[digest] = {**self._models[digest], own: array}

@@ -1,0 +1,21 @@
+"""The operator's public key as a member knows it."""
+
+from __future__ import annotations
+
+from commonweal.atomic_write import write_atomically
+from commonweal.ledger.keys import public_pem, read_operator_key
+from commonweal.ledger.signed_files import SignedDocument
+from commonweal.remote.member.member_file import Member
+from commonweal.remote.member.store import OPERATOR_KEY, MemberStore
+
+
+def known_operator(store: MemberStore, member: Member, signed: SignedDocument) -> str:
+    """The key that the member's file names; else the key of the first document that was properly signed."""
+    if member.operator_key_file is not None:
+        return read_operator_key(member.operator_key_file)
+    known = store.path / OPERATOR_KEY
+    if not known.exists():
+        if not signed.is_sound:
+            return ""
+        write_atomically(known, public_pem(signed.signer), what="the operator's public key")
+    return read_operator_key(known)

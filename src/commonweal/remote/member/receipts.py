@@ -1,0 +1,113 @@
+"""The receipts that a member keeps for its reports.
+
+receipts/round-0003-1.json   as the operator signed it; a second report of the same round has a second receipt
+receipts/awaited.json        reports that no receipt has come for yet, by the hashes of their signatures
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from commonweal.atomic_write import write_atomically
+from commonweal.errors import CommonwealError
+from commonweal.ledger.receipts import RECEIPT_FORMAT, ReportReceipt, report_hash
+from commonweal.ledger.signed_files import signed_in
+from commonweal.remote.member.member_file import Member
+from commonweal.remote.member.operator_key import known_operator
+from commonweal.remote.member.store import MemberStore
+
+RECEIPTS = "receipts"
+MOST_DOUBTFUL = 20  # files: anybody can write them, and they must not fill the disk
+MOST_CHARACTERS = 1_000_000  # of a receipt
+_AWAITED = "awaited.json"
+
+
+class KeptReceipts:
+    """The receipts in a member's folder. Call it only while the folder is locked."""
+
+    def __init__(self, store: MemberStore, member: Member) -> None:
+        self._store = store
+        self._member = member
+        self._folder = store.path / RECEIPTS
+
+    def expect(self, round_number: int, signature: str) -> None:
+        """Remember a report that is about to be sent."""
+        awaited = self._awaited()
+        awaited[report_hash(signature)] = round_number
+        self._save(awaited)
+
+    def keep(self, content: str, *, ledger: str, round_number: int) -> str:
+        """Write a receipt to the disk and check it; returns in one line what it says or what is wrong.
+
+        Nothing is ever overwritten, and what is doubtful is kept too, under a name that says so.
+        """
+        awaited = self._awaited()
+        try:
+            receipt = ReportReceipt.of(signed_in(content.encode(), "the message", (RECEIPT_FORMAT,)), "the message")
+            faults = [
+                fault
+                for fault, is_found in {
+                    "the operator did not sign it": not receipt.is_by(
+                        known_operator(self._store, self._member, receipt.signed)
+                    ),
+                    "it is for another member, ledger or round": (
+                        (receipt.client, receipt.ledger, receipt.round_number)
+                        != (self._member.name, ledger, round_number)
+                    ),
+                    "it is for a report that this member is not waiting to have acknowledged": (
+                        awaited.get(receipt.report) != round_number
+                    ),
+                }.items()
+                if is_found
+            ]
+        except CommonwealError as error:
+            faults = [str(error)]
+        if faults:
+            return f"DOUBTFUL RECEIPT{self._aside(content, round_number)}: {'; '.join(faults)}"
+        file = self._write(content, f"round-{round_number:04d}")
+        del awaited[receipt.report]
+        self._save(awaited)
+        return f"the operator has signed a receipt for the report, {file.name}"
+
+    def give_up(self, before: int) -> Iterator[str]:
+        """For each report of a round before this one that no receipt came for, a line that says so, once."""
+        awaited = self._awaited()
+        for digest, number in [(digest, number) for digest, number in awaited.items() if number < before]:
+            del awaited[digest]
+            self._save(awaited)
+            yield (
+                f"round {number}: NO RECEIPT came for the report {digest[:16]}…; if the ledger calls this member "
+                "absent from that round, nothing here disproves it"
+            )
+
+    def _aside(self, content: str, round_number: int) -> str:
+        """Keep a doubtful receipt, as long as there are few of them and it is small."""
+        if len(content) > MOST_CHARACTERS or len(list(self._folder.glob("doubtful-*"))) >= MOST_DOUBTFUL:
+            return ""
+        return f" in {self._write(content, f'doubtful-{round_number:04d}').name}"
+
+    def _write(self, content: str, name: str) -> Path:
+        """The content in a file that did not exist before; the same content is not written twice."""
+        self._folder.mkdir(exist_ok=True)
+        for place in range(1, 10_000):
+            file = self._folder / f"{name}-{place}.json"
+            if not file.exists():
+                write_atomically(file, content.encode(), what="a receipt")
+                return file
+            if file.read_bytes() == content.encode():
+                return file
+        raise CommonwealError(f"{self._folder} is full of receipts named {name}. Move them elsewhere.")
+
+    def _awaited(self) -> dict[str, int]:
+        try:
+            found = json.loads((self._folder / _AWAITED).read_text())
+            return {str(digest): int(number) for digest, number in found.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}  # nothing is lost but the check that a receipt comes
+
+    def _save(self, awaited: dict[str, int]) -> None:
+        self._folder.mkdir(exist_ok=True)
+        content = json.dumps(awaited, indent=1).encode()
+        write_atomically(self._folder / _AWAITED, content, what="the list of awaited receipts")

@@ -1,0 +1,251 @@
+"""Who had a round's model and did not report: counted, kept out, charged and excluded as the terms state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from commonweal.cli.main import app
+from commonweal.errors import LedgerError
+from commonweal.ledger.entries import Posting, client_account
+from commonweal.ledger.rounds import draft_round
+from commonweal.ledger.silence import charge_postings, silent_in
+from commonweal.ledger.state import LedgerState, TermsSince
+from commonweal.ledger.statements import make_statement
+from commonweal.ledger.terms import Terms
+from tests.ledger.sample_ledger import next_document, verified
+from tests.ledger.test_terms import AGREED, GAINS, a_round, open_with, rules_found
+
+LIMITED = replace(AGREED, silence_charge=1001, silence_limit=3, round_count=9, profit_bounds={}, most_samples={})
+WITHOUT_BOB = {client: row for client, row in GAINS.items() if client != "bob"}
+OWED = "who was silent takes part again only after a late report or a charge"
+ENDED = "membership ends after as many silences as the terms allow"
+
+
+@pytest.fixture
+def sample(tmp_path):
+    made = open_with(tmp_path, LIMITED)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def unlimited(tmp_path):
+    """A ledger whose terms say nothing of silence."""
+    (tmp_path / "unlimited").mkdir()
+    made = open_with(tmp_path / "unlimited", replace(LIMITED, silence_charge=None, silence_limit=None))
+    yield made
+    made.store.close()
+
+
+def with_all(sample, number):
+    return a_round(sample.ledger, number, GAINS, sample.ledger.terms.agreed)
+
+
+def without_bob(sample, number, *, silent=True):
+    settled = a_round(sample.ledger, number, WITHOUT_BOB, sample.ledger.terms.agreed, absent=("bob",))
+    return replace(settled, record=replace(settled.record, silent=("bob",))) if silent else settled
+
+
+def charge(sample, client, number, amount="1001", postings=None):
+    """The document of a charge that its operator forged."""
+    body = {"client": client, "round": number, "amount": amount}
+    made = charge_postings(sample.ledger.state, client, number, int(amount)) if postings is None else postings
+    return next_document(sample.entries(), "charge", body, made)
+
+
+def test_silence_is_counted_and_shown_apart_from_absence(unlimited):
+    unlimited.ledger.settle(without_bob(unlimited, 1, silent=False))
+    unlimited.ledger.settle(without_bob(unlimited, 2))
+    unlimited.ledger.settle(with_all(unlimited, 3))
+    state = unlimited.ledger.state
+    assert state.silences == {"bob": [2]}
+    assert "silent" not in unlimited.ledger.document(state.rounds[1])["body"]
+    assert silent_in(unlimited.ledger.document(state.rounds[2])["body"]) == ("bob",)
+    assert not verified(unlimited.store).findings, "without terms on silence nothing follows from it"
+    texts = [line.text for line in make_statement(unlimited.store, "bob", at="now").lines]
+    assert texts[1:3] == [
+        "round 1: absent",
+        "round 2: silent; you had the round's model and did not report",
+    ]
+    shown = " ".join(CliRunner().invoke(app, ["ledger", "show", unlimited.location]).output.split())
+    assert "absent: bob" in shown
+    assert "silent at the report: bob" in shown
+    assert "bob had the model of round 2 and did not report" in shown
+    unlimited.ledger.reverse_round(2, "bob has a receipt")
+    assert unlimited.ledger.state.silences == {"bob": []}
+
+
+def test_only_the_absent_are_silent(unlimited):
+    settled = with_all(unlimited, 1)
+    silent = replace(settled, record=replace(settled.record, silent=("bob",)))
+    with pytest.raises(LedgerError, match="'bob' cannot be silent in round 1: it is not absent"):
+        unlimited.ledger.settle(silent)
+    unlimited.ledger.settle(without_bob(unlimited, 1))
+    body = unlimited.ledger.document(unlimited.ledger.state.rounds[1])["body"]
+    for wrong in (["ann"], [], ["bob", "bob"], ["bob", "zoe"]):
+        forged = next_document(unlimited.entries(), "round", {**body, "round": 2, "silent": wrong})
+        assert "who was silent is absent, and listed in the same order" in rules_found(unlimited, forged)
+
+
+def test_who_was_silent_takes_no_part_until_it_is_charged(sample):
+    sample.ledger.settle(without_bob(sample, 1))
+    with pytest.raises(
+        LedgerError, match="'bob' had the model of round 1 and did not report, so it takes no part in rou"
+    ):
+        sample.ledger.settle(with_all(sample, 2))
+    sample.ledger.settle(without_bob(sample, 2, silent=False))
+    receipt = sample.ledger.charge("bob", 1)
+    assert receipt.fresh
+    assert not sample.ledger.charge("bob", 1).fresh
+    postings = sample.ledger.document(receipt.entry)["postings"]
+    assert postings == [["clients/bob", "-1001"], ["clients/ann", "500"], ["clients/cyd", "501"]], "cyd's turn"
+    sample.ledger.settle(with_all(sample, 3))
+    assert not verified(sample.store).findings
+    texts = {client: [line.text for line in make_statement(sample.store, client, at="now").lines] for client in GAINS}
+    assert "charge for your silence in round 1" in texts["bob"]
+    assert "charge for bob's silence in round 1" in texts["ann"]
+
+
+def test_a_ledger_that_lets_the_silent_take_part_is_not_sound(sample):
+    sample.ledger.settle(without_bob(sample, 1))
+    settled = with_all(sample, 2)
+    draft = draft_round(settled, sample.ledger.identity, sample.ledger.terms)
+    forged = next_document(sample.entries(), "round", draft.body, draft.postings)
+    assert rules_found(sample, forged) == [OWED]
+
+
+def test_a_charge_can_be_reversed_and_the_silence_is_open_again(sample):
+    sample.ledger.settle(without_bob(sample, 1))
+    entry = sample.ledger.charge("bob", 1).entry
+    with pytest.raises(LedgerError, match=f"while 'bob' is charged for it. Reverse entry {entry} first"):
+        sample.ledger.reverse_round(1, "wrong")
+    forged = next_document(
+        sample.entries(),
+        "reversal",
+        {"entry": sample.ledger.state.rounds[1], "reason": "wrong"},
+        [Posting(account, -int(amount)) for account, amount in sample.ledger.document(3)["postings"]],
+    )
+    assert rules_found(sample, forged) == ["nothing rests on what is reversed"]
+    sample.ledger.reverse(entry, "charged too early")
+    assert sample.ledger.state.balances["clients/bob"] == 0
+    with pytest.raises(LedgerError, match="takes no part in round 2"):
+        sample.ledger.settle(with_all(sample, 2))
+    assert sample.ledger.charge("bob", 1).fresh
+    assert not verified(sample.store).findings
+
+
+@pytest.mark.parametrize(
+    ("client", "number", "message"),
+    [("ann", 1, "'ann' was not silent in round 1"), ("bob", 2, "'bob' was not silent in round 2"), ("zoe", 1, "'zoe'")],
+)
+def test_only_silence_is_charged(sample, client, number, message):
+    sample.ledger.settle(without_bob(sample, 1))
+    with pytest.raises(LedgerError, match=message):
+        sample.ledger.charge(client, number)
+    assert rules_found(sample, charge(sample, client, number, postings=[])) == [
+        "a charge is for a silence, by the terms"
+    ]
+
+
+def test_only_the_charge_in_the_terms_is_charged(sample, unlimited):
+    unlimited.ledger.settle(without_bob(unlimited, 1))
+    with pytest.raises(LedgerError, match="state no charge for silence in round 1"):
+        unlimited.ledger.charge("bob", 1)
+    sample.ledger.settle(without_bob(sample, 1))
+    assert rules_found(sample, charge(sample, "bob", 1, "5000")) == [
+        "a charge follows from the terms",
+        "the postings follow from the entry's inputs",
+    ]
+    to_ann = [Posting("clients/bob", -1001), Posting("clients/ann", 1001)]
+    assert rules_found(sample, charge(sample, "bob", 1, postings=to_ann)) == [
+        "the postings follow from the entry's inputs"
+    ]
+    sample.ledger.charge("bob", 1)
+    assert "a charge is for a silence, by the terms" in rules_found(sample, charge(sample, "bob", 1))
+
+
+def test_membership_ends_after_the_agreed_number_of_silences(sample):
+    ledger = sample.ledger
+    for number in (1, 2):
+        ledger.settle(without_bob(sample, number))
+        assert not ledger.end_memberships()
+        ledger.charge("bob", number)
+    ledger.settle(without_bob(sample, 3))
+    with pytest.raises(
+        LedgerError, match="membership of 'bob' has ended by the terms: it was silent in rounds 1, 2, 3"
+    ):
+        ledger.settle(without_bob(sample, 4, silent=False))
+    draft_body = ledger.document(ledger.state.rounds[3])["body"]
+    without_end = next_document(sample.entries(), "round", {**draft_body, "round": 4})
+    assert ENDED in rules_found(sample, without_end)
+    (receipt,) = ledger.end_memberships()
+    assert ledger.document(receipt.entry)["body"] == {"client": "bob", "rounds": [1, 2, 3]}
+    assert not ledger.end_memberships()
+    assert ledger.state.active(4) == ("ann", "cyd")
+    settled = a_round(ledger, 4, WITHOUT_BOB, ledger.terms.agreed)
+    ledger.settle(settled)
+    assert not verified(sample.store).findings
+    with pytest.raises(LedgerError, match="membership of 'bob' ended after it was silent in round 3"):
+        ledger.settle(with_all(sample, 5))
+    assert make_statement(sample.store, "bob", at="now").lines[-1].text == (
+        "membership ended: silent in rounds 1, 2, 3"
+    )
+    with pytest.raises(LedgerError, match="while the membership of 'bob' is ended for it"):
+        ledger.reverse_round(3, "wrong")
+    ledger.reverse(receipt.entry, "bob had a receipt for round 3")
+    assert ledger.state.active(4) == ("ann", "bob", "cyd")
+
+
+@pytest.mark.parametrize("rounds", [[1], [1, 2], [2, 3, 4]])
+def test_nobody_is_excluded_otherwise(sample, rounds):
+    for number in (1, 2):
+        sample.ledger.settle(without_bob(sample, number))
+    forged = next_document(sample.entries(), "exclusion", {"client": "bob", "rounds": rounds})
+    assert rules_found(sample, forged) == [ENDED]
+
+
+def test_the_treasurer_charges_by_command(sample, monkeypatch):
+    monkeypatch.setenv("COMMONWEAL_KEYS", str(sample.keys.path))
+    sample.ledger.settle(without_bob(sample, 1))
+    said = [CliRunner().invoke(app, ["ledger", "charge", sample.location, "bob", "--round", "1"]) for _ in range(2)]
+    assert [one.exit_code for one in said] == [0, 0]
+    assert "bob: -10.01" in said[0].output
+    assert "was already charged for round 1" in said[1].output
+
+
+@pytest.mark.parametrize("form", ["beancount", "hledger", "csv"])
+def test_charges_and_exclusions_are_exported(sample, tmp_path, form):
+    for number in (1, 2, 3):
+        sample.ledger.settle(without_bob(sample, number))
+    sample.ledger.charge("bob", 1)
+    sample.ledger.end_memberships()
+    out = tmp_path / "exported"
+    made = CliRunner().invoke(app, ["ledger", "export", sample.location, "--format", form, "--out", str(out)])
+    assert made.exit_code == 0, made.output
+    text = out.read_text() if out.is_file() else "".join(file.read_text() for file in out.iterdir())
+    assert "charge for silence in round 1" in text
+    assert form == "csv" or "exclusion" in text, "CSV has only postings"
+
+
+@given(
+    st.integers(1, 10**15),
+    st.lists(st.sampled_from("abcdefghij"), min_size=1, unique=True),
+    st.integers(1, 1000),
+    st.sampled_from([1, 2]),
+)
+def test_every_unit_of_a_charge_arrives(amount, retained, number, version):
+    state = LedgerState()
+    terms = Terms(name="x", agreed=replace(LIMITED, settlement_version=version))
+    state.terms_since = [TermsSince(first_round=0, terms=terms, hash="")]
+    state.retained = {number: tuple(retained)}
+    postings = charge_postings(state, "silent", number, amount)
+    assert sum(posting.amount for posting in postings) == 0
+    received = {posting.account: posting.amount for posting in postings[1:]}
+    assert set(received) <= {client_account(client) for client in retained}
+    parts = [received.get(client_account(client), 0) for client in retained]
+    assert max(parts) - min(parts) <= 1

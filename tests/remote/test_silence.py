@@ -1,0 +1,228 @@
+"""Who takes a round's model and falls silent at the report: counted apart, and kept out where the terms say so."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+
+import pytest
+from typer.testing import CliRunner
+
+from commonweal.cli.main import app
+from commonweal.errors import LedgerError
+from commonweal.federation.recompute import recompute
+from commonweal.federation.settlement import FederationLedger
+from commonweal.ledger.entries import Draft
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.replay import LedgerReplay
+from commonweal.ledger.verification.silence import check_late_report
+from commonweal.ledger.verification.verify import verify_ledger
+from commonweal.remote.coordinator.federation_file import read_federation
+from tests.remote.test_faults import LIES
+from tests.remote.toy import make_toy
+
+SILENT = "east"
+RULES = {"learning": "iteration_limit = 2\nstop_below = 0.0", "mechanism": 'mu = "inf"'}
+QUESTIONS = ("query.open", "train.iteration", "evaluate.coalitions", "query.report")
+
+
+def make(tmp_path, terms="", rounds=4, **rules):
+    toy = make_toy(tmp_path / "f", rounds=rounds, **{**RULES, **rules})
+    if terms:
+        file = toy.folder / "federation.toml"
+        file.write_text(f"{file.read_text()}\n[terms]\n{terms}\n")
+    return toy
+
+
+def fall_silent(toy, kind="query.report", rounds=(2,), times=1, until="ever"):
+    """The member takes what it is sent, and its answer is lost, from the `times`-th question of a kind on.
+
+    Until it is "late": when the round has been settled, it answers again.
+    """
+    member, asked = toy.member(SILENT), {}
+
+    def answer(asked_kind, question, original=member.answer):
+        number = question.fields["round"]
+        given = original(asked_kind, question)
+        asked[number, asked_kind] = asked.get((number, asked_kind), 0) + 1
+        is_late = until == "late" and (toy.out / "ledger.db").exists() and len(bodies(toy)) >= number
+        if number in rounds and asked_kind == kind and asked[number, asked_kind] >= times and not is_late:
+            raise ConnectionError
+        return given
+
+    member.answer = answer
+
+
+@contextmanager
+def opened(toy):
+    """The ledger, for its operator."""
+    federation = read_federation(toy.folder / "federation.toml")
+    keys = KeyDirectory(toy.folder / "operator-keys")
+    ledger = FederationLedger(str(toy.out / "ledger.db"), keys, name=federation.name, members=federation.keys)
+    ledger.open()
+    yield ledger
+    ledger.close()
+
+
+def bodies(toy, kind="round"):
+    store = open_store(str(toy.out / "ledger.db"))
+    try:
+        assert not verify_ledger(store, recompute).findings
+        with store.reading() as reading:
+            documents = [json.loads(entry.content) for entry in reading.entries()]
+    finally:
+        store.close()
+    return [document["body"] for document in documents if document["kind"] == kind]
+
+
+def kinds_of(toy, number):
+    """What the silent member was asked in a round."""
+    return {
+        sent.kind
+        for sent in toy.transport.sent
+        if sent.to_member and sent.client == SILENT and sent.message.fields["round"] == number
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "times", "is_silent"),
+    [
+        ("query.open", 1, False),
+        ("train.iteration", 2, False),  # it had no model of the last iteration
+        ("evaluate.coalitions", 2, True),  # the model of the last iteration
+        ("query.report", 1, True),
+    ],
+)
+def test_who_had_the_last_model_of_a_round_and_did_not_report_was_silent(tmp_path, kind, times, is_silent):
+    toy = make(tmp_path, rounds=3)
+    fall_silent(toy, kind, times=times)
+    run_report, _ = toy.coordinate()
+    record = run_report.rounds[1].record
+    assert record.absent == (SILENT,)
+    assert record.silent == ((SILENT,) if is_silent else ())
+    assert [body.get("silent", []) for body in bodies(toy)] == [[], [SILENT] if is_silent else [], []]
+    (event,) = run_report.rounds[1].events
+    assert ("It had the round's model, and did not report." in event.text) == is_silent
+    assert SILENT in run_report.rounds[2].clients, "the terms say nothing of silence, so it may return"
+
+
+def test_a_report_that_breaks_a_rule_is_no_report(tmp_path):
+    toy = make(tmp_path, rounds=2)
+    (kind, lie), _ = LIES["a profit of 1e300"]
+    toy.member(SILENT).twist = lambda asked, question, answer: (
+        lie(toy, asked, question, answer) if asked == kind else answer
+    )
+    run_report, _ = toy.coordinate()
+    assert run_report.rounds[0].record.silent == (SILENT,)
+
+
+def test_who_was_silent_gets_no_further_model_until_it_is_charged(tmp_path):
+    toy = make(tmp_path, "silence_charge = 500")
+    fall_silent(toy)
+    charged = []
+
+    def before_answer(client, kind):
+        """While round 3 runs, the operator enters the charge."""
+        if not charged and kind == "query.close" and len(bodies(toy)) == 3:
+            with opened(toy) as ledger:
+                charged.append(ledger._ledger.charge(SILENT, 2).entry)
+
+    toy.transport.before_answer = before_answer
+    run_report, _ = toy.coordinate()
+    assert [completed.record.absent for completed in run_report.rounds] == [(), (SILENT,), (SILENT,), ()]
+    assert [completed.record.silent for completed in run_report.rounds] == [(), (SILENT,), (), ()]
+    assert not kinds_of(toy, 3) & {"query.open", "train.iteration"}
+    (event,) = run_report.rounds[2].events
+    assert event.text == "east missed round 3: it had the model of round 2, and has neither reported nor been charged."
+    assert bodies(toy, "charge") == [{"client": SILENT, "round": 2, "amount": "500"}]
+
+
+@pytest.mark.parametrize("kind", ["evaluate.coalitions", "query.report"])
+@pytest.mark.parametrize("figures", ["measured", "pooled"])
+def test_who_reports_late_takes_part_again(tmp_path, kind, figures):
+    toy = make(tmp_path, "silence_charge = 500", mechanism=f'mu = "inf"\nfigures = "{figures}"')
+    fall_silent(toy, kind, times=2 if kind == "evaluate.coalitions" else 1, until="late")
+    before = {}
+
+    def before_answer(client, asked):
+        """What round 2 says before the late report comes; and the models that the member was sent are lost."""
+        if client == SILENT and len(bodies(toy)) == 2 and not before:
+            before["round"] = bodies(toy)[1]
+            if kind == "evaluate.coalitions":
+                state = json.loads((toy.home(SILENT) / "state.json").read_text())
+                open_round = state["under_way"]
+                own = {state["memory"], open_round["memory"], *open_round["measures"].values()}
+                for file in (toy.home(SILENT) / "arrays").iterdir():
+                    if file.stem not in own:
+                        file.unlink()
+
+    toy.transport.before_answer = lambda client, asked: (
+        (toy.out / "ledger.db").exists() and before_answer(client, asked)
+    )
+    run_report, said = toy.coordinate()
+    assert [completed.record.absent for completed in run_report.rounds] == [(), (SILENT,), (), ()]
+    assert "east reported round 2 late; the round stays as it was settled" in said
+    (late,) = bodies(toy, "late-report")
+    assert (late["client"], late["round"], late["report"]["round"]) == (SILENT, 2, 2)
+    assert bodies(toy)[1] == before["round"]
+    log = (toy.home(SILENT) / "log.txt").read_text()
+    assert "NO RECEIPT" not in log.partition("round 4: opened")[0].replace("round 2: NO RECEIPT", "", 1)
+    assert "DOUBTFUL" not in log
+    kept = sorted((toy.home(SILENT) / "receipts").glob("round-0002-*.json"))
+    assert len(kept) == 1, "for the late report"
+    shown = CliRunner().invoke(app, ["ledger", "verify", str(toy.out / "ledger.db"), "--receipt", str(kept[0])])
+    assert shown.exit_code == 0, shown.output
+    shown = CliRunner().invoke(app, ["ledger", "show", str(toy.out / "ledger.db")])
+    assert "late report of round 2: east" in " ".join(shown.output.split())
+
+
+def test_a_late_report_that_somebody_else_signed_is_a_finding(tmp_path):
+    toy = make(tmp_path, "silence_charge = 500", rounds=3)
+    fall_silent(toy, until="late")
+    toy.coordinate()
+    (late,) = bodies(toy, "late-report")
+    with opened(toy) as ledger:
+        for wrong in (
+            {"client": "west"},
+            {"round": 1},
+            {"report": {**late["report"], "profit": 0.5}},
+            {"signature": "00"},
+        ):
+            draft = Draft(kind="late-report", body={**late, **wrong})
+            state = ledger._ledger.state
+            replay = LedgerReplay(recompute=recompute, state=state)
+            check_late_report(9, draft.body, replay)
+            assert replay.findings.all()
+        with pytest.raises(LedgerError, match="was not silent in round 1"):
+            ledger.report_late(SILENT, 1, late["report"], late["signature"])
+
+
+def test_membership_ends_after_the_agreed_number_of_silences(tmp_path):
+    toy = make(tmp_path, "silence_limit = 1")
+    fall_silent(toy)
+    run_report, said = toy.coordinate()
+    assert [completed.record.absent for completed in run_report.rounds] == [(), (SILENT,), (), ()]
+    assert bodies(toy, "exclusion") == [{"client": SILENT, "rounds": [2]}]
+    assert not kinds_of(toy, 3)
+    assert not kinds_of(toy, 4)
+    assert f"the membership of {SILENT} has ended: it was silent in round 2" in said
+    assert "3 of 4 clients stayed to the end (excluded for silence: east after round 2)" in run_report.sentence
+
+
+def test_a_federation_that_is_started_again_keeps_to_it(tmp_path):
+    """The silent member is kept out by what the ledger says, not by what the coordinator remembers."""
+    toy = make(tmp_path, "silence_charge = 500")
+    fall_silent(toy)
+
+    def stop(client, kind):
+        if kind == "query.open" and len(bodies(toy)) == 2:
+            raise KeyboardInterrupt
+
+    toy.transport.before_answer = lambda client, kind: (toy.out / "ledger.db").exists() and stop(client, kind)
+    with pytest.raises(KeyboardInterrupt):
+        toy.coordinate()
+    toy.transport.before_answer = lambda client, kind: None
+    run_report, _ = toy.coordinate()
+    assert [completed.record.silent for completed in run_report.rounds] == [(), (SILENT,), (), ()]
+    assert [completed.record.absent for completed in run_report.rounds[2:]] == [(SILENT,), (SILENT,)]
