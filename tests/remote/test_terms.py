@@ -122,6 +122,16 @@ def test_a_federation_follows_amended_rules_and_rounds(toy):
     assert [one.record for one in again.rounds] == [one.record for one in report.rounds]
 
 
+def test_a_reversed_round_is_settled_again_with_the_reports_of_its_time(toy):
+    """Members signed the hash of the terms then in force; an amendment since does not make their reports void."""
+    toy.coordinate()
+    with opened(toy) as store:
+        Ledger(store, keys_of(toy)).reverse_round(ROUNDS, "booked too early")
+    amend(toy, rules=Rules(mu=0.3), round_count=3)
+    toy.coordinate()
+    assert [body["rules"]["mu"] for _, body in sorted(rounds_in(toy).items())] == [1.5, 1.5, 0.3]
+
+
 def test_an_amendment_that_a_running_federation_cannot_follow_stops_it(toy):
     toy.coordinate()
     amend(toy, round_count=3, scorers="guarded")

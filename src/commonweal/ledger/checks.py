@@ -130,7 +130,7 @@ def _check_attempt(settled: RoundToSettle, state: LedgerState) -> None:
         {client: state.members[client] for client in settled.record.decision.figures.clients},
         ledger=state.identity,
         round_number=number,
-        terms=state.terms_hash,
+        terms=state.terms_of(number).hash,
     )
     if faults:
         raise LedgerError(

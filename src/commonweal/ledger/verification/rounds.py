@@ -116,7 +116,7 @@ def _check_attempt(number: int, body: Mapping[str, Any], replay: LedgerReplay) -
         {row["client"]: state.members.get(row["client"]) for row in body["inputs"]},
         ledger=state.identity,
         round_number=body["round"],
-        terms="" if state.terms is None else state.terms_hash,
+        terms=state.terms_of(body["round"]).hash if state.terms_since else "",
     )
     for fault in faults:
         replay.findings.add(number, fault.rule, fault.expected, fault.found)
