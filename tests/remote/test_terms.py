@@ -122,6 +122,16 @@ def test_a_federation_follows_amended_rules_and_rounds(toy):
     assert [one.record for one in again.rounds] == [one.record for one in report.rounds]
 
 
+def test_terms_can_be_amended_before_the_first_round(toy):
+    toy.out.mkdir()
+    federation = read_federation(toy.folder / "federation.toml")
+    with opened(toy) as store:
+        Ledger.start(store, Terms(name="toy", agreed=federation.agreed), keys_of(toy)).admit(federation.keys)
+    amend(toy, rules=Rules(mu=0.7), round_count=1)
+    toy.coordinate()
+    assert [body["rules"]["mu"] for body in rounds_in(toy).values()] == [0.7]
+
+
 def test_a_reversed_round_is_settled_again_with_the_reports_of_its_time(toy):
     """Members signed the hash of the terms then in force; an amendment since does not make their reports void."""
     toy.coordinate()

@@ -160,7 +160,7 @@ class FederationLedger:
         state = self._state()
         if state is None or self.agreed is None:
             return
-        first, in_force = state.terms_of(1).terms.agreed, state.terms_of(state.last_round + 1).terms.agreed
+        first, in_force = state.terms_since[0].terms.agreed, state.terms_of(state.last_round + 1).terms.agreed
         if in_force is not None:
             check_same_rules(self.agreed, in_force if first is None else first, in_force)
         elif state.last_round:
