@@ -205,7 +205,7 @@ def test_a_disk_that_is_full(commonweal, ledger, tmp_path):
     assert verified.returncode == 0, verified.stdout
     again = commonweal("decide", "many.csv", "--mu", "inf", "--ledger", "ledger.db", "--keys", "keys")
     assert again.returncode == 0, again.stderr
-    assert "sound: 61 entries" in commonweal("ledger", "verify", "ledger.db").stdout
+    assert "sound: 62 entries" in commonweal("ledger", "verify", "ledger.db").stdout
 
 
 def test_a_disk_without_any_space(refused, tmp_path):
@@ -231,7 +231,7 @@ def test_figures_that_are_too_large_for_money(unchanged, tmp_path):
 def test_a_reversal_of_something_that_does_not_exist(unchanged):
     assert "Round 7 is not settled" in unchanged("ledger", "reverse", "ledger.db", "--round", "7", "--reason", "x")
     assert "Entry 1 is an opening" in unchanged("ledger", "reverse", "ledger.db", "--entry", "1", "--reason", "x")
-    assert "1 to 3" in unchanged("ledger", "reverse", "ledger.db", "--entry", "99", "--reason", "x")
+    assert "1 to 4" in unchanged("ledger", "reverse", "ledger.db", "--entry", "99", "--reason", "x")
     assert "reason" in unchanged("ledger", "reverse", "ledger.db", "--round", "1", "--reason", " ")
     assert "either" in unchanged("ledger", "reverse", "ledger.db", "--reason", "x")
 
