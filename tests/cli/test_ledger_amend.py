@@ -132,6 +132,13 @@ def test_a_newcomer_joins_with_everybodys_signature(told, refused, federation):
     assert "sound" in told("ledger", "verify", "ledger.db")
 
 
+def test_a_private_key_that_others_can_read_is_refused(told, refused, federation, tmp_path):
+    federation.settle(1, 0.05)
+    told("ledger", "amend", "draft", "ledger.db", "--set", "mu=0.2", "--out", "a.json")
+    (tmp_path / "north.key").chmod(0o644)
+    assert "others can read it" in refused("ledger", "amend", "sign", "a.json", "north", "--key", "north.key")
+
+
 def test_a_draft_that_shows_other_terms_is_not_signed(told, refused, federation, tmp_path):
     federation.settle(1, 0.05)
     told("ledger", "amend", "draft", "ledger.db", "--set", "mu=0.2", "--out", "a.json")

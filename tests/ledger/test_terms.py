@@ -439,6 +439,17 @@ def test_newcomers_need_the_members_after_the_first_round(sample):
     assert not verified(sample.store).findings
 
 
+def test_a_newcomer_needs_a_key_that_only_it_can_sign_with(sample):
+    ledger = sample.ledger
+    weak = "01" + "00" * 31  # of small order: one signature fits every message
+    joining = amendment_of(ledger.state, members={"dan": weak})
+    with pytest.raises(InputError, match="key"):
+        ledger.amend(joining, signed_by(joining, "ann", "bob"))
+    body = amendment_body(joining, signed_by(joining, "ann", "bob"), ledger.state)
+    found = rules_found(sample, next_document(sample.entries(), "amendment", body))
+    assert "members have keys that only they can sign with" in found
+
+
 def test_in_a_ledger_without_agreed_rules_a_late_admission_is_a_note(tmp_path):
     sample = open_with(tmp_path, None)
     sample.ledger.settle(a_round(sample.ledger, 1))

@@ -12,7 +12,7 @@ from typing import Any
 
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, canonical, first_difference
-from commonweal.ledger.keys import Signer, is_signed
+from commonweal.ledger.keys import Signer, fault_of_key, is_signed
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
 
@@ -103,6 +103,9 @@ def _faults_of_content(amendment: Amendment, state: LedgerState) -> Iterator[Fau
     for client in amendment.members:
         if client in state.members:
             yield Fault("a client is admitted only once", "new clients", f"{client} again")
+    for key in amendment.members.values():
+        if key is not None and (fault := fault_of_key(key)) is not None:
+            yield Fault("members have keys that only they can sign with", "such a key", f"one that {fault}")
 
 
 def _faults_of_signatures(amendment: Amendment, signatures: Mapping[str, str], state: LedgerState) -> Iterator[Fault]:

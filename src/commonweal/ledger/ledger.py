@@ -152,8 +152,11 @@ class Ledger:
     def amend(self, amendment: Amendment, signatures: Mapping[str, str]) -> Receipt:
         """Enter an amendment that its signers agreed to; it is in force from the next round on."""
         check_names(amendment.members)
+        check_keys(amendment.members)
 
         def make(state: LedgerState) -> Draft | Receipt:
+            if amendment.members:
+                check_look_alikes((*state.members, *amendment.members))
             check_amendment(amendment, signatures, state)
             return Draft(kind="amendment", body=amendment_body(amendment, signatures, state))
 
