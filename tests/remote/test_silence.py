@@ -97,13 +97,12 @@ def kinds_of(toy, number):
 def test_who_had_the_last_model_of_a_round_and_did_not_report_was_silent(tmp_path, kind, times, is_silent):
     toy = make(tmp_path, rounds=3)
     fall_silent(toy, kind, times=times)
-    run_report, _ = toy.coordinate()
+    run_report, said = toy.coordinate()
     record = run_report.rounds[1].record
     assert record.absent == (SILENT,)
     assert record.silent == ((SILENT,) if is_silent else ())
     assert [body.get("silent", []) for body in bodies(toy)] == [[], [SILENT] if is_silent else [], []]
-    (event,) = run_report.rounds[1].events
-    assert ("It had the round's model, and did not report." in event.text) == is_silent
+    assert ("east was silent: it had the model of round 2 and did not report" in said) == is_silent
     assert SILENT in run_report.rounds[2].clients, "the terms say nothing of silence, so it may return"
 
 

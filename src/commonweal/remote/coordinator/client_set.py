@@ -317,7 +317,7 @@ class RemoteClients:
         for client in record.silent:
             self._late.remember(client, self._owed_by(client), self._given[client][1])
         return tuple(
-            Event(kind=missing.kind, client=client, text=self._text_of(client, missing) + _had_model(record, client))
+            Event(kind=missing.kind, client=client, text=self._text_of(client, missing))
             for client, missing in self._missing.items()
             if client in record.absent
         )
@@ -673,10 +673,6 @@ class RemoteClients:
         models = {client: self._layout.pack(self._local[client]) for client in clients}
         with one_thread():
             return self._layout.unpack(self._algorithm.aggregate(models, self._sizes, None))
-
-
-def _had_model(record: RoundRecord, client: str) -> str:
-    return " It had the round's model, and did not report." if client in record.silent else ""
 
 
 def _outcome(record: RoundRecord, client: str) -> str:

@@ -122,6 +122,8 @@ def _say_round(result: RoundResult, say: Say) -> None:
         say(f"{client} is eliminated{' as harmful' if client in decision.harmful else ''}")
     for client in record.withdrawn:
         say(f"{client} withdraws")
+    for client in record.silent:
+        say(f"{client} was silent: it had the model of round {record.round_number} and did not report")
     for client in record.excluded:
         say(f"the membership of {client} has ended: it was silent in round {record.round_number}")
     for event in result.events:
