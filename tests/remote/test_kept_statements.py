@@ -51,12 +51,13 @@ def keys_of(toy):
 
 
 def close(toy, statement, round_number=ROUNDS, client="north"):
-    """Ask the member's agent to keep a statement; returns the fields of its answer."""
+    """Ask the member's agent to keep a statement; returns what it answers about it."""
     member = read_member(toy.folder / "members" / client / "member.toml")
     agent = MemberAgent(member, TASK, NodeKey.read(member.key_file))
     (*_, asked) = (s for s in toy.transport.sent if (s.to_member, s.client, s.kind) == (True, client, "query.close"))
     fields = {**asked.message.fields, "statement": statement, "round": round_number}
-    return dict(agent.answer("query.close", Message(fields=fields)).fields)
+    answer = agent.answer("query.close", Message(fields=fields)).fields
+    return {name: value for name, value in answer.items() if name != "head"}
 
 
 def statements(toy, client="north"):

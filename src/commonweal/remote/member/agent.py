@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from commonweal.client.reporting import Alone, account, as_reported
 from commonweal.errors import FederationError
-from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
+from commonweal.ledger.member_documents import ROUND_LIMIT, ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import ReportBasis, report_attempt
 from commonweal.remote.member.contradictions import Contradictions
@@ -372,14 +372,18 @@ class MemberAgent:
         self._commit(state, fields)
         self._store.save(state)
         kept = self._keep_statement(fields)
-        if difference := ReportBook(self._store, fields["round"]).difference_from(fields["statement"]):
-            self._store.log(f"{ERROR} round {fields['round']}: {difference}")
+        number = fields["round"]
+        is_number = type(number) is int and 0 < number <= ROUND_LIMIT  # others are doubted with their statement
+        if is_number and (difference := ReportBook(self._store, number).difference_from(fields["statement"])):
+            self._store.log(f"{ERROR} round {number}: {difference}")
         told = f"round {fields['round']}: {fields['outcome']}"
         self._store.log(f"{kept.line}; told with it: {told}" if kept.doubt else f"{told}; {kept.line}")
         return Message(fields={**kept.answer, "head": self._signed_head(fields, is_kept=kept.is_kept)})
 
     def _receipt(self, question: Message, state: MemberState) -> Message:
         fields = question.fields
+        if type(fields["round"]) is not int or not 0 < fields["round"] <= ROUND_LIMIT:
+            raise QuestionError(f"A receipt must be for a round, got {fields['round']!r}.")
         line = KeptReceipts(self._store, self._member).keep(
             fields["receipt"], ledger=fields["book"], round_number=fields["round"]
         )

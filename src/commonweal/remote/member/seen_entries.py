@@ -64,7 +64,7 @@ class SeenEntries:
         if not is_kept:
             return lines
         known = known_head_in(fields["statement"].encode(), "the statement")
-        return [*lines, *self._learn({known.number: known.head}, f"{STATEMENTS}/round-{fields['round']:04d}.json")]
+        return [*lines, *self._learn({known.number: known.head}, f"{STATEMENTS}/round-{fields['round']}")]
 
     def _learn_trail(self, content: str) -> list[str]:
         """Remember the entries that a trail names; returns lines for the log if something is wrong with it."""
