@@ -11,7 +11,8 @@ import pytest
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.remote.member.agent import MemberAgent, QuestionError, packed
+from commonweal.remote.member.agent import MemberAgent, QuestionError
+from commonweal.remote.member.local_work import packed
 from commonweal.remote.member.member_file import read_member
 from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message

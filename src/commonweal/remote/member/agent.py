@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from commonweal.client.reporting import Alone, account, as_reported
+from commonweal.client.reporting import account, as_reported
 from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ROUND_LIMIT, ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
@@ -27,6 +26,7 @@ from commonweal.ledger.reports import ReportBasis, report_attempt
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.going_back import check_settled, note_another_attempt, refusal_to_go_back
 from commonweal.remote.member.kept_statements import Kept, keep_statement
+from commonweal.remote.member.local_work import ALGORITHM, LocalWork, combined, sent_measures, value_of
 from commonweal.remote.member.member_file import Member, read_member
 from commonweal.remote.member.peer_heads import PeerHeads
 from commonweal.remote.member.receipts import KeptReceipts
@@ -50,15 +50,11 @@ from commonweal.remote.messages.message import (
     QuestionError,
     signed_answer,
 )
-from commonweal.task.choice import chosen_metric
 from commonweal.task.measured import Measured
-from commonweal.task.metrics import Metric
-from commonweal.task.records import LoadedData, Model, Predictions, Task, TaskMember
+from commonweal.task.records import Task
 
 if TYPE_CHECKING:  # it imports torch, which reports and statements need not wait for
-    from commonweal.client.work import ClientWork, Evaluation
-
-_ALGORITHM = "(algorithm)"  # among the arrays that a member remembers: those of the algorithm
+    pass
 
 
 class MemberAgent:
@@ -69,6 +65,7 @@ class MemberAgent:
         self._task = task
         self._key = key
         self._store = MemberStore(member.home)
+        self._local = LocalWork(member, task, self._store)
 
     def answer(self, kind: str, question: Message) -> Message:
         """The signed answer; raises `QuestionError` if this member cannot answer the question now."""
@@ -118,7 +115,7 @@ class MemberAgent:
         if self._task.summarise is None:
             raise FederationError("This federation's task has no function `summarise`. Ask the operator for its app.")
         with told("summarise", self._task.name, self._member.name, 1):
-            summary = json.dumps(self._task.summarise(self._task_member(question.fields, state)))
+            summary = json.dumps(self._task.summarise(self._local.task_member(question.fields, state)))
         self._store.log(f"sent a summary of its data, {len(summary)} characters: {summary}")
         return Message(fields={"summary": summary})
 
@@ -129,8 +126,8 @@ class MemberAgent:
         number = fields["round"]
         (digest,) = fields["models"]
         state.agreed = json.loads(fields["agreed"])
-        work = self._work(fields, digest)
-        member = self._task_member(fields, state)
+        work = self._local.work(fields, digest)
+        member = self._local.task_member(fields, state)
         data = work.load_all(member, number)
         state.book = fields["book"]
         if state.alone is None and fields["utility"] == "advantage":
@@ -149,10 +146,10 @@ class MemberAgent:
         )
         notice = self._notice(fields)
         open_round.has_notice = bool(notice)
-        evaluation = self._evaluated(work, member, data, self._store.get(digest), open_round)
-        value = self._value(work, member, evaluation)
+        evaluation = self._local.evaluated(work, member, data, self._store.get(digest), open_round)
+        value = value_of(work, member, evaluation)
         open_round.accuracies[digest] = value
-        self._keep_measure(fields, open_round, digest, work, member, evaluation)
+        self._local.keep_measure(fields, open_round, digest, work, member, evaluation)
         if state.baseline is None:
             state.baseline = value  # ε(n,0)
         elif not fields["has_baseline"]:
@@ -183,7 +180,7 @@ class MemberAgent:
                 "withdrawal": notice,
                 "notes": json.dumps(notes),
             },
-            groups=_measures(work, member, [evaluation]),
+            groups=sent_measures(work, member, [evaluation]),
         )
 
     def _train(self, question: Message, state: MemberState) -> Message:
@@ -191,10 +188,10 @@ class MemberAgent:
         open_round = self._open_round(state, fields)
         number, iteration = fields["round"], fields["iteration"]
         (digest,) = fields["models"]
-        work = self._work(fields, digest)
-        member = self._task_member(fields, state)
+        work = self._local.work(fields, digest)
+        member = self._local.task_member(fields, state)
         data = work.load_all(member, number)
-        memory, task_memory = self._memories(work, open_round.memory, digest)
+        memory, task_memory = self._local.memories(work, open_round.memory, digest)
         served = question.groups.get("served", {}).get("served")
         trained = work.train(
             member,
@@ -209,7 +206,7 @@ class MemberAgent:
         )
         kept = dict(trained.task_memory)
         if trained.result.memory.numel():
-            kept[_ALGORITHM] = trained.result.memory.numpy()
+            kept[ALGORITHM] = trained.result.memory.numpy()
         open_round.memory = self._store.put(kept) if kept else None
         open_round.steps[str(iteration)] = trained.step_count
         model = work.layout.unpack(trained.result.model)
@@ -227,31 +224,31 @@ class MemberAgent:
         """Measure the `whole` models as sent, and those that `rows` describe as weighted averages of local models."""
         fields = question.fields
         open_round = self._open_round(state, fields)
-        work = self._work(fields, (*fields["whole"], *fields["parts"])[0])
-        member = self._task_member(fields, state)
+        work = self._local.work(fields, (*fields["whole"], *fields["parts"])[0])
+        member = self._local.task_member(fields, state)
         data = work.load_all(member, fields["round"])
         evaluations = []
         for digest in fields["whole"]:
-            evaluation = self._evaluated(work, member, data, self._store.get(digest), open_round)
-            open_round.accuracies[digest] = self._value(work, member, evaluation)
-            self._keep_measure(fields, open_round, digest, work, member, evaluation)
+            evaluation = self._local.evaluated(work, member, data, self._store.get(digest), open_round)
+            open_round.accuracies[digest] = value_of(work, member, evaluation)
+            self._local.keep_measure(fields, open_round, digest, work, member, evaluation)
             evaluations.append(evaluation)
         if fields["parts"]:
             parts = [self._store.get(digest) for digest in fields["parts"]]
             for weights in question.groups["rows"]["rows"]:
-                evaluations.append(self._evaluated(work, member, data, _combined(parts, weights), open_round))
+                evaluations.append(self._local.evaluated(work, member, data, combined(parts, weights), open_round))
         self._store.save(state)
-        return Message(groups=_measures(work, member, evaluations))
+        return Message(groups=sent_measures(work, member, evaluations))
 
     def _gradient(self, question: Message, state: MemberState) -> Message:
         """The gradient of the mean smooth score of the validation samples: one number for each that is averaged."""
         fields = question.fields
         open_round = self._open_round(state, fields)
         (digest,) = fields["models"]
-        work = self._work(fields, digest)
-        member = self._task_member(fields, state)
+        work = self._local.work(fields, digest)
+        member = self._local.task_member(fields, state)
         data = work.load_all(member, fields["round"])
-        memory, task_memory = self._memories(work, open_round.memory, digest)
+        memory, task_memory = self._local.memories(work, open_round.memory, digest)
         gradient = work.gradient(
             member,
             fields["round"],
@@ -272,10 +269,10 @@ class MemberAgent:
         fields = question.fields
         open_round = self._open_round(state, fields)
         member, number = self._member, fields["round"]
-        metric = self._metric(fields)
+        metric = self._local.metric(fields)
         now, baseline = open_round.accuracies[fields["adopted"]], state.baseline
         assert baseline is not None, "opening a round sets the baseline"
-        alone = self._alone(fields, state, open_round) if fields["utility"] == "advantage" else None
+        alone = self._local.alone(fields, state, open_round) if fields["utility"] == "advantage" else None
         told = read_told(fields, member.name, own_gain(self._store, open_round, fields["adopted"], metric))
         opening = open_round.accuracies.get(open_round.opening or "", math.nan)
         own = account(
@@ -334,38 +331,6 @@ class MemberAgent:
             f"{own.cost:.6g} ({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}{by_gain}"
         )
         return answer
-
-    def _keep_measure(
-        self,
-        fields: Mapping[str, Any],
-        open_round: OpenRound,
-        digest: str,
-        work: ClientWork,
-        member: TaskMember,
-        evaluation: Evaluation,
-    ) -> None:
-        """Remember the scores of a model, or the draws of its metric, if gains over the opening model are pooled."""
-        if fields.get("figures", "measured") != "measured":
-            kept = _measures(work, member, [evaluation])
-            open_round.measures[digest] = self._store.put(next(iter(kept.values())))
-
-    def _alone(self, fields: Mapping[str, Any], state: MemberState, open_round: OpenRound) -> Alone:
-        """What the member would have without the federation after this round. The model stays here."""
-        assert state.alone is not None, "opening a round sets the model that is trained alone"
-        work = self._work(fields, state.alone)
-        member = self._task_member(fields, state)
-        lone = work.train_alone(
-            member,
-            fields["round"],
-            work.load_all(member, fields["round"]),
-            model=work.layout.pack(self._store.get(state.alone)),
-            task_memory=self._store.get(state.alone_memory),
-            iteration_count=json.loads(fields["learning"])["iteration_limit"],
-        )
-        open_round.alone = self._store.put(work.layout.unpack(lone.model))
-        open_round.alone_memory = self._store.put(dict(lone.task_memory)) if lone.task_memory else None
-        self._store.save(state)
-        return lone.alone
 
     def _close(self, question: Message, state: MemberState) -> Message:
         fields = question.fields
@@ -437,65 +402,6 @@ class MemberAgent:
             )
         return open_round
 
-    def _work(self, fields: Mapping[str, Any], digest: str) -> ClientWork:
-        """The task with the federation's algorithm and metric, for models like the one with this hash."""
-        from commonweal.client.work import ClientWork
-        from commonweal.learning.algorithms import make_algorithm
-        from commonweal.learning.vectors import ArrayLayout
-
-        make_layout = self._task.layout or ArrayLayout
-        layout = make_layout(self._store.get(digest))
-        learning = json.loads(fields["learning"])
-        return ClientWork(
-            task=self._task,
-            layout=layout,
-            algorithm=make_algorithm(
-                learning["algorithm"],
-                layout,
-                learning_rate=learning["learning_rate"],
-                parameters=learning["parameters"],
-            ),
-            metric=self._metric(fields),
-            seed=fields["seed"],
-            learning_rate=learning["learning_rate"],
-            is_smooth=fields.get("smooth", False),
-        )
-
-    def _metric(self, fields: Mapping[str, Any]) -> Metric:
-        return chosen_metric(fields["metric"], self._task.metrics, lower_is_better=fields["lower_is_better"])
-
-    def _memories(self, work: ClientWork, digest: str | None, model: str) -> tuple[Any, Model]:
-        """What the algorithm and the task remember, from the arrays with this hash."""
-        kept = self._store.get(digest)
-        own = kept.pop(_ALGORITHM, None)
-        if own is None:
-            return work.algorithm.first_memory(work.layout.pack(self._store.get(model))), kept
-        return work.vector(own), kept
-
-    def _evaluated(
-        self, work: ClientWork, member: TaskMember, data: LoadedData, model: Model, open_round: OpenRound
-    ) -> Evaluation:
-        vector = work.layout.pack(model)
-        kept = self._store.get(open_round.memory)
-        own = kept.pop(_ALGORITHM, None)
-        memory = work.algorithm.first_memory(vector) if own is None else work.vector(own)
-        return work.evaluate(member, open_round.round_number, vector, data.validation, memory=memory, task_memory=kept)
-
-    def _value(self, work: ClientWork, member: TaskMember, evaluation: Evaluation) -> float:
-        if not isinstance(evaluation, Predictions):
-            return float(evaluation.mean()) if len(evaluation) else 0.0
-        return work.measured(member, evaluation).value
-
-    def _task_member(self, fields: Mapping[str, Any], state: MemberState) -> TaskMember:
-        return TaskMember(
-            name=self._member.name,
-            settings={**json.loads(fields["settings"]), **self._member.settings},
-            folder=self._member.folder,
-            seed=fields["seed"],
-            round_count=fields["rounds"],
-            agreed=state.agreed,
-        )
-
     def _notice(self, fields: Mapping[str, Any]) -> str:
         """The signed notice that the member withdraws after this round; empty if it does not."""
         if not self._store.wants_to_withdraw:
@@ -526,37 +432,8 @@ def _signed_terms(open_round: OpenRound) -> str:
     return open_round.terms
 
 
-def packed(scores: NDArray[np.float64]) -> NDArray[Any]:
-    """Scores of 0 and 1 as one byte each instead of eight."""
-    hits = scores.astype(np.uint8)
-    return hits if (hits == scores).all() else scores
-
-
-def _measures(work: ClientWork, member: TaskMember, evaluations: list[Evaluation]) -> dict[str, Model]:
-    """What is sent of evaluations: scores of samples as they are; of predictions only the metric and its draws."""
-    if any(isinstance(evaluation, Predictions) for evaluation in evaluations):
-        measured = [work.measured(member, evaluation) for evaluation in evaluations]
-        smooth = {"smooth": _arrays([one.smooth_score for one in measured])} if work.is_smooth else {}
-        return {"measured": _arrays(measured), **smooth}
-    return {"scores": {"scores": packed(np.array(evaluations))}}
-
-
-def _arrays(measured: list[Measured]) -> Model:
-    return {
-        "values": np.array([one.value for one in measured]),
-        "draws": np.array([one.draws for one in measured]),
-    }
-
-
 def _without_draws(value: float) -> Measured:
     return Measured(value=value, draws=np.empty(0))
-
-
-def _combined(parts: list[Model], weights: NDArray[np.float64]) -> Model:
-    from commonweal.learning.vectors import average_models
-
-    chosen = [place for place, weight in enumerate(weights) if weight > 0]
-    return average_models([parts[place] for place in chosen], [float(weights[place]) for place in chosen])
 
 
 def _shown(value: float, is_share: bool) -> str:
