@@ -73,7 +73,7 @@ def test_a_member_with_a_receipt_is_not_absent(toy, monkeypatch):
         found = dict(honest(self, round_number, clients, told))
         if round_number == 2 and "east" in found:
             del found["east"]
-            self._note("east", NoAnswer(kind="absent", reason="it did not answer in time"))
+            self._exchange.note("east", NoAnswer(kind="absent", reason="it did not answer in time"))
         return found
 
     monkeypatch.setattr(RemoteClients, "report", forgetful)

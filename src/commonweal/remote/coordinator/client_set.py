@@ -1,17 +1,12 @@
-"""The clients on other machines as the session's client set; a `Transport` carries the questions to them.
-
-Models are identified by their hashes, and each is sent to a member once. A question names the models it needs by hash;
-a member that has lost one says so, and the coordinator sends it again. An answer counts if it arrived in time, is
-signed with the key of the member that was asked, and breaks no rule.
-"""
+"""The clients on other machines as the session's client set: what is asked in a round, and what the answers mean."""
 
 from __future__ import annotations
 
 import json
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,7 +37,6 @@ from commonweal.remote.coordinator.answer_rules import (
     BrokenRuleError,
     count_in,
     document_in,
-    fault_of_sizes,
     gradient_in,
     measured_in,
     measures_in,
@@ -52,39 +46,32 @@ from commonweal.remote.coordinator.answer_rules import (
     profit_in,
     text_in,
 )
-from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, refusals_to_go_back
+from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
+from commonweal.remote.coordinator.exchange import Exchange, Question
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.coordinator.late_reports import LateReports, OwedReport
 from commonweal.remote.coordinator.passed_heads import PassedHeads
 from commonweal.remote.coordinator.statement_delivery import StatementDelivery
-from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
-from commonweal.remote.messages.lateness import RoundLateness
+from commonweal.remote.messages.answer_limit import GroupLimit
 from commonweal.remote.messages.message import (
     CLOSE,
     EVALUATE,
     GRADIENT,
-    LACKS,
-    MODEL,
-    NUMBER,
     OPEN,
     RECEIPT,
     REPORT,
     SUMMARISE,
     TRAIN,
     Message,
-    is_answer_signed,
-    printable,
 )
-from commonweal.remote.transport import Answers, NoAnswer, Transport
+from commonweal.remote.transport import NoAnswer, Transport
 from commonweal.task.measured import Measured
 from commonweal.task.models import checked_model, fingerprint
 from commonweal.task.records import Agree, InitialModel, Model, TaskPlan
 from commonweal.valuation.bootstrap import DRAW_COUNT, resampling_weights
 
 Result = TypeVar("Result")
-
-CLOSE_SECONDS = 90.0  # no round depends on whether this message arrives, nor on a receipt
 
 
 class RemoteClients:
@@ -104,7 +91,7 @@ class RemoteClients:
         self._late = LateReports(ledger, federation.keys)
         self._given: dict[str, tuple[str, Model]] = {}  # the last adopted model that each client has a part in
         self._make_layout = make_layout
-        self._transport = transport
+        self._exchange = Exchange(transport, federation, self._settled_in, say)
         self._say = say
         self._federation = federation
         self._ledger = ledger  # its identity, which reports and notices are signed for
@@ -124,34 +111,25 @@ class RemoteClients:
         self._valuation = 0  # how often reports were asked for since
         self._terms = ""  # hash of those that the round was opened under
         self._opening_hash = ""
-        self._is_joined = False
         self._local: dict[str, Model] = {}
         self._sizes: dict[str, float] = {}
         self._validation_counts: dict[str, int] = {}
         self._sample_counts: dict[str, int] = {}
         self._asked: list[Coalition] = []  # since the last iteration
         self._whole: dict[tuple[str, str], float] = {}  # accuracies of whole models, by client and hash
-        self._sent: dict[str, set[str]] = {}  # models that each client has: it was sent them, or made them
-        self._missing: dict[str, NoAnswer] = {}  # the first reason of each client that misses this round
-        self._lateness = self._new_lateness()
         self._path: RoundPath | None = None  # of this round, where contributions are measured by path
 
     def start(self, initial: InitialModel, agree: Agree | None, task: str = "the task") -> None:
         """Before the first round: agree on what the members' data have in common, and make the first model."""
         if agree is not None:
             names = self._federation.client_names
-            there = self._transport.locate(names, seconds=self._federation.join_seconds)
-            self._is_joined = True
-            questions: dict[str, tuple[Mapping[str, Any], Sequence[str]]] = {
-                client: ({}, []) for client in names if client in there
-            }
+            questions: dict[str, Question] = {client: ({}, []) for client in self._exchange.present(names)}
             summaries = self._ask(SUMMARISE, questions, lambda client, answer: document_in(answer, "summary"))
             if not summaries:
                 raise FederationError("No member sent a summary of its data. Start the members, then try again.")
             with told("agree", task):
                 agreed = agree({name: summaries[name] for name in names if name in summaries})
                 self._agreed = json.loads(json.dumps(agreed))
-            self._missing = {}
         plan = TaskPlan(seed=self._federation.seed, settings=self._federation.task.settings, agreed=dict(self._agreed))
         with told("initial_model", task):
             first = checked_model(initial(plan), "initial_model")
@@ -169,18 +147,17 @@ class RemoteClients:
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
         self._round, self._attempt, self._valuation = round_number, secrets.token_hex(8), 0
         self._terms, self._opening_hash = self._settled_in.terms_hash, self._shared_hash
-        self._lateness = self._new_lateness()
-        self._local, self._whole, self._missing = {}, {}, {}
+        self._exchange.start_round(round_number)
+        self._local, self._whole = {}, {}
         self._new_memories = {}
         if self._federation.mechanism.uses_gradients:
             placeholders = self._layout.statistics if round_number == 1 else slice(0, 0)
             start = self._layout.pack(self._shared)
             self._path = RoundPath(start, clients, self._algorithm.averaged, placeholders)
-        there = self._transport.locate(clients, seconds=0.0 if self._is_joined else self._federation.join_seconds)
-        self._is_joined = True
+        there = self._exchange.present(clients)
         for client in clients:
             if client not in there:
-                self._note(client, NoAnswer(kind="absent", reason="its SuperNode was not connected"))
+                self._exchange.note(client, NoAnswer(kind="absent", reason="its SuperNode was not connected"))
         questions = {
             client: (
                 {
@@ -280,15 +257,8 @@ class RemoteClients:
             client: self._settled_in.receipt(self._round, client, signature).decode()
             for client, signature in signatures.items()
         }
-        questions = {
-            client: Message(
-                fields=self._common(client) | {"receipt": receipt},
-                limit=AnswerLimit(late_seconds=self._lateness.left(client)),
-            )
-            for client, receipt in receipts.items()
-            if receipt
-        }
-        self._put(RECEIPT, questions, seconds=min(CLOSE_SECONDS, self._federation.answer_seconds))
+        fields = {c: self._common(c) | {"receipt": receipt} for c, receipt in receipts.items() if receipt}
+        self._exchange.tell(RECEIPT, fields)
 
     def _told_fields(self, client: str, told: ToldGains | None) -> dict[str, Any]:
         """The gain that the client's profit is to follow from, with everybody's as measured, so that it can check."""
@@ -308,19 +278,15 @@ class RemoteClients:
             self._baselines[client] = self._whole[client, self._shared_hash]
             self._settled[client] = (record.round_number, self._attempt)
             self._settled_model[client] = self._shared_hash
-            self._sent[client] = {self._shared_hash}
+            self._exchange.has_only(client, [self._shared_hash])
             self._late.forget(client)
             if client in self._new_memories:
                 self._memories[client] = self._new_memories[client]
         for client in record.absent:
-            self._sent[client] = set()
+            self._exchange.has_only(client)
         for client in record.silent:
             self._late.remember(client, self._owed_by(client), self._given[client][1])
-        return tuple(
-            Event(kind=missing.kind, client=client, text=self._text_of(client, missing))
-            for client, missing in self._missing.items()
-            if client in record.absent
-        )
+        return self._exchange.why_absent(record.absent)
 
     def _owed_by(self, client: str) -> OwedReport:
         return OwedReport(
@@ -334,12 +300,9 @@ class RemoteClients:
         )
 
     def late_reports(self, owing: Mapping[str, list[int]]) -> Sequence[LateReport]:
-        there = self._transport.locate(owing, seconds=0.0 if self._is_joined else self._federation.join_seconds)
-        self._is_joined = True
-        seconds = self._federation.answer_seconds
         found = self._late.ask(
-            {client: rounds for client, rounds in owing.items() if client in there},
-            lambda kind, questions: self._put(kind, questions, seconds=seconds),
+            {client: owing[client] for client in self._exchange.present(owing)},
+            self._exchange.put,
             self._common,
             lambda client: self._federation.terms_of(client).profit_bounds,
         )
@@ -357,21 +320,18 @@ class RemoteClients:
         """
         self._round = record.round_number
         clients = record.decision.figures.clients
-        there = self._transport.locate(clients)
 
-        def question(client: str, line_count: int) -> Message:
-            statement = statement_of(client, line_count).decode()
-            fields = self._common(client) | self._settlement_of(client)
-            trail = self._settled_in.trail(self._heads.last_number(client)).decode()
-            return Message(
-                fields=fields | {"statement": statement, "outcome": _outcome(record, client), "trail": trail},
-                limit=AnswerLimit(late_seconds=self._lateness.left(client)),
-            )
+        def fields_for(client: str, line_count: int) -> dict[str, Any]:
+            return {
+                **self._common(client),
+                **self._settlement_of(client),
+                "statement": statement_of(client, line_count).decode(),
+                "outcome": _outcome(record, client),
+                "trail": self._settled_in.trail(self._heads.last_number(client)).decode(),
+            }
 
-        def put(questions: Mapping[str, Message]) -> Answers:
-            return self._put(CLOSE, questions, seconds=min(CLOSE_SECONDS, self._federation.answer_seconds))
-
-        answers = self._statements.deliver([client for client in clients if client in there], question, put)
+        connected = self._exchange.connected(clients)
+        answers = self._statements.deliver(connected, fields_for, partial(self._exchange.tell, CLOSE))
         self._heads.take(answers)
 
     def save(self) -> State:
@@ -443,7 +403,7 @@ class RemoteClients:
     def _training(self, client: str, answer: Message) -> Training:
         model = model_in(answer, self._shared)
         self._local[client] = model
-        self._sent[client].add(fingerprint(model))
+        self._exchange.has(client, fingerprint(model))
         if self._algorithm.server_reads_memories:
             self._new_memories[client] = memory_in(answer, self._first_memory())
         return Training()
@@ -542,10 +502,6 @@ class RemoteClients:
         computed = GroupLimit.of_doubles(rows, rows * DRAW_COUNT)
         return {"scores": GroupLimit.of_doubles(rows * columns), "measured": computed, "smooth": computed}
 
-    def _new_lateness(self) -> RoundLateness:
-        late, usual = self._federation.late_seconds, self._federation.answer_seconds
-        return RoundLateness(limit=usual if late is None else late)
-
     def _first_memory(self) -> NDArray[Any]:
         return self._algorithm.first_memory(self._layout.pack(self._shared)).numpy()
 
@@ -559,84 +515,16 @@ class RemoteClients:
     def _ask(
         self,
         kind: str,
-        questions: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]],  # fields, and models that it needs
+        questions: Mapping[str, Question],
         read: Callable[[str, Message], Result],
         models: Mapping[str, Model] | None = None,
         groups: Mapping[str, Model] | None = None,
-        expected: Mapping[str, GroupLimit] | None = None,  # groups that an answer may contain
+        expected: Mapping[str, GroupLimit] | None = None,
     ) -> dict[str, Result]:
-        """Ask members, send models again to those that lost them, and keep the answers that break no rule."""
         at_hand = {self._shared_hash: self._shared, **(models or {})}
-
-        def message(client: str, fields: Mapping[str, Any], needed: Iterable[str]) -> Message:
-            sent = self._sent.setdefault(client, set())
-            missing = [digest for digest in dict.fromkeys(needed) if digest not in sent]
-            sent.update(missing)
-            return Message(
-                fields={**self._common(client), **fields, "models": list(dict.fromkeys(needed))},
-                groups={**(groups or {}), **{MODEL + digest: at_hand[digest] for digest in missing}},
-                limit=AnswerLimit(groups=expected or {}, late_seconds=self._lateness.left(client)),
-            )
-
-        seconds = self._federation.answer_seconds
-        answers = self._put(kind, {c: message(c, *question) for c, question in questions.items()}, seconds=seconds)
-        given, missing = dict(answers.given), dict(answers.missing)
-        lacking = [client for client, answer in given.items() if LACKS in answer.fields]
-        if lacking:
-            for client in lacking:
-                self._sent[client] = set()
-                del given[client]
-            again = self._put(
-                kind, {client: message(client, *questions[client]) for client in lacking}, seconds=seconds
-            )
-            given, missing = given | dict(again.given), missing | dict(again.missing)
-            for client in [client for client, answer in again.given.items() if LACKS in answer.fields]:
-                missing[client] = NoAnswer(kind="refused", reason="it reported a model as missing that was sent twice")
-                del given[client]
-        results: dict[str, Result] = {}
-        for client in questions:
-            if client in given:
-                try:
-                    results[client] = read(client, given[client])
-                except BrokenRuleError as error:
-                    missing[client] = NoAnswer(kind="refused", reason=str(error))
-        for client, why in missing.items():
-            self._note(client, why)
-        return results
-
-    def _put(self, kind: str, questions: Mapping[str, Message], *, seconds: float) -> Answers:
-        """Give each question its random number and ask it; an answer without a valid signature does not count."""
-        numbers = {client: secrets.token_hex(16) for client in questions}
-        numbered = {
-            client: replace(question, fields={**question.fields, NUMBER: numbers[client]})
-            for client, question in questions.items()
-        }
-        answers = self._transport.ask(kind, numbered, seconds=seconds)
-        self._lateness.add(answers.seconds, len(questions))
-        refused = {}
-        for client, answer in answers.given.items():
-            fault = fault_of_sizes(answer, questions[client].limit)  # first: a signature covers all of it
-            if fault is None and not is_answer_signed(
-                answer, kind=kind, number=numbers[client], public=self._federation.keys[client]
-            ):
-                fault = "its answer was not signed with the key of its SuperNode"
-            if fault is not None:
-                refused[client] = NoAnswer(kind="refused", reason=fault)
-        given = {client: answer for client, answer in answers.given.items() if client not in refused}
-        refusing = refusals_to_go_back(given, self._settled_in)
-        return Answers(
-            given={client: answer for client, answer in given.items() if client not in refusing},
-            missing={**answers.missing, **refused, **refusing},
+        return self._exchange.ask(
+            kind, questions, read, common=self._common, models=at_hand, groups=groups, expected=expected
         )
-
-    def _note(self, client: str, missing: NoAnswer) -> None:
-        """Remember why a client is absent, and say so at once; the first reason counts."""
-        if client not in self._missing:
-            self._missing[client] = missing
-            self._say(self._text_of(client, missing))
-
-    def _text_of(self, client: str, missing: NoAnswer) -> str:
-        return printable(f"{client} missed round {self._round}: {missing.reason}.")
 
     def _common(self, client: str) -> dict[str, Any]:
         return {

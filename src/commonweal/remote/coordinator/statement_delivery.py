@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from commonweal.remote.coordinator.answer_rules import BrokenRuleError, count_in
 from commonweal.remote.messages.message import Message, printable
@@ -19,19 +20,19 @@ class StatementDelivery:
     def deliver(
         self,
         clients: Iterable[str],
-        question: Callable[[str, int], Message],
-        put: Callable[[Mapping[str, Message]], Answers],
+        fields_for: Callable[[str, int], Mapping[str, Any]],
+        tell: Callable[[Mapping[str, Mapping[str, Any]]], Answers],
     ) -> dict[str, Message]:
         """Send each client its statement without the lines that it has; returns the answers.
 
-        `question` makes the message for a client, given the number of lines to leave out; `put` asks members.
+        `fields_for` makes the message to a client, given the number of lines to leave out; `tell` sends messages.
         """
         left_out = {client: self.line_counts.get(client, 0) for client in clients}
-        answers = dict(put({client: question(client, count) for client, count in left_out.items()}).given)
+        answers = dict(tell({client: fields_for(client, count) for client, count in left_out.items()}).given)
         has = {client: self._line_count(answer) for client, answer in answers.items()}
         lacking = {client: count for client, count in has.items() if count is not None and count < left_out[client]}
         if lacking:
-            answers |= put({client: question(client, count) for client, count in lacking.items()}).given
+            answers |= tell({client: fields_for(client, count) for client, count in lacking.items()}).given
         for client, answer in answers.items():
             self._remember(client, answer)
         return answers

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -52,9 +52,6 @@ from commonweal.remote.messages.message import (
 )
 from commonweal.task.measured import Measured
 from commonweal.task.records import Task
-
-if TYPE_CHECKING:  # it imports torch, which reports and statements need not wait for
-    pass
 
 
 class MemberAgent:
