@@ -448,10 +448,10 @@ def test_a_reversal_of_what_cannot_be_reversed(sample, forge):
     kinds = [parsed(entry)["kind"] for entry in forge.entries]
     for kind in ("opening", "admission", "reversal", "withdrawal", "key-rotation"):
         body = {"entry": kinds.index(kind) + 1, "reason": "an error"}
-        finding = forge("reversal", body)["only rounds and realisations are reversed"]
+        finding = forge("reversal", body)["only some kinds of entries are reversed"]
         assert finding.found.endswith(f", {kind}")
     for entry in (forge.number, forge.number + 1, 0, -1):
-        only(forge("reversal", {"entry": entry, "reason": "an error"}), "only rounds and realisations are reversed")
+        only(forge("reversal", {"entry": entry, "reason": "an error"}), "only some kinds of entries are reversed")
 
 
 # Who leaves.

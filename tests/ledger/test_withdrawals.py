@@ -109,7 +109,7 @@ def test_a_reversal_does_not_undo_a_withdrawal(ledger):
     with pytest.raises(LedgerError, match=r"'bob' .* round 2"):
         ledger.settle(round_of(ledger, 2, *CLIENTS))
     ledger.settle(round_of(ledger, 1, *CLIENTS))
-    with pytest.raises(LedgerError, match="Entry 4 is a withdrawal; only rounds and realisations"):
+    with pytest.raises(LedgerError, match="Entry 4 is a withdrawal; only rounds, realisations, charges and exclusions"):
         ledger.reverse(4, "come back")
 
 
