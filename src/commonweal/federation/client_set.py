@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.ledger.reports import ReportBasis
 from commonweal.records import Estimate, Event, RoundGains, RoundRecord
 from commonweal.task.measured import Measured
 from commonweal.valuation.bootstrap import DRAW_COUNT, Draws
+
+if TYPE_CHECKING:  # it needs the packages of the ledger
+    from commonweal.ledger.reports import ReportBasis
 
 Coalition = frozenset[str]
 State = Mapping[str, NDArray[Any]]

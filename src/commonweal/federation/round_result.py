@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.ledger.reports import ReportBasis
 from commonweal.records import Estimate, Event, Figures, RoundGains, RoundRecord, Rules
 from commonweal.scenario.spec import FederationPlan
 from commonweal.valuation.harm import ScoredRound
+
+if TYPE_CHECKING:  # it needs the packages of the ledger
+    from commonweal.ledger.reports import ReportBasis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
