@@ -11,7 +11,7 @@ from commonweal.errors import StorageError
 from commonweal.ledger.ledger import Ledger
 from tests.cli.conftest import run_here
 from tests.ledger.postgres_server import PostgresServer, missing_reason
-from tests.ledger.sample_ledger import FIRST_ROUND, make_sample, signed_round
+from tests.ledger.sample_ledger import FIRST_ROUND, make_sample, others_absent, signed_round
 
 pytestmark = [
     pytest.mark.skipif(missing_reason() is not None, reason=missing_reason() or ""),
@@ -48,7 +48,8 @@ def while_settling(store, ledger, server):
         return original()
 
     original, ledger._clock = ledger._clock, clock
-    ledger.settle(signed_round(ledger.identity, 4, {"ann": FIRST_ROUND["ann"], "bob": FIRST_ROUND["bob"]}))
+    settled = signed_round(ledger.identity, 4, {"ann": FIRST_ROUND["ann"], "bob": FIRST_ROUND["bob"]})
+    ledger.settle(others_absent(settled, ledger))
 
 
 def before_the_commit(store, ledger, server):

@@ -72,8 +72,12 @@ def is_earlier_format(code_version: str) -> bool:
 
 
 def _first_arrivals(table: pa.Table) -> list[list[object]]:
-    """Taken before any training, so that rounding cannot have changed them."""
-    return [[row[name] for name in _ARRIVALS] for row in table.to_pylist() if row["round"] == 1]
+    """Taken before any training, so that rounding cannot have changed them.
+
+    Each client once: a round has its rows for each range of μ, and rounding may change how many ranges there are.
+    """
+    rows = [tuple(row[name] for name in _ARRIVALS) for row in table.to_pylist() if row["round"] == 1]
+    return [list(row) for row in dict.fromkeys(rows)]
 
 
 def _digest(content: object) -> str:
