@@ -37,6 +37,8 @@ def check_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
 def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """Check that an amendment follows from the terms before it, and that its quorum signed."""
     state, findings = replay.state, replay.findings
+    if type(body["first_round"]) is not int:
+        raise TypeError(f"first_round {body['first_round']!r}")
     if state.terms is None:
         return  # already a finding of the first entry
     amendment = Amendment.from_document(body)

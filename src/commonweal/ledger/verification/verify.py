@@ -13,9 +13,9 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
 
-from commonweal.errors import CommonwealError
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.entries import StoredEntry, postings_of
+from commonweal.ledger.readable import UNREADABLE
 from commonweal.ledger.signed_files import KnownHead
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
@@ -28,9 +28,7 @@ from commonweal.ledger.verification.reversals import conclude_divided_without
 from commonweal.ledger.verification.terms import note_missing_terms
 from commonweal.ledger.verification.texts import check_texts
 
-_UNREADABLE = (
-    CommonwealError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError,
-)  # fmt: skip
+_UNREADABLE = (*UNREADABLE, AssertionError)  # an entry before may lack what an honest ledger has
 _GAP_LIMIT = 100  # missing entries that are reported one by one
 
 Row = TypeVar("Row", StoredEntry, StoredPosting)
@@ -119,7 +117,7 @@ class _Verifier:
         if operator is not None and operator not in operators:
             found = ", ".join(f"{key[:16]}…" for key in operators) or "no key"
             self._findings.add(1, "the operator signed the ledger", f"the key {operator[:16]}…", found)
-        note_missing_terms(self.replay)
+        self._conclude(note_missing_terms)
         for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(
                 state.number,
@@ -128,12 +126,20 @@ class _Verifier:
                 self._rows_by_account[account],
             )
         self._findings.compare(state.number, "the ledger sums to zero", 0, state.balances.total())
-        conclude_divided_without(self.replay)
+        self._conclude(conclude_divided_without)
         for known in self._known_heads:
             check_known_head(
                 known, ledger=state.identity, operators=operators, seen=self._seen, findings=self._findings
             )
             check_not_retired(known, self._known_heads, self.replay.retired, self._findings)
+
+    def _conclude(self, check: Callable[[LedgerReplay], None]) -> None:
+        """A damaged ledger is reported, whatever state it leads to."""
+        try:
+            check(self.replay)
+        except _UNREADABLE as error:
+            found = f"{type(error).__name__}: {error}"
+            self._findings.add(self.replay.state.number, "the entries lead to a sound state", "a sound state", found)
 
     def _check(self, entry: StoredEntry, rows: Sequence[StoredPosting]) -> None:
         """Check one entry, after all entries before it."""
