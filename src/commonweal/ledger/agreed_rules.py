@@ -10,7 +10,7 @@ from typing import Any, get_args
 from commonweal.errors import InputError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.money import LARGEST_AMOUNT
-from commonweal.records import EndingRule, FiguresRule, HarmRule, Rules
+from commonweal.records import ContributionRule, EndingRule, FiguresRule, HarmRule, LossRule, Rules
 
 SETTLEMENT_VERSION = 2
 """How rounds become money. 1: clients in any order; of equal remainders, the first get the odd units.
@@ -63,10 +63,13 @@ class AgreedRules:
             _check_whole(name, getattr(self, name), least=1)
         _check_whole("grace_rounds", self.grace_rounds, least=0, needed=True)
         _check_whole("silence_charge", self.silence_charge, least=1, most=LARGEST_AMOUNT)
-        for name, accepted in (("figures", FiguresRule), ("harm", HarmRule), ("ending", EndingRule)):
-            if getattr(self, name) not in get_args(accepted):
+        for owner, name, accepted in (
+            (self, "figures", FiguresRule), (self, "harm", HarmRule), (self, "ending", EndingRule),
+            (rules, "contribution_rule", ContributionRule), (rules, "loss_rule", LossRule),
+        ):  # fmt: skip
+            if getattr(owner, name) not in get_args(accepted):
                 names = ", ".join(get_args(accepted))
-                raise InputError(f"{name} must be one of {names}, got {getattr(self, name)!r}.")
+                raise InputError(f"{name} must be one of {names}, got {getattr(owner, name)!r}.")
         if self.quorum is not None and not (_is_number(self.quorum) and 0 < self.quorum <= 1):
             raise InputError(
                 f"quorum must be a share of the active members, more than 0 and at most 1, got {self.quorum!r}. Leave "
@@ -89,6 +92,9 @@ class AgreedRules:
             raise InputError(f"mu must be a number of at least 0, or inf, got {mu!r}.")
         if cap is not None and not (_is_number(cap) and cap >= 0):
             raise InputError(f"liability_cap must be a number of at least 0, got {cap!r}. Leave it out for no cap.")
+        for name, value in rules.parameters:
+            if not _is_number(value):
+                raise InputError(f"The parameter {name!r} of the mechanism must be a number, got {value!r}.")
 
     @property
     def measured_by(self) -> dict[str, Any]:

@@ -36,19 +36,22 @@ class Terms:
                 f"A currency must be a code of three capital letters such as EUR (or XTS for tests), got "
                 f"{self.currency!r}."
             )
-        if not 0 <= self.minor_digits <= MOST_MINOR_DIGITS:
+        if type(self.minor_digits) is not int or not 0 <= self.minor_digits <= MOST_MINOR_DIGITS:
             raise InputError(
-                f"A currency must have 0 to {MOST_MINOR_DIGITS} decimal places (most have 2), got {self.minor_digits}."
+                f"A currency must have 0 to {MOST_MINOR_DIGITS} decimal places (most have 2), got "
+                f"{self.minor_digits!r}."
             )
-        if not 1 <= self.worth <= LARGEST_AMOUNT:
+        if type(self.worth) is not int or not 1 <= self.worth <= LARGEST_AMOUNT:
             raise InputError(
                 f"One unit of utility must be worth from 1 to 10^15 minor units of the currency, got {self.worth}."
             )
         if self.settlement not in get_args(SettlementKind):
             raise InputError(f"Rounds must be settled by 'transfers' or 'accruals', got {self.settlement!r}.")
-        if self.largest_share is not None and not 1 <= self.largest_share < math.inf:
+        if self.largest_share is not None and (
+            type(self.largest_share) not in (int, float) or not 1 <= self.largest_share < math.inf
+        ):
             raise InputError(
-                f"The largest accepted share must be a finite number of at least 1, got {self.largest_share:g}. Leave "
+                f"The largest accepted share must be a finite number of at least 1, got {self.largest_share!r}. Leave "
                 "it out to accept only shares from 0 to 1."
             )
 

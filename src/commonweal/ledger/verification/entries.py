@@ -24,6 +24,7 @@ from commonweal.ledger.verification.silence import (
     expected_of_charge,
 )
 from commonweal.ledger.verification.terms import check_amendment, check_newcomers, check_terms
+from commonweal.ledger.verification.written_terms import terms_as_written
 
 Expected = tuple[Posting, ...] | None
 """The postings that follow from an entry's inputs; None if the inputs are too damaged for that."""
@@ -97,7 +98,9 @@ def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerRep
         check_exclusion(number, body, replay)
     elif kind == "key-rotation":
         _check_rotation(number, body, replay)
-    elif kind != "opening":
+    elif kind == "opening":
+        terms_as_written(number, body["terms"], findings)
+    else:
         findings.add(number, "the kind of the entry is known", "a kind that this version knows", str(kind))
     return ()
 

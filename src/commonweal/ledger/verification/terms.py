@@ -14,14 +14,14 @@ from commonweal.ledger.amendments import (
     signing_members,
 )
 from commonweal.ledger.departures import departures
-from commonweal.ledger.terms import Terms
 from commonweal.ledger.verification.replay import LedgerReplay
+from commonweal.ledger.verification.written_terms import terms_as_written
 
 
 def check_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """Check an entry that states the rules of a ledger that was opened without any."""
     state, findings = replay.state, replay.findings
-    terms, before = Terms.from_document(body["terms"]), state.terms
+    terms, before = terms_as_written(number, body["terms"], findings), state.terms
     findings.compare(number, "an entry of terms has these fields", ["terms"], sorted(body))
     if state.last_round:
         found = f"terms after round {state.last_round}"
@@ -37,8 +37,10 @@ def check_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
 def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """Check that an amendment follows from the terms before it, and that its quorum signed."""
     state, findings = replay.state, replay.findings
-    if type(body["first_round"]) is not int:
-        raise TypeError(f"first_round {body['first_round']!r}")
+    for name in ("amendment", "first_round"):
+        if type(body[name]) is not int:
+            raise TypeError(f"{name} {body[name]!r}")
+    terms_as_written(number, body["terms"], findings)
     if state.terms is None:
         return  # already a finding of the first entry
     amendment = Amendment.from_document(body)
