@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 
 import pytest
@@ -116,3 +117,73 @@ def test_ordinary_tables_are_nothing_to_report(new_location, tmp_path):
     assert verified(sample.store).findings == ()
     sample.ledger.admit({"eve": None})
     sample.store.close()
+
+
+def schema_edited(file, *statements):
+    """Change the rows of SQLite's own schema, as whoever has the file can."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        for statement, values in statements:
+            connection.execute(statement, values)
+        version = connection.execute("PRAGMA schema_version").fetchone()[0]
+        connection.execute(f"PRAGMA schema_version = {version + 1}")
+
+
+def changed_behind(file, index, change):
+    """Change a table while an index of it is not in the schema; the index keeps its content."""
+    with closing(sqlite3.connect(file)) as connection:
+        query = "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master WHERE name = ?"
+        row = connection.execute(query, (index,)).fetchone()
+        table_row = connection.execute(query, (row[2],)).fetchone()
+    update = "UPDATE sqlite_master SET sql = ? WHERE name = ?"
+    columns = {ENTRIES: "number INTEGER, content TEXT, hash TEXT, signature TEXT"}
+    columns[POSTINGS] = "entry BIGINT, position INTEGER, account TEXT, amount BIGINT"
+    loose = [] if row[4] else [(update, (f"CREATE TABLE {row[2]} ({columns[row[2]]})", row[2]))]  # else: its own index
+    schema_edited(file, ("DELETE FROM sqlite_master WHERE name = ?", (index,)), *loose)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(change)
+    schema_edited(
+        file,
+        (update, (table_row[4], row[2])),
+        ("INSERT INTO sqlite_master (type, name, tbl_name, rootpage, sql) VALUES (?, ?, ?, ?, ?)", row),
+    )
+
+
+@pytest.fixture
+def file(tmp_path):
+    location = str(tmp_path / "ledger.db")
+    make_sample(location, tmp_path / "keys", "accruals").store.close()
+    return location
+
+
+def faults_found(file):
+    with closing(open_store(file)) as store:
+        return [each.found for each in verified(store).findings if each.rule == "the tables are ordinary ones"]
+
+
+def test_a_posting_that_is_not_in_the_index_that_others_read_by(file):
+    index = f"sqlite_autoindex_{POSTINGS}_1"
+    changed_behind(file, index, f"INSERT INTO {POSTINGS} VALUES (3, 7, 'clients/operator', 1000000)")
+    assert any(index in fault for fault in faults_found(file))
+
+
+def test_an_index_that_has_what_the_table_had_before(file):
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"CREATE INDEX cover ON {ENTRIES} (number, content, hash, signature)")
+    changed_behind(file, "cover", f"UPDATE {ENTRIES} SET content = '{{}}' WHERE number = 3")
+    assert any("cover" in fault for fault in faults_found(file))
+
+
+@pytest.mark.parametrize("words", ["CREATE VIRTUAL TABLE", "CREATE /* */ VIRTUAL TABLE", "CREATE\t/**/VIRTUAL TABLE"])
+def test_a_virtual_table(file, words):
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"ALTER TABLE {POSTINGS} RENAME TO hidden")
+        connection.execute(
+            "CREATE VIEW shown AS SELECT rowid AS rowid, entry, position, account, amount FROM hidden"
+        )
+        connection.execute(
+            f"CREATE VIRTUAL TABLE {POSTINGS} USING fts5(entry, position, account, amount, content='shown')"
+        )
+    edit = "UPDATE sqlite_master SET sql = replace(sql, 'CREATE VIRTUAL TABLE', ?) WHERE name = ?"
+    schema_edited(file, (edit, (words, POSTINGS)))
+    assert f"{POSTINGS} is a virtual table" in faults_found(file)

@@ -1,7 +1,7 @@
 """Whether a ledger's tables are ordinary ones, which return what was put into them and nothing else.
 
 A view can show each reader something else; a trigger can change what is written, and a generated column or a policy for
-rows what is read.
+rows what is read. An index that differs from its table returns other rows to those who read by it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 from commonweal.ledger.sql.tables import entries, postings
 
 _NAMES = (entries.name, postings.name)
+_MOST_FAULTS = 5  # of indexes; one is enough to restore a backup
 _POSTGRES_KINDS = {
     "v": "a view",
     "m": "a materialised view",
@@ -25,6 +26,18 @@ def faults_of_tables(connection: Connection) -> tuple[str, ...]:
     return tuple(fault for name in _NAMES for fault in find(connection, name))
 
 
+def faults_of_indexes(connection: Connection) -> tuple[str, ...]:
+    """Where indexes and tables of a SQLite file differ. All rows are read for it, so not before every entry.
+
+    PostgreSQL's files cannot be edited behind the server's back by those who may only connect to it.
+    """
+    if connection.dialect.name == "postgresql":
+        return ()
+    said = (row[0] for name in _NAMES for row in connection.exec_driver_sql(f"PRAGMA integrity_check({name})"))
+    faults = dict.fromkeys(str(text) for text in said if text != "ok")
+    return tuple(f"SQLite says: {fault}" for fault in faults)[:_MOST_FAULTS]
+
+
 def _in_sqlite(connection: Connection, name: str) -> list[str]:
     found = connection.execute(
         text("SELECT type, name, sql FROM sqlite_master WHERE lower(name) = :name OR lower(tbl_name) = :name"),
@@ -36,8 +49,12 @@ def _in_sqlite(connection: Connection, name: str) -> list[str]:
             faults.append(f"{name} is a view")
         elif kind == "trigger":
             faults.append(f"{name} has the trigger {what}")
-        elif kind == "table" and str(made_by).split()[1:2] == ["VIRTUAL"]:
-            faults.append(f"{name} is a virtual table")
+        elif kind == "table" and str(made_by).split()[:2] != ["CREATE", "TABLE"]:
+            faults.append(f"{name} is a virtual table")  # also with a comment in its statement
+    # What the table is by name, whatever the row of the schema says; older versions of SQLite do not tell.
+    kinds = {row[2] for row in connection.exec_driver_sql("PRAGMA main.table_list") if str(row[1]).lower() == name}
+    if not faults and kinds - {"table"}:
+        faults.append(f"{name} is no ordinary table")
     columns = connection.exec_driver_sql(f"PRAGMA table_xinfo({name})").all()
     return faults + [f"{name} has the generated column {column[1]}" for column in columns if column[6] in (2, 3)]
 

@@ -18,7 +18,7 @@ from commonweal.errors import StorageError
 from commonweal.ledger.entries import Posting, StoredEntry
 from commonweal.ledger.printable import printable
 from commonweal.ledger.sql.location import driver_arguments, shown, url_of
-from commonweal.ledger.sql.ordinary_tables import faults_of_tables
+from commonweal.ledger.sql.ordinary_tables import faults_of_indexes, faults_of_tables
 from commonweal.ledger.sql.tables import REVISION, VERSION_TABLE, entries, postings
 from commonweal.ledger.store import StoredPosting
 
@@ -180,7 +180,8 @@ class SqlRows:
             )
 
     def faults(self) -> Sequence[str]:
-        return faults_of_tables(self._connection)
+        with translated_errors(self._location):
+            return faults_of_tables(self._connection) + faults_of_indexes(self._connection)
 
     def add(self, entry: StoredEntry, added: Sequence[Posting]) -> None:
         row = {"number": entry.number, "content": entry.content, "hash": entry.hash, "signature": entry.signature}
