@@ -74,7 +74,7 @@ def verify_command(
         from commonweal.ledger.receipts import read_receipt
         from commonweal.ledger.signed_files import read_known_head
         from commonweal.ledger.statement_parts import STATEMENT_FORMATS, read_part
-        from commonweal.ledger.verification.kept_statements import statement_contradictions
+        from commonweal.ledger.verification.kept_statements import statement_contradictions, written_otherwise
         from commonweal.ledger.verification.members import keys_that_differ
         from commonweal.ledger.verification.receipts import disproved_by_receipts
         from commonweal.ledger.verification.verify import verify_ledger
@@ -98,11 +98,12 @@ def verify_command(
             )
         findings = [*outcome.findings, *keys_that_differ(outcome.state, own_keys)]
         kept = [
-            (path.name, read_part(path)[0])
+            (path.name, *read_part(path))
             for path, known in zip(against or [], known_heads, strict=True)
             if known.signed.is_sound and known.signed.document["format"] in STATEMENT_FORMATS
         ]
-        findings += statement_contradictions(store, kept)
+        findings += statement_contradictions(store, [(source, part) for source, part, _ in kept])
+        findings += [each for one in kept for each in written_otherwise(*one)]
         disproved, notes = disproved_by_receipts(store, outcome.state, receipts, outcome.operators)
         findings += disproved
     state = outcome.state

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from commonweal.errors import CommonwealError
+from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument
 from commonweal.ledger.statement_parts import MemberLines, StatementPart
+from commonweal.ledger.statements import heading_and_lines
 from commonweal.ledger.store import Store
 from commonweal.ledger.verification.members import differences
 from commonweal.ledger.verification.replay import Finding, Findings
@@ -36,4 +39,24 @@ def _contradictions(lines: MemberLines, part: StatementPart, source: str) -> lis
     findings = Findings()
     rule = f"{source} agrees with the ledger: the first {count} lines"
     findings.compare(statement.head_number, rule, derived.before.to_document(), part.before.to_document())
-    return [*findings.all(), *differences(derived.statement, statement, source)]
+    found = [*findings.all(), *differences(derived.statement, statement, source)]
+    if not found:
+        rule = f"{source} agrees with the ledger: all lines"
+        findings.compare(statement.head_number, rule, derived.after.to_document(), part.after.to_document())
+    return found or list(findings.all())
+
+
+def written_otherwise(source: str, part: StatementPart, signed: SignedDocument) -> list[Finding]:
+    """Where a signed statement or part says more than its lines, or something else: other totals, unknown fields."""
+    given, statement, findings = signed.document, part.statement, Findings()
+    expected: dict[str, Any] = {**heading_and_lines(statement), "format": given["format"]}
+    expected["key_rotations"] = [
+        {name: rotation[name] for name in ("content", "signature")} for rotation in given["key_rotations"]
+    ]
+    if given["format"] == STATEMENT_FORMAT:
+        expected |= {"balance": str(statement.balance), "accrued": str(statement.accrued)}
+    else:
+        expected |= {"before": part.before.to_document(), "after": part.after.to_document()}
+    rule = f"{source} says only what its lines say"
+    findings.compare(statement.head_number, rule, expected, given)
+    return list(findings.all())

@@ -34,7 +34,11 @@ def differences(derived: Statement, statement: Statement, source: str) -> tuple[
     stated = {line.entry: asdict(_in_todays_words(line, texts.get(line.entry, ""))) for line in statement.lines}
     for entry in sorted({*stated, *in_ledger}):
         findings.compare(entry, rule, in_ledger.get(entry), stated.get(entry))
-    for name in ("client_key", "currency", "minor_digits", "worth", "settlement"):
+    order = [line.entry for line in statement.lines]
+    if order != list(stated) or order != sorted(order):  # of several lines of an entry, only the last was compared
+        expected, found = "one line of each entry, in their order", f"entries {', '.join(map(str, order))}"
+        findings.add(statement.head_number, f"{rule}: its lines", expected, found)
+    for name in ("name", "client_key", "currency", "minor_digits", "worth", "settlement"):
         findings.compare(1, f"{rule}: {name}", getattr(derived, name), getattr(statement, name))
     return findings.all()
 
