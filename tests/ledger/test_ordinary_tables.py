@@ -178,9 +178,7 @@ def test_an_index_that_has_what_the_table_had_before(file):
 def test_a_virtual_table(file, words):
     with closing(sqlite3.connect(file)) as connection:
         connection.execute(f"ALTER TABLE {POSTINGS} RENAME TO hidden")
-        connection.execute(
-            "CREATE VIEW shown AS SELECT rowid AS rowid, entry, position, account, amount FROM hidden"
-        )
+        connection.execute("CREATE VIEW shown AS SELECT rowid AS rowid, entry, position, account, amount FROM hidden")
         connection.execute(
             f"CREATE VIRTUAL TABLE {POSTINGS} USING fts5(entry, position, account, amount, content='shown')"
         )

@@ -1,6 +1,6 @@
 """Refuse entries that this version cannot read, however they are damaged, before anything is computed from them.
 
-Verification does not use this: it reports what is wrong with an entry, and goes on.
+Verification reports what is refused here, and goes on.
 """
 
 from __future__ import annotations

@@ -120,6 +120,9 @@ def _check_admission(number: int, body: Mapping[str, Any], replay: LedgerReplay)
 
 def _check_rotation(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     public = body["operator"]
+    if public == replay.state.operator or public in replay.retired:
+        found = f"{public[:16]}…, which is in use or was retired"
+        replay.findings.add(number, "a key that was retired stays retired", "a new key", found)
     if not is_signed_by_operator(rotation_message(replay.state.identity, public), body["proof"], public):
         replay.findings.add(
             number, "the new key signed its own announcement", f"a proof by {public[:16]}…", "another signature or none"

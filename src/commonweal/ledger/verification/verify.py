@@ -27,6 +27,7 @@ from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEnt
 from commonweal.ledger.verification.reversals import conclude_divided_without
 from commonweal.ledger.verification.terms import note_missing_terms
 from commonweal.ledger.verification.texts import check_texts
+from commonweal.ledger.verification.value_types import check_value_types
 
 _UNREADABLE = (*UNREADABLE, AssertionError)  # an entry before may lack what an honest ledger has
 _GAP_LIMIT = 100  # missing entries that are reported one by one
@@ -161,6 +162,7 @@ class _Verifier:
             try:
                 stated = postings_of(document)
                 check_entry(number, document, stated, rows, replay)
+                check_value_types(number, document, self._findings)
                 replay.past[number] = PastEntry(document["kind"], stated)
                 state.apply(document, entry.hash)
                 if signer is not None and document["kind"] in ("opening", "key-rotation"):

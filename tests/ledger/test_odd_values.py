@@ -1,0 +1,94 @@
+"""Entries whose values Python can use, but that other commands cannot read; and keys that come back."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from commonweal.ledger.chain import rotation_message
+from commonweal.ledger.entries import Posting
+from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.money import in_proportion
+from commonweal.ledger.rounds import draft_round
+from tests.ledger.sample_ledger import next_document, sealed, tampering, verified
+from tests.ledger.test_odd_terms import FREE
+from tests.ledger.test_terms import GAINS, a_round, open_with
+
+TYPES = "values have the types that their readers count on"
+
+
+@pytest.fixture
+def sample(tmp_path):
+    made = open_with(tmp_path, FREE, settlement="accruals")
+    yield made
+    made.store.close()
+
+
+def rules_found(sample, kind, body, postings=()):
+    with tampering(sample.store) as forger:
+        forger.add(sealed(next_document(sample.entries(), kind, body, postings), sample.operator))
+        return [finding.rule for finding in verified(forger).findings]
+
+
+@pytest.mark.parametrize("reason", [5, None, ["a", ["b"]], True])
+def test_a_reason_that_is_no_text(sample, reason):
+    sample.ledger.settle(a_round(sample.ledger, 1, GAINS, FREE))
+    postings = [Posting(account, -int(amount)) for account, amount in sample.ledger.document(3)["postings"]]
+    assert rules_found(sample, "reversal", {"entry": 3, "reason": "late"}, postings) == []
+    assert rules_found(sample, "reversal", {"entry": 3, "reason": reason}, postings) == [TYPES]
+    assert rules_found(sample, "reversal", {"entry": 3}, postings) == [TYPES]
+
+
+@pytest.mark.parametrize("reference", [5, None, True])
+def test_a_reference_that_is_no_text(sample, reference):
+    sample.ledger.settle(a_round(sample.ledger, 1, GAINS, FREE))
+    parts = in_proportion(1000, sample.ledger.state.weights(), turn=0)
+    postings = [Posting("model-income", -1000), *(Posting(f"clients/{name}", part) for name, part in parts.items())]
+    assert rules_found(sample, "realisation", {"reference": "invoice", "amount": "1000"}, postings) == []
+    assert rules_found(sample, "realisation", {"reference": reference, "amount": "1000"}, postings) == [TYPES]
+
+
+@pytest.mark.parametrize("client", [5, None, True])
+def test_a_client_whose_name_is_no_text(sample, client):
+    assert rules_found(sample, "admission", {"members": [{"client": client, "key": None}]}) == [TYPES]
+
+
+ODD_INPUTS = [("profit", "0.1"), ("contribution", "0.2"), ("contribution", " 2e-1 ")]
+ODD_INPUTS += [("sample_count", "many"), ("sample_count", -5), ("sample_count", True)]
+
+
+@pytest.mark.parametrize(("name", "value"), ODD_INPUTS)
+def test_a_figure_that_is_no_number(sample, name, value):
+    """Of a client without a key, whose figures no signature covers."""
+    draft = draft_round(a_round(sample.ledger, 1, GAINS, FREE), sample.ledger.identity, sample.ledger.terms)
+    body = copy.deepcopy(dict(draft.body))
+    assert rules_found(sample, "round", body, draft.postings) == []
+    body["inputs"][2][name] = value
+    assert TYPES in rules_found(sample, "round", body, draft.postings)
+
+
+def test_absent_is_a_list(sample):
+    draft = draft_round(a_round(sample.ledger, 1, GAINS, FREE), sample.ledger.identity, sample.ledger.terms)
+    assert rules_found(sample, "round", {**draft.body, "absent": ""}, draft.postings) == [TYPES]
+
+
+def test_a_retired_key_does_not_come_back(sample):
+    first, second = sample.operator, SigningKey.from_seed(b"the operator's next signing key.")
+    entries, told = sample.entries(), []
+    for key, signer in ((second, first), (first, second)):
+        proof = key.sign(rotation_message(sample.ledger.identity, key.public))
+        document = next_document([*entries, *told], "key-rotation", {"operator": key.public, "proof": proof})
+        told.append(sealed(document, signer))
+    with tampering(sample.store) as forger:
+        forger.add(told[0])
+        assert verified(forger).findings == ()
+        forger.add(told[1])
+        assert [each.rule for each in verified(forger).findings] == ["a key that was retired stays retired"]
+
+
+def test_a_key_is_not_changed_to_itself(sample):
+    key = sample.operator
+    proof = key.sign(rotation_message(sample.ledger.identity, key.public))
+    found = rules_found(sample, "key-rotation", {"operator": key.public, "proof": proof})
+    assert found == ["a key that was retired stays retired"]
