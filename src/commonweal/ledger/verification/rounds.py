@@ -8,6 +8,7 @@ from typing import Any
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.entries import Posting
+from commonweal.ledger.expected_profits import SIGNED_OR_NONE, fault_of_expected_profits
 from commonweal.ledger.fates import harmful_in, is_finished
 from commonweal.ledger.member_documents import SignedTable
 from commonweal.ledger.reports import bases_in, faults_of_reports
@@ -46,6 +47,8 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
     table = table_in(body)
     if table is not None:
         _check_gains(number, round_number, body, table.gains, replay)
+    if (fault := fault_of_expected_profits(body, replay.state)) is not None:
+        replay.findings.add(number, SIGNED_OR_NONE, *fault)
     for row in body["inputs"]:
         _check_report(number, body, row, table, replay)
     _check_attempt(number, body, replay)
