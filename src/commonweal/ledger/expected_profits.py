@@ -19,7 +19,7 @@ def fault_of_expected_profits(body: Mapping[str, Any], state: LedgerState) -> tu
     stated = [row["client"] for row in body["inputs"] if "expected_profit" in row]
     if not stated:
         return None
-    if "gains" not in body and (_has_rules(state) or any(state.members.get(client) is not None for client in stated)):
+    if "gains" not in body and (state.has_rules or any(state.members.get(client) is not None for client in stated)):
         return "no expected profits without a table of gains", f"one of {stated[0]}, which nobody signs"
     missing = [row["client"] for row in body["inputs"] if "expected_profit" not in row]
     return (f"one of {missing[0]}, as of {stated[0]}", "none") if missing else None
@@ -33,7 +33,3 @@ def check_expected_profits(body: Mapping[str, Any], state: LedgerState) -> None:
             f"Round {body['round']} has expected profits that its clients do not sign: expected {fault[0]}, got "
             f"{fault[1]}. Settle it with the table of gains that they follow from, or without expected profits."
         )
-
-
-def _has_rules(state: LedgerState) -> bool:
-    return state.terms is not None and state.terms.agreed is not None

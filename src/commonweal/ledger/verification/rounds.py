@@ -22,6 +22,7 @@ from commonweal.ledger.rounds import (
     sample_counts_of,
     table_in,
 )
+from commonweal.ledger.taking_part import AFTER_ADMISSION
 from commonweal.ledger.verification.fates import check_fates
 from commonweal.ledger.verification.replay import Findings, LedgerReplay, RecordedInputs
 from commonweal.ledger.verification.reversals import check_settled_again
@@ -76,6 +77,9 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
     check_silent(number, body, replay)
     rule = "eliminated clients do not take part in later rounds"
     for client in clients:
+        if state.joins_after(client, round_number):
+            kept = findings if state.has_rules else replay.notes
+            kept.add(number, AFTER_ADMISSION, f"{client} from round {state.first_rounds[client]} on", "it takes part")
         eliminated = state.eliminated.get(client)
         if eliminated is not None and eliminated < round_number:
             findings.add(number, rule, f"{client} eliminated in round {eliminated}", "it takes part")
