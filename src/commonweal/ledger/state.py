@@ -10,6 +10,7 @@ from typing import Any
 
 from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, moment_of, postings_of
 from commonweal.ledger.fates import is_finished
+from commonweal.ledger.late_reports import attempt_of
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.terms import Terms
 
@@ -54,6 +55,7 @@ class LedgerState:
     retained: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by round
     silences: dict[str, list[int]] = field(default_factory=dict)  # client → rounds whose model it had, not reported
     late_reports: dict[str, dict[int, int]] = field(default_factory=dict)  # client → round → entry
+    attempts: dict[int, str | None] = field(default_factory=dict)  # by round: what its reports name
     charges: dict[int, tuple[str, int]] = field(default_factory=dict)  # not reversed: entry → client, round
     excluded: dict[str, int] = field(default_factory=dict)  # client → the last round that it was silent in
     exclusions: dict[int, str] = field(default_factory=dict)  # not reversed: entry → client
@@ -89,6 +91,7 @@ class LedgerState:
             self.took_part[settled] = frozenset(row["client"] for row in body["inputs"])
             self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], settled)
             self.retained[settled] = tuple(body["decision"]["retained"])
+            self.attempts[settled] = attempt_of(body)
             for client in silent_in(body):
                 self.silences.setdefault(client, []).append(settled)
             if is_finished(body):

@@ -78,6 +78,10 @@ def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay
         replay.findings.add(number, rule, "such a report", str(error))
         return
     replay.findings.compare(number, "a late report has these fields", sorted(draft.body), sorted(body))
+    of_round = body["report"].get("number")
+    if type(of_round) is int and of_round > 1:
+        rule = "the ledger has all reports that a client signed for a round"
+        replay.notes.add(number, rule, f"reports 1 to {of_round} of {body['client']}", f"only report {of_round}")
 
 
 def check_may_be_reversed(number: int, entry: int, replay: LedgerReplay) -> None:
