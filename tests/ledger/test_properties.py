@@ -245,10 +245,13 @@ def is_other_under_the_same_signatures(before: RoundToSettle, now: RoundToSettle
     rules = [(decision.rules, decision.grace) for decision in decisions]
     if rules[0] != rules[1]:
         return any(reports[0].get(client) == report for client, report in reports[1].items())
-    if not reports[1] or reports[0] != reports[1]:
-        return False
     contributions = [dict(decision.figures.contributions) for decision in decisions]
-    return set(contributions[0]) == set(contributions[1]) and contributions[0] != contributions[1]
+    listed = {*contributions[0], *before.record.absent}
+    if not any(reports[0].get(client) == report for client, report in reports[1].items()):
+        return False
+    if any(reports[0].get(client) != reports[1].get(client) for client in listed):
+        return False
+    return listed & set(contributions[1]) == set(contributions[0]) and contributions[0] != contributions[1]
 
 
 def check_ledger(store: SqlStore, account: PlainAccount, known: list[StoredEntry]) -> list[StoredEntry]:

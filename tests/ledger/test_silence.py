@@ -205,6 +205,7 @@ def test_membership_ends_after_the_agreed_number_of_silences(sample):
 def test_nobody_is_excluded_otherwise(sample, rounds):
     for number in (1, 2):
         sample.ledger.settle(without_bob(sample, number))
+        sample.ledger.charge("bob", number)
     forged = next_document(sample.entries(), "exclusion", {"client": "bob", "rounds": rounds})
     assert rules_found(sample, forged) == [ENDED]
 
@@ -222,7 +223,7 @@ def test_the_treasurer_charges_by_command(sample, monkeypatch):
 def test_charges_and_exclusions_are_exported(sample, tmp_path, form):
     for number in (1, 2, 3):
         sample.ledger.settle(without_bob(sample, number))
-    sample.ledger.charge("bob", 1)
+        sample.ledger.charge("bob", number)
     sample.ledger.end_memberships()
     out = tmp_path / "exported"
     made = CliRunner().invoke(app, ["ledger", "export", sample.location, "--format", form, "--out", str(out)])

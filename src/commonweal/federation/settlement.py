@@ -160,10 +160,10 @@ class FederationLedger:
         state = self._state()
         if state is None or self.agreed is None:
             return
-        first, in_force = state.terms_since[0].terms.agreed, state.terms_of(state.last_round + 1).terms.agreed
+        first, in_force = state.terms_since[0].terms.agreed, state.terms_since[-1].terms.agreed
         if in_force is not None:
             check_same_rules(self.agreed, in_force if first is None else first, in_force)
-        elif state.last_round:
+        elif state.ever_settled:
             return  # a ledger without agreed rules continues without them
         admitted = [client for client in state.members if client in self._members]
         if (in_force or self.agreed).settlement_version >= 2 and admitted and admitted != list(self._members):
@@ -307,7 +307,7 @@ class FederationLedger:
             self._check_members(ledger)
             if not ledger.state.members:
                 ledger.admit(self._members)
-            if self.agreed is not None and ledger.terms.agreed is None and not ledger.state.last_round:
+            if self.agreed is not None and ledger.terms.agreed is None and not ledger.state.ever_settled:
                 ledger.agree(self.agreed)
             self._ledger = ledger
         return self._ledger

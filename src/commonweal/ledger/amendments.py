@@ -160,7 +160,7 @@ def amendment_body(amendment: Amendment, signatures: Mapping[str, str], state: L
 def check_may_agree(state: LedgerState) -> None:
     """Refuse rules that come after the first round, or after other rules."""
     assert state.terms is not None, "the first entry states the terms"
-    if state.terms.agreed is not None or state.last_round:
+    if state.terms.agreed is not None or state.ever_settled:
         what = "states other rules" if state.terms.agreed is not None else "has settled rounds without agreed rules"
         raise LedgerError(f"This ledger already {what}. Change them by an amendment that its members sign.")
 
@@ -169,11 +169,11 @@ def check_may_admit(clients: Collection[str], state: LedgerState) -> None:
     """Refuse newcomers that the members did not agree to."""
     if is_by_amendment_only(state):
         raise LedgerError(
-            f"{', '.join(clients)} cannot be admitted by the operator alone: round {state.last_round} is settled, and "
+            f"{', '.join(clients)} cannot be admitted by the operator alone: round {max(state.ever_settled)} was settled, and "
             "this ledger has agreed terms. Admit newcomers by an amendment that they and the members sign."
         )
 
 
 def is_by_amendment_only(state: LedgerState) -> bool:
     """Whether newcomers need the members' signatures."""
-    return state.terms is not None and state.terms.agreed is not None and state.last_round > 0
+    return state.has_rules and bool(state.ever_settled)

@@ -13,6 +13,7 @@ from commonweal.ledger.reports import faults_of_reports
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.silence import check_silences
 from commonweal.ledger.state import LedgerState
+from commonweal.ledger.taking_part import check_joined, check_silent
 from commonweal.names import look_alikes, tidy_name
 
 
@@ -75,7 +76,9 @@ def check_round(settled: RoundToSettle, state: LedgerState) -> None:
                 f"Client {client!r} cannot be silent in round {number}: it is not absent from it. Who was silent did "
                 "not report."
             )
+    check_silent(settled.record.silent, number, state)
     for client in decision.figures.clients:
+        check_joined(client, number, state)
         _check_still_active(client, number, state)
     check_silences(state, number, decision.figures.clients)
     for client in decision.figures.clients:

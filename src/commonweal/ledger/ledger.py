@@ -32,6 +32,7 @@ from commonweal.ledger.entries import (
     signed_message,
     time_text,
 )
+from commonweal.ledger.expected_profits import check_expected_profits
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text, in_proportion
@@ -177,6 +178,7 @@ class Ledger:
                 return Receipt(entry=state.rounds[number], fresh=False)
             check_round(settled, state)
             check_departures(draft.body, state)
+            check_expected_profits(draft.body, state)
             if number in state.undone:
                 for entry in state.reversals:
                     check_settled_again(self._document(entry), draft.body, state.members)

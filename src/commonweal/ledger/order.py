@@ -23,6 +23,14 @@ def is_too_far(number: int, state: LedgerState) -> bool:
     return bool(state.last_round) and number > state.last_round + LARGEST_JUMP
 
 
+def comes_too_late(number: int, state: LedgerState) -> bool:
+    """Whether a round is new and has a number before the last one: it would go by earlier terms, or by none.
+
+    Where no rules are agreed, figures may come late.
+    """
+    return state.has_rules and number < state.last_round and number not in state.ever_settled
+
+
 def check_round_number(number: int, state: LedgerState) -> None:
     """Refuse a number that no round can have here."""
     if not is_number_of_a_round(number):
@@ -31,6 +39,11 @@ def check_round_number(number: int, state: LedgerState) -> None:
         raise LedgerError(
             f"Round {number} is too far beyond round {state.last_round}, the last one: a number may be at most "
             f"{LARGEST_JUMP} higher. Correct its number."
+        )
+    if comes_too_late(number, state):
+        raise LedgerError(
+            f"Round {number} cannot be settled after round {state.last_round}: this ledger has agreed terms, so new "
+            f"rounds are settled in order. Give it a number above {state.last_round}, or reverse the later rounds."
         )
 
 

@@ -61,9 +61,10 @@ class Unexplained:
 def unexplained(before: Settlement, now: Settlement) -> Unexplained | None:
     """What a new settlement must not change under the signatures of an earlier one; None if there is nothing.
 
-    Rules: unless every client that signs has signed anew. Contributions: unless at least one has, or the clients are
-    others, since then all contributions may be measured again. Where the operator vouches for every client, nobody
-    signs, and nothing is unexplained.
+    Rules: unless every client that signs has signed anew. Contributions: unless at least one has, or somebody who
+    was absent is there now or the other way round, since then all contributions may be measured again; a newcomer that
+    the round did not list is no reason. Where the operator vouches for every client, nobody signs, and nothing is
+    unexplained.
     """
     reused = [client for client, signature in now.signatures.items() if before.signatures.get(client) == signature]
     if not reused:
@@ -71,10 +72,16 @@ def unexplained(before: Settlement, now: Settlement) -> Unexplained | None:
     changed = first_difference(before.rules, now.rules)
     if changed is not None:
         return _unexplained(SAME_RULES, changed, before)
-    if before.signatures != now.signatures or set(before.figures) != set(now.figures):
+    listed = {*before.figures, *before.absent}
+    if any(_of(before, client) != _of(now, client) for client in listed):
         return None
     changed = first_difference(before.contributions, now.contributions)
     return None if changed is None else _unexplained(SAME_CONTRIBUTIONS, changed, before)
+
+
+def _of(settlement: Settlement, client: Any) -> tuple[bool, Any]:
+    """Whether a client is there, and what it signed."""
+    return client in settlement.figures, settlement.signatures.get(client)
 
 
 def _unexplained(rule: str, changed: tuple[str, str, str], before: Settlement) -> Unexplained:

@@ -16,6 +16,7 @@ from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import canonical
 from commonweal.ledger.entries import Draft, Posting, client_account
 from commonweal.ledger.keys import is_signed
+from commonweal.ledger.late_reports import fault_of_late_report
 from commonweal.ledger.money import in_proportion
 
 if TYPE_CHECKING:  # the state counts silences
@@ -97,6 +98,12 @@ def late_report_draft(
     about = {"book": state.identity, "round": round_number, "client": client}
     if {name: document.get(name) for name in about} != about:
         raise LedgerError(f"The late report of {client!r} is not about round {round_number} of this ledger.")
+    fault = fault_of_late_report(document, round_number, state)
+    if fault is not None:
+        raise LedgerError(
+            f"The report of {client!r} is no late report of round {round_number}: {fault}. A report that came in time "
+            "belongs into the round: reverse the round and settle it with the report."
+        )
     key = state.members.get(client)
     if key is None or not is_signed(canonical(document), signature, key):
         raise LedgerError(f"The late report of client {client!r} is not signed with the key it was admitted with.")

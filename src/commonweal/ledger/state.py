@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, moment_of, postings_of
 from commonweal.ledger.fates import is_finished
+from commonweal.ledger.late_reports import attempt_of
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.terms import Terms
 
@@ -42,7 +43,8 @@ class LedgerState:
     terms: Terms | None = None  # in force for the next round
     terms_since: list[TermsSince] = field(default_factory=list)  # in order; the last are in force
     amendment_count: int = 0
-    last_round: int = 0  # the highest that was ever settled, reversed ones included
+    last_round: int = 0  # the highest that is settled; without agreed rules, reversed ones included
+    ever_settled: set[int] = field(default_factory=set)  # rounds, reversed ones included
     operator: str = ""  # the public key that signs the next entry
     members: dict[str, str | None] = field(default_factory=dict)  # with their public keys
     first_rounds: dict[str, int] = field(default_factory=dict)  # client → the first round after its admission
@@ -53,6 +55,7 @@ class LedgerState:
     retained: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by round
     silences: dict[str, list[int]] = field(default_factory=dict)  # client → rounds whose model it had, not reported
     late_reports: dict[str, dict[int, int]] = field(default_factory=dict)  # client → round → entry
+    attempts: dict[int, str | None] = field(default_factory=dict)  # by round: what its reports name
     charges: dict[int, tuple[str, int]] = field(default_factory=dict)  # not reversed: entry → client, round
     excluded: dict[str, int] = field(default_factory=dict)  # client → the last round that it was silent in
     exclusions: dict[int, str] = field(default_factory=dict)  # not reversed: entry → client
@@ -79,12 +82,16 @@ class LedgerState:
             self.members |= {member["client"]: member["key"] for member in body["members"]}
         elif kind == "round":
             settled = body["round"]
+            if self.has_rules and settled > self.last_round and settled not in self.ever_settled:
+                self._start_by(settled)
+            self.ever_settled.add(settled)
             self.rounds[settled] = number
             self.undone.pop(settled, None)
             self.last_round = max(self.last_round, settled)
             self.took_part[settled] = frozenset(row["client"] for row in body["inputs"])
             self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], settled)
             self.retained[settled] = tuple(body["decision"]["retained"])
+            self.attempts[settled] = attempt_of(body)
             for client in silent_in(body):
                 self.silences.setdefault(client, []).append(settled)
             if is_finished(body):
@@ -96,6 +103,8 @@ class LedgerState:
             for undone in [settled for settled, entry in self.rounds.items() if entry == body["entry"]]:
                 del self.rounds[undone], self.took_part[undone], self.retained[undone]
                 self.undone[undone] = body["entry"]
+                if self.has_rules:  # the number of a round that does not stand puts nothing off
+                    self.last_round = max(self.rounds, default=0)
                 self.eliminated = {client: left for client, left in self.eliminated.items() if left != undone}
                 self.finished.discard(undone)
                 for rounds in self.silences.values():
@@ -126,11 +135,19 @@ class LedgerState:
     @property
     def terms_hash(self) -> str:
         """The hash of the terms in force for the next round."""
-        return self.terms_of(self.last_round + 1).hash
+        assert self.terms_since, "the first entry states the terms"
+        return self.terms_since[-1].hash
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether the terms state the agreed rules."""
+        return self.terms is not None and self.terms.agreed is not None
 
     def terms_of(self, round_number: int) -> TermsSince:
         """The terms in force for a round: a reversed round is settled again by the terms of its time."""
         assert self.terms_since, "the first entry states the terms"
+        if round_number not in self.ever_settled:
+            return self.terms_since[-1]
         in_force = (each for each in reversed(self.terms_since) if each.first_round <= round_number)
         return next(in_force, self.terms_since[0])
 
@@ -155,7 +172,12 @@ class LedgerState:
 
         Those who joined later are not expected in an earlier round that is settled again.
         """
-        return tuple(client for client in self.active(round_number) if self.first_rounds.get(client, 1) <= round_number)
+        return tuple(client for client in self.active(round_number) if not self.joins_after(client, round_number))
+
+    def joins_after(self, client: str, round_number: int) -> bool:
+        """Whether a client was admitted after this round."""
+        is_past = round_number in self.ever_settled or not self.has_rules
+        return is_past and self.first_rounds.get(client, 1) > round_number
 
     def realised_since(self, entry: int) -> int | None:
         """An entry after this one that divided income and was not reversed."""
@@ -167,6 +189,14 @@ class LedgerState:
             self.terms_since.clear()
         self.terms_since.append(TermsSince(first_round=first_round, terms=terms, hash=terms.digest()))
         self.terms = terms
+
+    def _start_by(self, round_number: int) -> None:
+        """The terms and members of now count from a new round on, if not from an earlier one.
+
+        They were to count from a later one if the last round of their time was reversed since.
+        """
+        self.terms_since = [replace(each, first_round=min(each.first_round, round_number)) for each in self.terms_since]
+        self.first_rounds = {client: min(first, round_number) for client, first in self.first_rounds.items()}
 
     def weights(self) -> dict[str, int]:
         """The weights by which income is divided: max(accrued payoff, 0) of everyone who ever accrued."""

@@ -26,7 +26,7 @@ def disproved_by_receipts(
     for client, number in dict.fromkeys((receipt.client, receipt.round_number) for receipt in valid):
         given = [receipt for receipt in valid if (receipt.client, receipt.round_number) == (client, number)]
         sources, reports = ", ".join(receipt.source for receipt in given), {receipt.report for receipt in given}
-        reports -= _late_reports(store, state, client, number)
+        reports -= _late_reports(store, state, client, number) & _given_after(store, state, given)
         if not reports:
             continue  # it was silent, and has a receipt for the report that it owed
         body = _body(store, state.rounds.get(number))
@@ -64,6 +64,31 @@ def _late_reports(store: Store, state: LedgerState, client: str, number: int) ->
     """The hash of the report of a round that the ledger has as a late one, if there is one."""
     late = _body(store, state.late_reports.get(client, {}).get(number))
     return set() if late is None else {report_hash(str(late.get("signature")))}
+
+
+def _given_after(store: Store, state: LedgerState, given: Sequence[ReportReceipt]) -> set[str]:
+    """The reports of one client and round whose first receipt is from after the settlement that called it silent.
+
+    What came before that was in time, even if the ledger has it as a late report.
+    """
+    client, number = given[0].client, given[0].round_number
+    late = state.late_reports.get(client, {}).get(number)
+    if late is None:
+        return set()
+    settled = ""
+    with store.reading() as reading:
+        for entry in reading.entries():
+            if entry.number >= late:
+                break
+            document = parse(entry.content) or {}
+            body = document.get("body")
+            if document.get("kind") == "round" and isinstance(body, dict) and body.get("round") == number:
+                settled = str(document.get("at"))
+    first: dict[str, str] = {}
+    for receipt in given:
+        at = receipt.signed.document["at"]
+        first[receipt.report] = min(at, first.get(receipt.report, at))
+    return {report for report, at in first.items() if settled and at >= settled}
 
 
 def _body(store: Store, entry: int | None) -> Mapping[str, Any] | None:

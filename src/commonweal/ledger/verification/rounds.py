@@ -8,6 +8,7 @@ from typing import Any
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.entries import Posting
+from commonweal.ledger.expected_profits import SIGNED_OR_NONE, fault_of_expected_profits
 from commonweal.ledger.fates import harmful_in, is_finished
 from commonweal.ledger.member_documents import SignedTable
 from commonweal.ledger.reports import bases_in, faults_of_reports
@@ -21,6 +22,7 @@ from commonweal.ledger.rounds import (
     sample_counts_of,
     table_in,
 )
+from commonweal.ledger.taking_part import AFTER_ADMISSION
 from commonweal.ledger.verification.fates import check_fates
 from commonweal.ledger.verification.replay import Findings, LedgerReplay, RecordedInputs
 from commonweal.ledger.verification.reversals import check_settled_again
@@ -46,6 +48,8 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
     table = table_in(body)
     if table is not None:
         _check_gains(number, round_number, body, table.gains, replay)
+    if (fault := fault_of_expected_profits(body, replay.state)) is not None:
+        replay.findings.add(number, SIGNED_OR_NONE, *fault)
     for row in body["inputs"]:
         _check_report(number, body, row, table, replay)
     _check_attempt(number, body, replay)
@@ -73,6 +77,9 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
     check_silent(number, body, replay)
     rule = "eliminated clients do not take part in later rounds"
     for client in clients:
+        if state.joins_after(client, round_number):
+            kept = findings if state.has_rules else replay.notes
+            kept.add(number, AFTER_ADMISSION, f"{client} from round {state.first_rounds[client]} on", "it takes part")
         eliminated = state.eliminated.get(client)
         if eliminated is not None and eliminated < round_number:
             findings.add(number, rule, f"{client} eliminated in round {eliminated}", "it takes part")

@@ -15,6 +15,7 @@ from commonweal.ledger.silence import (
     owed_reports,
     silent_in,
 )
+from commonweal.ledger.taking_part import ONLY_WITH_THE_MODEL, fault_of_silence
 from commonweal.ledger.verification.replay import LedgerReplay
 
 
@@ -26,6 +27,9 @@ def check_silent(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> 
     if "silent" in body and (not silent or list(silent) != expected):
         found = ", ".join(map(str, silent)) or "nobody"
         findings.add(number, "who was silent is absent, and listed in the same order", ", ".join(expected), found)
+    for client in silent:
+        if (fault := fault_of_silence(client, round_number, state)) is not None:
+            findings.add(number, ONLY_WITH_THE_MODEL, "such members", f"{client}, who {fault}")
     if not state.terms_since:
         return  # already a finding of the first entry
     for row in body["inputs"]:
@@ -76,6 +80,10 @@ def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay
         replay.findings.add(number, rule, "such a report", str(error))
         return
     replay.findings.compare(number, "a late report has these fields", sorted(draft.body), sorted(body))
+    of_round = body["report"].get("number")
+    if type(of_round) is int and of_round > 1:
+        rule = "the ledger has all reports that a client signed for a round"
+        replay.notes.add(number, rule, f"reports 1 to {of_round} of {body['client']}", f"only report {of_round}")
 
 
 def check_may_be_reversed(number: int, entry: int, replay: LedgerReplay) -> None:

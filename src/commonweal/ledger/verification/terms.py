@@ -23,8 +23,8 @@ def check_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
     state, findings = replay.state, replay.findings
     terms, before = terms_as_written(number, body["terms"], findings), state.terms
     findings.compare(number, "an entry of terms has these fields", ["terms"], sorted(body))
-    if state.last_round:
-        found = f"terms after round {state.last_round}"
+    if state.ever_settled:
+        found = f"terms after round {max(state.ever_settled)}"
         findings.add(number, "rules are agreed on before the first round", "terms before it", found)
     if before is None:
         return  # already a finding of the first entry
@@ -65,9 +65,9 @@ def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
 def check_newcomers(number: int, clients: Sequence[str], replay: LedgerReplay) -> None:
     """Check that nobody is admitted after the first round by the operator alone."""
     state = replay.state
-    if not state.last_round:
+    if not state.ever_settled:
         return
-    found = f"{', '.join(map(str, clients))} admitted by the operator alone after round {state.last_round}"
+    found = f"{', '.join(map(str, clients))} admitted by the operator alone after round {max(state.ever_settled)}"
     kept = replay.findings if is_by_amendment_only(state) else replay.notes
     kept.add(number, "newcomers are admitted by an amendment", "signatures of newcomers and members", found)
 
@@ -84,7 +84,7 @@ def note_missing_terms(replay: LedgerReplay) -> None:
     """Note that a ledger with rounds has no agreed rules, as those that were made before there could be any."""
     state = replay.state
     first = min((each.first_round for each in state.terms_since if each.terms.agreed is not None), default=None)
-    if not state.last_round or first == 0:
+    if not state.ever_settled or first == 0:
         return
     until = "" if first is None else f" before round {first}"
     replay.notes.add(

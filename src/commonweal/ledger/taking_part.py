@@ -1,0 +1,40 @@
+"""Who can be in a round, and who can be called silent in it: members that get its model."""
+
+from __future__ import annotations
+
+from commonweal.errors import LedgerError
+from commonweal.ledger.silence import owed_reports
+from commonweal.ledger.state import LedgerState
+
+AFTER_ADMISSION = "members take part in the rounds after their admission"
+ONLY_WITH_THE_MODEL = "only members that get a round's model are silent in it"
+
+
+def fault_of_silence(client: str, round_number: int, state: LedgerState) -> str | None:
+    """Why a client cannot have been silent in a round; None if it can."""
+    if client not in state.listed_in(round_number):
+        return "had left before it, or joined after it"
+    if not state.terms_since:
+        return None  # already a finding of the first entry
+    owed = owed_reports(state, client, round_number)
+    return f"is kept out since its silence in round {owed[0]}" if owed else None
+
+
+def check_silent(clients: tuple[str, ...], round_number: int, state: LedgerState) -> None:
+    """Refuse a round that calls somebody silent who did not get its model."""
+    for client in clients:
+        fault = fault_of_silence(client, round_number, state)
+        if fault is not None:
+            raise LedgerError(
+                f"Client {client!r} cannot be silent in round {round_number}: it {fault}, so it did not get the "
+                "round's model. Leave it out, or list it as absent only."
+            )
+
+
+def check_joined(client: str, round_number: int, state: LedgerState) -> None:
+    """Refuse a client in a round from before its admission, where rules are agreed."""
+    if state.has_rules and state.joins_after(client, round_number):
+        raise LedgerError(
+            f"Client {client!r} cannot take part in round {round_number}: it was admitted from round "
+            f"{state.first_rounds[client]} on. Leave it out."
+        )

@@ -1,0 +1,171 @@
+"""Who can be in a round or silent in it, and from which round on amendments count, whatever was reversed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from commonweal.errors import LedgerError
+from commonweal.ledger.rounds import draft_round
+from commonweal.records import Rules
+from tests.ledger.sample_ledger import CLIENT_KEYS, next_document, signed_notice, verified
+from tests.ledger.test_terms import AGREED, GAINS, a_round, amendment_of, open_with, rules_found, signed_by
+
+FREE = replace(
+    AGREED, round_count=None, grace_rounds=0, profit_bounds={}, most_samples={}, silence_charge=5000, silence_limit=9
+)
+TWO = {client: GAINS[client] for client in ("ann", "cyd")}
+LOSING = {"ann": (0.3, 0.5, None), "bob": (-0.4, 0.01, None), "cyd": (0.1, 0.2, None)}
+WITH_DAN = GAINS | {"dan": (0.05, 0.1, None)}
+ONLY_WITH_THE_MODEL = "only members that get a round's model are silent in it"
+AFTER_ADMISSION = "members take part in the rounds after their admission"
+CONTRIBUTIONS = "a round settled again under the same signatures has the same contributions"
+IN_ORDER = "where rules are agreed, new rounds are settled in order"
+
+
+@pytest.fixture
+def sample(tmp_path):
+    made = open_with(tmp_path, FREE)
+    yield made
+    made.store.close()
+
+
+def settle(sample, number, rows=GAINS, silent=(), **options):
+    settled = a_round(sample.ledger, number, rows, FREE, **options)
+    return replace(settled, record=replace(settled.record, silent=silent))
+
+
+def forged(sample, settled):
+    """The rules that an entry of this round breaks, if the operator writes it by itself."""
+    terms = sample.ledger.state.terms_of(settled.record.round_number).terms
+    draft = draft_round(settled, sample.ledger.identity, terms)
+    return rules_found(sample, next_document(sample.entries(), "round", draft.body, draft.postings))
+
+
+def admit_dan(sample):
+    amendment = amendment_of(sample.ledger.state, members={"dan": CLIENT_KEYS["dan"].public})
+    signers = [client for client in ("ann", "bob") if client in sample.ledger.state.active(2)]
+    sample.ledger.amend(amendment, signed_by(amendment, *signers, "dan"))
+
+
+def withdrawn(sample):
+    sample.ledger.settle(settle(sample, 1))
+    sample.ledger.withdraw("bob", 1, signed_notice(sample.ledger.identity, "bob", 1))
+
+
+def eliminated(sample):
+    sample.ledger.settle(settle(sample, 1, LOSING))
+    assert sample.ledger.state.eliminated == {"bob": 1}
+
+
+def kept_out(sample):
+    sample.ledger.settle(settle(sample, 1, TWO, absent=("bob",), silent=("bob",)))
+
+
+@pytest.mark.parametrize("before", [withdrawn, eliminated, kept_out])
+def test_who_does_not_get_the_model_is_not_silent(sample, before):
+    before(sample)
+    second = settle(sample, 2, TWO, absent=("bob",), silent=("bob",))
+    with pytest.raises(LedgerError, match="'bob' cannot be silent in round 2: it .* did not get the round's model"):
+        sample.ledger.settle(second)
+    assert forged(sample, second) == [ONLY_WITH_THE_MODEL]
+    sample.ledger.settle(settle(sample, 2, TWO, absent=("bob",)))
+    assert not verified(sample.store).findings
+
+
+def test_who_joined_later_was_not_silent_before(sample):
+    for number in (1, 2):
+        sample.ledger.settle(settle(sample, number))
+    admit_dan(sample)
+    sample.ledger.reverse_round(1, "an error")
+    again = settle(sample, 1, absent=("dan",), silent=("dan",))
+    with pytest.raises(LedgerError, match="'dan' cannot be silent in round 1"):
+        sample.ledger.settle(again)
+    assert forged(sample, again) == [ONLY_WITH_THE_MODEL]
+    sample.ledger.settle(settle(sample, 1))
+    assert not verified(sample.store).findings
+
+
+def test_a_newcomer_takes_no_part_in_rounds_before_its_admission(sample):
+    for number in (1, 2):
+        sample.ledger.settle(settle(sample, number))
+    admit_dan(sample)
+    sample.ledger.reverse_round(1, "measured again")
+    again = settle(sample, 1, WITH_DAN)
+    with pytest.raises(LedgerError, match="'dan' cannot take part in round 1: it was admitted from round 3 on"):
+        sample.ledger.settle(again)
+    assert forged(sample, again) == [CONTRIBUTIONS, AFTER_ADMISSION][::-1]
+
+
+def test_a_newcomer_is_no_reason_for_other_contributions(sample):
+    """Round 1 is reversed before the admission, so that the newcomer may be in it."""
+    sample.ledger.settle(settle(sample, 1))
+    sample.ledger.reverse_round(1, "measured again")
+    admit_dan(sample)
+    again = settle(sample, 1, WITH_DAN | {"ann": (0.3, 0.01, None)})
+    with pytest.raises(LedgerError, match="its clients signed the same reports"):
+        sample.ledger.settle(again)
+    assert forged(sample, again) == [CONTRIBUTIONS]
+
+
+def test_who_was_absent_may_be_added_with_other_contributions(sample):
+    sample.ledger.settle(settle(sample, 1, TWO, absent=("bob",)))
+    sample.ledger.reverse_round(1, "bob's figures came late")
+    sample.ledger.settle(settle(sample, 1, GAINS | {"ann": (0.3, 0.4, None)}))
+    assert not verified(sample.store).findings
+
+
+@pytest.mark.parametrize("reversed_first", [True, False])
+def test_a_reversed_round_does_not_put_an_amendment_off(sample, reversed_first):
+    ledger = sample.ledger
+    ledger.settle(settle(sample, 1))
+    ledger.settle(settle(sample, 9000, {"ann": (0.0, 1.0, None)}, absent=("bob", "cyd")))
+    if reversed_first:
+        ledger.reverse_round(9000, "a wrong number")
+    amendment = amendment_of(ledger.state, rules=Rules(mu=0.2), members={"dan": CLIENT_KEYS["dan"].public})
+    ledger.amend(amendment, signed_by(amendment, "ann", "bob", "dan"))
+    if not reversed_first:
+        ledger.reverse_round(9000, "a wrong number")
+    by_the_old_terms = settle(sample, 2)
+    with pytest.raises(LedgerError, match="'dan' is an active member"):
+        ledger.settle(by_the_old_terms)
+    found = forged(sample, by_the_old_terms)
+    assert "a round lists every active member" in found
+    assert "rounds keep to the terms: mu" in found
+    new = replace(FREE, rules=Rules(mu=0.2))
+    ledger.settle(a_round(ledger, 2, WITH_DAN, new))
+    ledger.reverse_round(2, "again")
+    ledger.settle(a_round(ledger, 2, WITH_DAN, new))
+    ledger.settle(a_round(ledger, 3, WITH_DAN, new))
+    assert not verified(sample.store).findings
+
+
+def test_a_reversed_round_leaves_members_their_votes(sample):
+    sample.ledger.settle(settle(sample, 1))
+    sample.ledger.withdraw("bob", 5, signed_notice(sample.ledger.identity, "bob", 5))
+    sample.ledger.settle(settle(sample, 9000, {"ann": (0.0, 1.0, None)}, absent=("cyd",)))
+    sample.ledger.reverse_round(9000, "a wrong number")
+    amendment = amendment_of(sample.ledger.state, quorum=0.01)
+    with pytest.raises(LedgerError, match="missing: bob"):
+        sample.ledger.amend(amendment, signed_by(amendment, "ann"))
+
+
+def test_new_rounds_are_settled_in_order_where_rules_are_agreed(sample):
+    sample.ledger.settle(settle(sample, 5))
+    with pytest.raises(LedgerError, match="Round 4 cannot be settled after round 5"):
+        sample.ledger.settle(settle(sample, 4))
+    assert forged(sample, settle(sample, 4)) == [IN_ORDER]
+    sample.ledger.settle(settle(sample, 20260101 - 20253000))
+    sample.ledger.reverse_round(5, "again")
+    sample.ledger.settle(settle(sample, 5))
+    assert not verified(sample.store).findings
+
+
+def test_reversing_the_first_round_does_not_open_the_terms_again(sample):
+    sample.ledger.settle(settle(sample, 1))
+    sample.ledger.reverse_round(1, "again")
+    with pytest.raises(LedgerError, match="cannot be admitted by the operator alone"):
+        sample.ledger.admit({"dan": None})
+    with pytest.raises(LedgerError, match="already states other rules"):
+        sample.ledger.agree(replace(FREE, rules=Rules(mu=0.2)))

@@ -1,0 +1,67 @@
+"""What decides a round is signed by the clients that it is about: expected profits, and evidence of harm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from commonweal.decision.decide import decide_figures
+from commonweal.errors import LedgerError
+from commonweal.federation.recompute import recompute
+from commonweal.ledger.fates import harmful_in, is_finished
+from commonweal.ledger.rounds import decision_document, draft_round, figures_of, round_postings
+from commonweal.ledger.verification.replay import RecordedInputs
+from tests.ledger.sample_ledger import next_document
+from tests.ledger.test_terms import AGREED, GAINS, a_round, open_with, rules_found
+
+FREE = replace(AGREED, round_count=None, grace_rounds=0, profit_bounds={}, most_samples={})
+SIGNED_OR_NONE = "profits are expected by all clients, who sign them with a table of gains, or by none"
+
+
+@pytest.fixture
+def sample(tmp_path):
+    made = open_with(tmp_path, FREE)
+    yield made
+    made.store.close()
+
+
+def decided_again(sample, body):
+    """A forged round whose decision and postings follow from its inputs, whatever they are."""
+    figures, rules, grace = figures_of(body)
+    inputs = RecordedInputs(
+        version=body["rules_version"],
+        figures=figures,
+        rules=rules,
+        grace=grace,
+        sample_counts={},
+        state={},
+        harmful=harmful_in(body),
+        finished=is_finished(body),
+    )
+    decision, _ = recompute(inputs)
+    postings = round_postings(decision, sample.ledger.terms, body["round"])
+    return next_document(sample.entries(), "round", {**body, "decision": decision_document(decision)}, postings)
+
+
+def drafted(sample, settled):
+    return dict(draft_round(settled, sample.ledger.identity, sample.ledger.terms).body)
+
+
+@pytest.mark.parametrize("clients", [("ann", "bob", "cyd"), ("bob",)])
+def test_expected_profits_that_nobody_signed_decide_nothing(sample, clients):
+    body = drafted(sample, a_round(sample.ledger, 1, GAINS, FREE))
+    assert rules_found(sample, decided_again(sample, body)) == []
+    inputs = [row | ({"expected_profit": -5.0} if row["client"] in clients else {}) for row in body["inputs"]]
+    forged = decided_again(sample, {**body, "inputs": inputs})
+    assert ("ann" in clients) == bool(forged["body"]["decision"]["eliminated"])
+    assert rules_found(sample, forged) == [SIGNED_OR_NONE]
+
+
+def test_the_ledger_refuses_expected_profits_without_a_table_of_gains(sample):
+    settled = a_round(sample.ledger, 1, GAINS, FREE)
+    figures = replace(settled.record.decision.figures, expected={"ann": 0.1, "bob": -5.0, "cyd": 0.1})
+    decision = decide_figures(figures, replace(FREE.rules, version=2))
+    assert decision.eliminated == ("bob",)
+    with pytest.raises(LedgerError, match="Round 1 has expected profits that its clients do not sign"):
+        sample.ledger.settle(replace(settled, record=replace(settled.record, decision=decision)))
