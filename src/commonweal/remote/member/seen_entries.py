@@ -74,7 +74,7 @@ class SeenEntries:
             shown = {known.number: (known.head, self._statement_file(fields["round"], known.number))}
         lines = self._learn_trail(fields["trail"], shown) if fields.get("trail") else []
         for number, (digest, source) in shown.items():
-            if not self.by_number or number > min(self.by_number):
+            if not self.by_number or number >= min(self.by_number):
                 lines += self._learn({number: digest}, source)
             if not lines and number > (last := self._last()):
                 lines.append(f"{ERROR} no trail came of entries {last + 1} to {number}. {_ADVICE}")
@@ -101,8 +101,8 @@ class SeenEntries:
         content = given.encode(errors="surrogatepass") if isinstance(given, str) else b""
         if len(content) > LARGEST_TRAIL:
             return [
-                f"{ERROR} a trail of the ledger's entries has {len(content)} bytes; at most {LARGEST_TRAIL} are read. Not "
-                f"kept, SHA-256 {hash_of(content)}. {_ADVICE}"
+                f"{ERROR} a trail of the ledger's entries has {len(content)} bytes; at most {LARGEST_TRAIL} are read. "
+                f"Not kept, SHA-256 {hash_of(content)}. {_ADVICE}"
             ]
         try:
             signed = signed_in(content, "the message", (TRAIL_FORMAT,))
