@@ -169,6 +169,27 @@ def test_a_member_that_lost_its_folder_starts_with_the_first_trail(toy):
     assert "ERROR" not in lines
 
 
+def test_a_folder_restored_from_a_backup_catches_up(tmp_path):
+    """What was seen since the backup is missing in one trail, and the next one brings it."""
+    toy = make_toy(tmp_path / "f", rounds=4, **RULES)
+    heads = toy.home("north") / "heads.txt"
+    old = []
+
+    def restore(client, kind):
+        if (client, kind) == ("north", "query.close"):
+            old.append(heads.read_text() if heads.exists() else "")
+            if len(old) == 3:
+                heads.write_text(old[1])
+
+    toy.transport.before_answer = restore
+    toy.coordinate()
+    errors = [line for line in log(toy).splitlines() if " ERROR " in line]
+    assert len(errors) == 1
+    assert "it starts with entry 5, but entry 3 is the last one seen here" in errors[0]
+    assert [int(line.split()[0]) for line in heads.read_text().splitlines()] == [1, 2, 3, 5, 4, 6]
+    assert "CONTRADICTION" not in log(toy)
+
+
 def test_a_trail_ends_with_its_statement_though_others_enter_more_in_the_meantime(tmp_path):
     toy = make_toy(tmp_path / "f", rounds=2, **RULES)
 

@@ -36,7 +36,7 @@ class PassedHeads:
     def fields(self, client: str, clients: Sequence[str]) -> dict[str, Any]:
         """For one client: the keys of the others in the round, and the heads that they signed.
 
-        Those who left are still named, with their last heads: nobody shall look like one who is hidden.
+        Those who left are still named, with their last heads: nobody must look like one who is hidden.
         """
         others = [other for other in dict.fromkeys((*clients, *self._heads)) if other != client]
         heads = {other: self._heads[other].to_document() for other in others if other in self._heads}
