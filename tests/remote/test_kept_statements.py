@@ -214,10 +214,12 @@ def test_the_room_for_doubtful_statements_is_limited_and_rubbish_does_not_fill_i
         close(toy, f"no JSON {number}")
     assert len(doubtful(toy)) == 20
     assert len(shouts(toy)) == 50
-    assert "not kept, since there are 20 in doubtful; SHA-256 " in shouts(toy)[-1]
-    for number in range(85):
+    assert "not kept, since there are 20 unsigned ones in doubtful; SHA-256 " in shouts(toy)[-1]
+    for number in range(80):  # as if they had been kept before
+        (doubtful(toy)[0].parent / f"round-0001-{number}.json").write_text("{}")
+    for number in range(25):
         close(toy, edited(toy, at=f"{number}", head={"number": 1, "hash": "ab" * 32}))
-    assert len(doubtful(toy)) == 100
+    assert len(doubtful(toy)) == 120
     assert "not kept, since there are 100 in doubtful" in shouts(toy)[-1]
 
 

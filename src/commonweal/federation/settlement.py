@@ -213,13 +213,17 @@ class FederationLedger:
         )
         return signed_content(document, self._keys.key_of(ledger.state.operator))
 
-    def trail(self, after: int) -> bytes:
-        """The hashes of the entries after this number, signed with the ledger's current key."""
+    def trail(self, after: int, *, until: int | None = None) -> bytes:
+        """The hashes of the entries after this number, signed with the ledger's current key.
+
+        `until` is the number of the last one: others may have entered more in the meantime.
+        """
         ledger = self._opened()
         ledger.refresh()
         assert self._store is not None, "opened just now"
         with self._store.reading() as reading:
-            hashes = [entry.hash for entry in reading.entries(after=after)]
+            entries = reading.entries(after=after)
+            hashes = [entry.hash for entry in entries if until is None or entry.number <= until]
         document = trail_document(
             ledger=ledger.identity,
             first=after + 1,

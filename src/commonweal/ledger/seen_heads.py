@@ -20,6 +20,7 @@ from commonweal.ledger.signed_files import SignedDocument
 
 SEEN_HEAD_FORMAT = "commonweal.seen-head/1"
 TRAIL_FORMAT = "commonweal.trail/1"
+LARGEST_TRAIL = 8_000_000  # bytes: more than 100,000 entries
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -87,6 +88,8 @@ def hashes_in_trail(signed: SignedDocument, *, ledger: str, operator: str) -> di
     first, hashes, rotations = given.get("first"), given.get("hashes"), given.get("key_rotations")
     if type(first) is not int or first < 1 or not isinstance(hashes, list) or not isinstance(rotations, list):
         raise LedgerError("it is incomplete or damaged")
+    if first + len(hashes) > 10**15:
+        raise LedgerError(f"it starts with entry {first:.6g}")
     if not all(isinstance(digest, str) and _HASH.fullmatch(digest) for digest in hashes):
         raise LedgerError("it must list hashes of entries")
     if given.get("book") != ledger:

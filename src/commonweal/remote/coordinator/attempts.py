@@ -27,7 +27,7 @@ class LedgerInForce(Protocol):
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         """The operator's receipt for a client's report; empty if there is no operator to sign it."""
 
-    def trail(self, after: int) -> bytes:
+    def trail(self, after: int, *, until: int | None = None) -> bytes:
         """The signed hashes of the ledger's entries after a number; empty if there is no ledger."""
 
 
@@ -42,7 +42,7 @@ class NoLedger:
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         return b""
 
-    def trail(self, after: int) -> bytes:
+    def trail(self, after: int, *, until: int | None = None) -> bytes:
         return b""
 
 

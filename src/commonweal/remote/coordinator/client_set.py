@@ -322,12 +322,13 @@ class RemoteClients:
         clients = record.decision.figures.clients
 
         def fields_for(client: str, line_count: int) -> dict[str, Any]:
+            statement = statement_of(client, line_count)
             return {
                 **self._common(client),
                 **self._settlement_of(client),
-                "statement": statement_of(client, line_count).decode(),
+                "statement": statement.decode(),
                 "outcome": _outcome(record, client),
-                "trail": self._settled_in.trail(self._heads.last_number(client)).decode(),
+                "trail": self._heads.trail(client, statement, self._settled_in).decode(),
             }
 
         connected = self._exchange.connected(clients)

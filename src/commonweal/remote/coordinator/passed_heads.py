@@ -8,7 +8,9 @@ from typing import Any
 
 from commonweal.errors import LedgerError
 from commonweal.ledger.seen_heads import SignedSeenHead
+from commonweal.ledger.signed_files import known_head_in
 from commonweal.remote.coordinator.answer_rules import BrokenRuleError, document_in
+from commonweal.remote.coordinator.attempts import LedgerInForce
 from commonweal.remote.messages.message import Message
 
 
@@ -32,14 +34,18 @@ class PassedHeads:
                 self._heads[client] = signed
 
     def fields(self, client: str, clients: Sequence[str]) -> dict[str, Any]:
-        """For one client: the keys of the others in the round, and the heads that they signed."""
-        others = [other for other in clients if other != client]
+        """For one client: the keys of the others in the round, and the heads that they signed.
+
+        Those who left are still named, with their last heads: nobody must look like one who is hidden.
+        """
+        others = [other for other in dict.fromkeys((*clients, *self._heads)) if other != client]
         heads = {other: self._heads[other].to_document() for other in others if other in self._heads}
         return {"peers": json.dumps({other: self._keys[other] for other in others}), "heads": json.dumps(heads)}
 
-    def last_number(self, client: str) -> int:
-        """The number of the last entry that the client says it saw; 0 if it has not said."""
-        return self._heads[client].head.number if client in self._heads else 0
+    def trail(self, client: str, statement: bytes, ledger: LedgerInForce) -> bytes:
+        """The signed hashes of the entries from the last one that the client says it saw to that of its statement."""
+        after = self._heads[client].head.number if client in self._heads else 0
+        return ledger.trail(after, until=known_head_in(statement, "the statement").number)
 
     def save(self) -> dict[str, Any]:
         return {client: dict(signed.to_document()) for client, signed in self._heads.items()}

@@ -48,10 +48,13 @@ from commonweal.remote.messages.message import (
     TRAIN,
     Message,
     QuestionError,
+    printable,
     signed_answer,
 )
 from commonweal.task.measured import Measured
 from commonweal.task.records import Task
+
+LONGEST_OUTCOME = 1000  # characters of it in the log
 
 
 class MemberAgent:
@@ -338,7 +341,7 @@ class MemberAgent:
         is_number = type(number) is int and 0 < number <= ROUND_LIMIT  # others are doubted with their statement
         if is_number and (difference := ReportBook(self._store, number).difference_from(fields["statement"])):
             self._store.log(f"{ERROR} round {number}: {difference}")
-        told = f"round {fields['round']}: {fields['outcome']}"
+        told = printable(f"round {fields['round']}: {fields['outcome']}", limit=LONGEST_OUTCOME)
         self._store.log(f"{kept.line}; told with it: {told}" if kept.doubt else f"{told}; {kept.line}")
         return Message(fields={**kept.answer, "head": self._signed_head(fields, is_kept=kept.is_kept)})
 
@@ -363,6 +366,8 @@ class MemberAgent:
         """The last entry that the operator showed this member, signed for the others; empty if there is none."""
         seen = SeenEntries(self._store, self._member, fields["book"])
         for line in seen.learn(fields, is_kept=is_kept):
+            self._store.log(line)
+        for line in PeerHeads(self._store, self._member).compare_waiting(seen):
             self._store.log(line)
         head = seen.head()
         return "" if head is None else json.dumps(head.signed(self._key).to_document())

@@ -1,6 +1,7 @@
 """Contradictions that a member found: between two things that the operator signed, or with what others were shown.
 
-They are kept for good, one file each in `contradictions/`, since they prove something only together.
+They are kept for good, one file each in `contradictions/`, since they prove something only together. There is room for
+each kind, so that many of one kind, which may cost the operator nothing, do not keep out another.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from commonweal.atomic_write import write_atomically
+from commonweal.ledger.canonical import hash_of
 from commonweal.remote.member.store import MemberStore
 
 CONTRADICTION = "CONTRADICTION"  # how the line in the log begins
 CONTRADICTIONS = "contradictions"
-MOST_KEPT = 100
+MOST_KEPT = 100  # of a kind
 
 
 class Contradictions:
@@ -24,29 +26,48 @@ class Contradictions:
     def __init__(self, store: MemberStore) -> None:
         self._folder = store.path / CONTRADICTIONS
 
-    def keep(self, text: str, evidence: Mapping[str, Any]) -> str:
-        """Write a contradiction to the disk, once; returns the line for the member's log."""
-        content = json.dumps({"text": text, "evidence": evidence}, indent=1, ensure_ascii=False).encode()
-        files = self._files()
-        same = next((file for file in files if file.read_bytes() == content), None)
-        if same is None and len(files) >= MOST_KEPT:
-            return f"{CONTRADICTION}: {text}. Not kept, since there are {len(files)} in {CONTRADICTIONS}"
-        if same is None:
-            self._folder.mkdir(exist_ok=True)
-            same = self._folder / f"{len(files) + 1:04d}.json"
-            write_atomically(same, content, what="a contradiction")
-        return f"{CONTRADICTION}: {text}. Kept in {CONTRADICTIONS}/{same.name}"
+    def keep(self, text: str, evidence: Mapping[str, Any], *, kind: str = "other", most: int = MOST_KEPT) -> str:
+        """Write a contradiction to the disk, once; returns the line for the member's log.
+
+        Up to `most` of its kind are kept.
+        """
+        document = {"kind": kind, "text": text, "evidence": evidence}
+        content = json.dumps(document, indent=1, ensure_ascii=False).encode(errors="surrogatepass")
+        files, count = self._files(), 0
+        for file in files:
+            before = _read(file)
+            if (before.get("text"), before.get("evidence")) == (text, json.loads(content)["evidence"]):
+                return f"{CONTRADICTION}: {text}. Kept in {CONTRADICTIONS}/{file.name}"
+            count += before.get("kind") == kind
+        if count >= most:
+            return f"{CONTRADICTION}: {text}. Not kept, since there are {count} of this kind in {CONTRADICTIONS}"
+        number = 1 + (_number(files[-1]) if files else 0)  # not their count: the member may have moved some away
+        new = self._folder / f"{number:04d}-{hash_of(content)[:16]}.json"
+        self._folder.mkdir(exist_ok=True)
+        write_atomically(new, content, what="a contradiction")
+        return f"{CONTRADICTION}: {text}. Kept in {CONTRADICTIONS}/{new.name}"
 
     def in_words(self) -> str:
         """What the coordinator is told of them; empty if there is none."""
         files = self._files()
         if not files:
             return ""
-        try:
-            text = str(json.loads(files[-1].read_bytes())["text"])
-        except (OSError, ValueError, KeyError, TypeError):
-            text = files[-1].name
+        text = _read(files[-1]).get("text", files[-1].name)
         return f"{text} (contradiction {len(files)} that this member found)"
 
     def _files(self) -> list[Path]:
-        return sorted(self._folder.glob("[0-9]*.json"))
+        return sorted(self._folder.glob("[0-9]*.json"), key=lambda file: (_number(file), file.name))
+
+
+def _number(file: Path) -> int:
+    digits = file.stem.partition("-")[0]
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """A contradiction; nothing if the file is damaged."""
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {}

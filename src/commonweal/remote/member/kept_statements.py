@@ -1,7 +1,8 @@
 """The statements that a member keeps as evidence. None is ever overwritten, and a new one must continue those kept.
 
 statements/round-0001.json              whole statements, or parts with what was new
-statements/doubtful/round-0001-….json   what contradicts them, or was not signed by the operator
+statements/doubtful/round-0001-….json   what contradicts them, signed by the operator
+statements/doubtful/unsigned-….json     what the operator did not sign
 account.json                            what the statements come to; made again from them if it is lost
 """
 
@@ -29,8 +30,10 @@ from commonweal.remote.messages.message import printable
 DOUBTFUL_STATEMENT = "DOUBTFUL STATEMENT"  # in the log: after the time of a line that tells of one
 DOUBTFUL, ACCOUNT = "doubtful", "account.json"
 MOST_BYTES = 32 * 2**20  # of a statement
-MOST_DOUBTFUL, MOST_UNSIGNED = 100, 20  # files; unsigned ones prove nothing, and must not use up the room for others
-MOST_DOUBTFUL_BYTES = 128 * 2**20  # of all of them
+MOST_DOUBTFUL, MOST_DOUBTFUL_BYTES = 100, 128 * 2**20  # files that the operator signed, and bytes of all of them
+MOST_UNSIGNED, MOST_UNSIGNED_BYTES = 20, 16 * 2**20  # of others: they prove nothing, and have a room of their own
+UNSIGNED = "unsigned-"  # how the names of those start
+_LONGEST_LINE = 2000  # characters in the log; part of it may be text from the operator
 _FORMAT = "commonweal.account/1"
 _UNCHANGED = ("ledger", "client", "client_key", "currency", "minor_digits", "worth", "settlement")
 
@@ -152,7 +155,7 @@ class _Keeper:
         except _DoubtError as doubt:
             aside = self._keep_aside(content, name, is_signed=doubt.is_signed)
             return Kept(
-                line=f"{DOUBTFUL_STATEMENT} in {name}: {doubt} ({aside})",
+                line=f"{DOUBTFUL_STATEMENT} in {name}: {printable(str(doubt), limit=_LONGEST_LINE)} ({aside})",
                 is_kept=False,
                 line_count=line_count,
                 doubt=printable(str(doubt)),
@@ -189,13 +192,15 @@ class _Keeper:
     def _keep_aside(self, content: bytes, name: str, *, is_signed: bool) -> str:
         """Keep what may prove something, as long as there is room for it; returns where it is."""
         folder = self._folder / DOUBTFUL
-        file = folder / f"{name}-{hash_of(content)[:32]}.json"
+        file = folder / f"{'' if is_signed else UNSIGNED}{name}-{hash_of(content)[:32]}.json"
         if file.exists():
             return f"kept before as {DOUBTFUL}/{file.name}"
-        sizes = [path.stat().st_size for path in folder.glob("*.json")] if folder.exists() else []
-        if len(sizes) >= (MOST_DOUBTFUL if is_signed else MOST_UNSIGNED):
-            return f"not kept, since there are {len(sizes)} in {DOUBTFUL}; SHA-256 {hash_of(content)}"
-        if len(content) > MOST_BYTES or sum(sizes) + len(content) > MOST_DOUBTFUL_BYTES:
+        most, most_bytes = (MOST_DOUBTFUL, MOST_DOUBTFUL_BYTES) if is_signed else (MOST_UNSIGNED, MOST_UNSIGNED_BYTES)
+        alike = [path for path in folder.glob("*.json") if path.name.startswith(UNSIGNED) != is_signed]
+        if len(alike) >= most:
+            which = "" if is_signed else " unsigned ones"
+            return f"not kept, since there are {len(alike)}{which} in {DOUBTFUL}; SHA-256 {hash_of(content)}"
+        if len(content) > MOST_BYTES or sum(path.stat().st_size for path in alike) + len(content) > most_bytes:
             return f"not kept, since it has {len(content)} bytes; SHA-256 {hash_of(content)}"
         folder.mkdir(exist_ok=True)
         write_atomically(file, content, what="a doubtful statement")

@@ -1,12 +1,14 @@
 """The heads that the other members signed, compared with what this member was shown: is it one ledger?
 
-peers.json   the public keys of the other members, as they were first told; those in the member's own file come first
+peers.json        the public keys of the other members as first told; those in the member's own file come first
+peer-heads.json   heads of entries that this member was not shown yet, to be compared when it is
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from commonweal.atomic_write import write_atomically
@@ -15,9 +17,13 @@ from commonweal.ledger.seen_heads import SignedSeenHead
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.seen_entries import SeenEntries
-from commonweal.remote.member.store import MemberStore
+from commonweal.remote.member.store import ERROR, MemberStore
 
-PEERS = "peers.json"
+PEERS, WAITING = "peers.json", "peer-heads.json"
+MOST_PEERS = 1000
+MOST_WAITING = 20  # heads of a member
+MOST_HEADS = 5  # of a member that contradict what was seen here; one is enough
+_LONGEST_NAME, _LONGEST_KEY = 200, 1000  # characters
 
 
 class PeerHeads:
@@ -29,64 +35,127 @@ class PeerHeads:
         self._contradictions = Contradictions(store)
 
     def compare(self, fields: Mapping[str, Any]) -> list[str]:
-        """Compare the heads in a question that opens a round with what was seen; returns lines for the log."""
+        """Compare the heads in a question that opens a round with what was seen; returns lines for the log.
+
+        Everybody whose key is known is missed, whether or not the question names it: the operator may hide it.
+        """
         ledger, round_number = fields["book"], fields["round"]
         seen = SeenEntries(self._store, self._member, ledger)
         head = seen.head()
         if "peers" not in fields and head is None:
             return []  # a coordinator of an earlier version
-        keys, heads = _table(fields.get("peers")), _table(fields.get("heads"))
-        lines = self._learn_keys(keys)
-        if head is None:
-            return lines
-        known_keys, agreeing, missing, behind = self._known_keys(), [], [], []
-        for peer in dict.fromkeys((*keys, *self._member.peers)):
-            if peer == self._member.name:
-                continue
+        told, heads = _table(fields.get("peers")), _table(fields.get("heads"))
+        lines = [*self._learn_keys(told), *self.compare_waiting(seen)]
+        found, fresh = _Found(), list[SignedSeenHead]()
+        keys = self._known_keys()
+        for peer, key in keys.items():
             try:
                 signed = SignedSeenHead.from_document(heads.get(peer) or {}, ledger=ledger, client=peer)
             except (CommonwealError, AttributeError):
-                missing.append(peer)
+                (found.missing if peer in told else found.unnamed).append(peer)
                 continue
-            number, digest = signed.head.number, signed.head.hash
-            own, source = seen.by_number.get(number, (None, ""))
-            if not signed.is_signed(known_keys.get(peer, "")):
+            number = signed.head.number
+            if not signed.is_signed(key):
                 lines.append(f"round {round_number}: DOUBTFUL HEAD: it is not signed with the key of {peer}")
-            elif own is not None and own != digest:
-                text = (
-                    f"entry {number} of the ledger is {own[:16]}… by what the operator signed for this member "
-                    f"({source}), but {digest[:16]}… by the head that {peer} signed: the operator shows two ledgers, "
-                    f"or {peer} signed a false head. Compare statements with {peer}"
-                )
-                evidence = {"entry": number, "own": [own, source], "client": peer, "key": known_keys[peer]}
-                lines.append(self._contradictions.keep(text, {**evidence, "signed": dict(signed.to_document())}))
-            elif own is not None and number >= head.number:
-                agreeing.append(peer)
+            elif number not in seen.by_number:
+                fresh.append(signed)
+                found.behind.append(peer)
+            elif contradiction := self._contradiction(seen, signed, key):
+                lines.append(contradiction)
+            elif head is not None and number >= head.number:
+                found.agreeing.append(peer)
             else:
-                behind.append(peer)
-        return [*lines, *_summary(round_number, agreeing, missing, behind)]
+                found.behind.append(peer)
+        self._wait(seen, fresh)
+        return lines if head is None else [*lines, found.summary(round_number, has_peers=bool(keys))]
+
+    def compare_waiting(self, seen: SeenEntries) -> list[str]:
+        """Compare the heads that came before their entries were seen; returns lines for the log."""
+        waiting, keys = self._waiting(seen.ledger), self._known_keys()
+        due = [signed for signed in waiting if signed.head.number in seen.by_number]
+        lines = [
+            self._contradiction(seen, signed, keys[signed.head.client])
+            for signed in due
+            if signed.head.client in keys and signed.is_signed(keys[signed.head.client])
+        ]
+        if due:
+            self._save_waiting([signed for signed in waiting if signed not in due])
+        return [line for line in lines if line]
+
+    def _contradiction(self, seen: SeenEntries, signed: SignedSeenHead, key: str) -> str:
+        """The line for the log if a head that its member signed is not what was seen here; empty if it is."""
+        peer, number, digest = signed.head.client, signed.head.number, signed.head.hash
+        own, source = seen.by_number[number]
+        if own == digest:
+            return ""
+        text = (
+            f"entry {number} of the ledger is {own[:16]}… by what the operator signed for this member "
+            f"({source}), but {digest[:16]}… by the head that {peer} signed: the operator shows two ledgers, "
+            f"or {peer} signed a false head. Compare statements with {peer}"
+        )
+        evidence = {"entry": number, "own": [own, source], "client": peer, "key": key}
+        evidence["signed"] = dict(signed.to_document())
+        return self._contradictions.keep(text, evidence, kind=f"head of {peer}", most=MOST_HEADS)
+
+    def _wait(self, seen: SeenEntries, fresh: list[SignedSeenHead]) -> None:
+        """Remember heads of entries that may still be shown here."""
+        waiting = self._waiting(seen.ledger)
+        first, count = min(seen.by_number, default=1), len(waiting)
+        for signed in fresh:
+            of_peer = [other.head for other in waiting if other.head.client == signed.head.client]
+            if signed.head.number > first and signed.head not in of_peer and len(of_peer) < MOST_WAITING:
+                waiting.append(signed)
+        if len(waiting) > count:
+            self._save_waiting(waiting)
+
+    def _waiting(self, ledger: str) -> list[SignedSeenHead]:
+        try:
+            found = json.loads((self._store.path / WAITING).read_text())
+            return [
+                SignedSeenHead.from_document(document, ledger=ledger, client=peer)
+                for peer, documents in found.items()
+                for document in documents
+            ]
+        except (OSError, ValueError, TypeError, AttributeError, CommonwealError):
+            return []
+
+    def _save_waiting(self, waiting: list[SignedSeenHead]) -> None:
+        by_peer: dict[str, list[Any]] = {}
+        for signed in waiting:
+            by_peer.setdefault(signed.head.client, []).append(dict(signed.to_document()))
+        content = json.dumps(by_peer, indent=1).encode()
+        write_atomically(self._store.path / WAITING, content, what="heads of the other members")
 
     def _learn_keys(self, told: Mapping[str, Any]) -> list[str]:
         known, lines = self._known_keys(), []
-        fresh = {}
+        fresh: dict[str, str] = {}
         for peer, key in told.items():
-            if peer == self._member.name or not isinstance(key, str):
+            if peer == self._member.name:
                 continue
-            if peer not in known:
+            if not isinstance(key, str) or len(key) > _LONGEST_KEY or len(peer) > _LONGEST_NAME:
+                lines.append(f"{ERROR} the operator names no key of {peer[:_LONGEST_NAME]} that can be read")
+            elif peer not in known:
                 fresh[peer] = key
             elif known[peer] != key:
                 text = (
                     f"the operator now names the key {key[:24]}… for {peer}, not {known[peer][:24]}… as before or as "
                     f"in this member's file. Ask {peer} for its public key"
                 )
-                lines.append(self._contradictions.keep(text, {"client": peer, "known": known[peer], "told": key}))
+                evidence = {"client": peer, "known": known[peer], "told": key}
+                lines.append(self._contradictions.keep(text, evidence, kind="key"))
+        if len(known) + len(fresh) > MOST_PEERS:
+            return [
+                *lines,
+                f"{ERROR} the operator names {len(fresh)} more members; at most {MOST_PEERS} are known here",
+            ]
         if fresh:
-            content = json.dumps(self._pinned() | fresh, indent=1, ensure_ascii=False).encode()
+            content = json.dumps(self._pinned() | fresh, indent=1).encode()
             write_atomically(self._store.path / PEERS, content, what="the keys of the other members")
         return lines
 
     def _known_keys(self) -> dict[str, str]:
-        return {**self._pinned(), **self._member.peers}
+        known = {**self._pinned(), **self._member.peers}
+        return {peer: key for peer, key in known.items() if peer != self._member.name}
 
     def _pinned(self) -> dict[str, str]:
         try:
@@ -96,17 +165,31 @@ class PeerHeads:
         return {peer: key for peer, key in _table(content).items() if isinstance(key, str)}
 
 
-def _summary(round_number: int, agreeing: list[str], missing: list[str], behind: list[str]) -> list[str]:
-    """One line on who saw the same ledger; the operator may withhold heads, so it says whose did not come."""
-    count = len(agreeing) + len(missing) + len(behind)
-    if not count:
-        return []
-    line = f"round {round_number}: {len(agreeing)} of {count} other members saw the same ledger up to its last entry"
-    if missing:
-        line += f"; NO HEAD of {', '.join(missing)} was passed on"
-    if behind:
-        line += f"; the head of {', '.join(behind)} is of another entry"
-    return [line]
+@dataclass(slots=True)
+class _Found:
+    """What the heads of the others say, by names."""
+
+    agreeing: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    unnamed: list[str] = field(default_factory=list)  # missing, and the question does not name them at all
+    behind: list[str] = field(default_factory=list)
+
+    def summary(self, round_number: int, *, has_peers: bool) -> str:
+        """One line on who saw the same ledger; the operator may withhold heads, so it says whose did not come."""
+        if not has_peers:
+            return f"round {round_number}: the operator names no other members, so NO HEAD can be compared"
+        count = sum(map(len, (self.agreeing, self.missing, self.unnamed, self.behind)))
+        line = (
+            f"round {round_number}: {len(self.agreeing)} of {count} other members saw the same ledger up to its last "
+            "entry"
+        )
+        if self.missing:
+            line += f"; NO HEAD of {', '.join(self.missing)} was passed on"
+        if self.unnamed:
+            line += f"; NO HEAD of {', '.join(self.unnamed)}, and the operator does not name them now"
+        if self.behind:
+            line += f"; the head of {', '.join(self.behind)} is of another entry"
+        return line
 
 
 def _table(text: object) -> dict[str, Any]:

@@ -1,7 +1,12 @@
 """Which entries of the ledger the operator showed a member, by number and hash.
 
-heads.txt   one line for each entry that a statement or a trail named: its number, its hash, and where that stands
-trails/     the trails as the operator signed them
+heads.txt          one line for each entry that a statement or a trail named: number, hash, and where that stands
+trails/            the trails as the operator signed them
+trails/doubtful/   trails that the operator signed, but that do not continue what was seen
+
+A trail is learned if no entry is left out between those seen and the statement that came with it: it starts right after
+the last entry seen, or before, with the same hashes, and ends with the last entry of the statement. A member that has
+seen nothing, because it joined late or lost its folder, starts with the first trail it gets.
 """
 
 from __future__ import annotations
@@ -13,14 +18,17 @@ from typing import Any
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import CommonwealError, StorageError, os_reason
-from commonweal.ledger.seen_heads import TRAIL_FORMAT, SeenHead, hashes_in_trail
+from commonweal.ledger.canonical import hash_of
+from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
 from commonweal.ledger.signed_files import known_head_in, signed_in
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.operator_key import known_operator
-from commonweal.remote.member.store import STATEMENTS, MemberStore
+from commonweal.remote.member.store import ERROR, STATEMENTS, MemberStore
 
-HEADS, TRAILS = "heads.txt", "trails"
+HEADS, TRAILS, DOUBTFUL = "heads.txt", "trails", "doubtful"
+MOST_DOUBTFUL = 20  # trails of a kind; together at most 320 MB
+_ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
 _LINE = re.compile(r"(\d{1,15}) ([0-9a-f]{64}) (\S+)")
 
 
@@ -30,7 +38,7 @@ class SeenEntries:
     def __init__(self, store: MemberStore, member: Member, ledger: str) -> None:
         self._store = store
         self._member = member
-        self._ledger = ledger
+        self.ledger = ledger
         self._known: dict[int, tuple[str, str]] | None = None  # number → hash, and where it stands
 
     @property
@@ -49,38 +57,93 @@ class SeenEntries:
         return self._known
 
     def head(self) -> SeenHead | None:
-        """The last entry that was seen."""
+        """The last entry that was seen with all entries before it, from the first one that was seen."""
         if not self.by_number:
             return None
-        number = max(self.by_number)
-        return SeenHead(ledger=self._ledger, client=self._member.name, number=number, hash=self.by_number[number][0])
+        number = self._last()
+        return SeenHead(ledger=self.ledger, client=self._member.name, number=number, hash=self.by_number[number][0])
 
     def learn(self, fields: Mapping[str, Any], *, is_kept: bool) -> list[str]:
         """Remember what a question that closes a round names; returns lines for the log if something is wrong.
 
-        A statement counts if it was kept: then it is the operator's.
+        A statement counts if it was kept: then it is the operator's. If not, its trail is only compared.
         """
-        lines = self._learn_trail(fields["trail"]) if fields.get("trail") else []
-        if not is_kept:
-            return lines
-        known = known_head_in(fields["statement"].encode(), "the statement")
-        return [*lines, *self._learn({known.number: known.head}, f"{STATEMENTS}/round-{fields['round']}")]
+        shown: dict[int, tuple[str, str]] = {}
+        if is_kept:
+            known = known_head_in(fields["statement"].encode(), "the statement")
+            shown = {known.number: (known.head, self._statement_file(fields["round"], known.number))}
+        lines = self._learn_trail(fields["trail"], shown) if fields.get("trail") else []
+        for number, (digest, source) in shown.items():
+            if not self.by_number or number >= min(self.by_number):
+                lines += self._learn({number: digest}, source)
+            if not lines and number > (last := self._last()):
+                lines.append(f"{ERROR} no trail came of entries {last + 1} to {number}. {_ADVICE}")
+        return lines
 
-    def _learn_trail(self, content: str) -> list[str]:
-        """Remember the entries that a trail names; returns lines for the log if something is wrong with it."""
+    def _last(self) -> int:
+        number = min(self.by_number)
+        while number + 1 in self.by_number:
+            number += 1
+        return number
+
+    def _statement_file(self, round_number: object, entry: int) -> str:
+        """Where a statement that was kept stands."""
+        is_number = type(round_number) is int and 0 <= round_number < 10**9
+        name = f"{STATEMENTS}/round-{round_number:04d}" if is_number else f"{STATEMENTS}/round-unknown"
+        other = f"{name}-entry-{entry}.json"
+        return other if (self._store.path / other).exists() else f"{name}.json"
+
+    def _learn_trail(self, given: object, shown: Mapping[int, tuple[str, str]]) -> list[str]:
+        """Remember the entries that a trail names; returns lines for the log if something is wrong with it.
+
+        `shown` is the last entry by the statement that came with it; empty if that was not kept.
+        """
+        content = given.encode(errors="surrogatepass") if isinstance(given, str) else b""
+        if len(content) > LARGEST_TRAIL:
+            return [
+                f"{ERROR} a trail of the ledger's entries has {len(content)} bytes; at most {LARGEST_TRAIL} are read. "
+                f"Not kept, SHA-256 {hash_of(content)}. {_ADVICE}"
+            ]
         try:
-            signed = signed_in(content.encode(), "the message", (TRAIL_FORMAT,))
+            signed = signed_in(content, "the message", (TRAIL_FORMAT,))
             operator = known_operator(self._store, self._member, signed)
-            hashes = hashes_in_trail(signed, ledger=self._ledger, operator=operator)
+            hashes = hashes_in_trail(signed, ledger=self.ledger, operator=operator)
         except CommonwealError as error:
             return [f"DOUBTFUL TRAIL of the ledger's entries: {error}"]
-        if not hashes:
-            return []
-        file = self._store.path / TRAILS / f"{min(hashes):06d}-{max(hashes):06d}-{hashes[max(hashes)][:16]}.json"
+        known = {**shown, **self.by_number}
+        if differing := [number for number, digest in hashes.items() if known.get(number, (digest,))[0] != digest]:
+            source = self._keep_aside(content, "contradicting")
+            return [self._contradiction(differing[0], hashes[differing[0]], source, *known[differing[0]])]
+        if not shown or hashes.keys() <= self.by_number.keys():
+            return []  # nothing to learn
+        first, last, (head,) = min(hashes), max(hashes), shown
+        lines, faults = [], []
+        if not self.by_number and first > 1:
+            lines = [f"the first trail seen here starts with entry {first}; entries before it cannot be compared"]
+        elif self.by_number and first > self._last() + 1:
+            faults.append(f"it starts with entry {first}, but entry {self._last()} is the last one seen here")
+        if last != head:
+            faults.append(f"it ends with entry {last}, but the statement that came with it ends with entry {head}")
+        if faults:
+            source = self._keep_aside(content, "apart")
+            return [
+                f"{ERROR} a trail of the ledger's entries is not learned: {'; '.join(faults)} ({source}). {_ADVICE}"
+            ]
+        file = self._store.path / TRAILS / f"{first:06d}-{last:06d}-{hash_of(content)[:32]}.json"
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, content, what="a trail")
+        return [*lines, *self._learn(hashes, f"{TRAILS}/{file.name}")]
+
+    def _keep_aside(self, content: bytes, kind: str) -> str:
+        """Keep a trail that the operator signed, as long as there is room for its kind; returns where it is."""
+        folder = self._store.path / TRAILS / DOUBTFUL
+        file = folder / f"{kind}-{hash_of(content)[:32]}.json"
         if not file.exists():
-            file.parent.mkdir(exist_ok=True)
-            write_atomically(file, content.encode(), what="a trail")
-        return self._learn(hashes, f"{TRAILS}/{file.name}")
+            if len(list(folder.glob(f"{kind}-*.json"))) >= MOST_DOUBTFUL:
+                return f"a trail that was not kept, SHA-256 {hash_of(content)}"
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, content, what="a doubtful trail")
+        return f"{TRAILS}/{DOUBTFUL}/{file.name}"
 
     def _learn(self, hashes: dict[int, str], source: str) -> list[str]:
         known, lines = self.by_number, []
@@ -90,13 +153,16 @@ class SeenEntries:
         for number, digest in hashes.items():
             before, where = known[number]
             if before != digest:
-                text = (
-                    f"the operator signed two different entries {number}: {before[:16]}… in {where} and {digest[:16]}… "
-                    f"in {source}"
-                )
-                evidence = {"entry": number, "first": [before, where], "second": [digest, source]}
-                lines.append(Contradictions(self._store).keep(text, evidence))
+                lines.append(self._contradiction(number, digest, source, before, where))
         return lines
+
+    def _contradiction(self, number: int, digest: str, source: str, before: str, where: str) -> str:
+        text = (
+            f"the operator signed two different entries {number}: {before[:16]}… in {where} and {digest[:16]}… "
+            f"in {source}"
+        )
+        evidence = {"entry": number, "first": [before, where], "second": [digest, source]}
+        return Contradictions(self._store).keep(text, evidence, kind="entry")
 
     def _append(self, lines: list[str]) -> None:
         """Add lines that are on the disk before anything is signed; after a crash the last one may be incomplete."""

@@ -1,0 +1,345 @@
+"""What an operator may try with trails, heads and rubbish, so that a second ledger is not found or not proved."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import pytest
+
+from commonweal.ledger.entries import Draft
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.node_keys import NodeKey
+from commonweal.ledger.seen_heads import SeenHead, trail_document
+from commonweal.ledger.signed_files import signed_content
+from commonweal.ledger.sql.store import open_store
+from commonweal.remote.member.contradictions import Contradictions
+from commonweal.remote.member.store import MemberStore
+from commonweal.remote.messages.message import Message
+from commonweal.task.models import fingerprint
+from tests.remote.memory_transport import MemoryTransport
+from tests.remote.test_two_faces import DECEIVED, TwoFacedOperator
+from tests.remote.toy import INITIAL, NAMES, make_toy, open_toy
+
+AT = "2026-03-01T00:00:00.000000Z"
+RULES = {"learning": "iteration_limit = 1", "mechanism": 'mu = "inf"'}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    toy = make_toy(tmp_path_factory.mktemp("trails") / "f", rounds=1, **RULES)
+    toy.coordinate()
+    return toy
+
+
+@pytest.fixture
+def toy(finished, tmp_path):
+    """A federation after its only round, whose last entry is number 3."""
+    shutil.copytree(finished.folder, tmp_path / "f")
+    copy = open_toy(tmp_path / "f")
+    copy.transport.sent = list(finished.transport.sent)
+    return copy
+
+
+def log(toy, name="north"):
+    return (toy.home(name) / "log.txt").read_text()
+
+
+def sent(toy, kind, name="north"):
+    return [s.message for s in toy.transport.sent if (s.to_member, s.kind, s.client) == (True, kind, name)][-1]
+
+
+def close(toy, **fields):
+    """Close the round once more with other fields; returns the head that the member signs, and what it logs."""
+    before = len(log(toy))
+    question = sent(toy, "query.close")
+    answer = toy.member("north").answer("query.close", replace(question, fields={**question.fields, **fields}))
+    return json.loads(answer.fields["head"]), log(toy)[before:]
+
+
+def open_again(toy, **fields):
+    """Open a second round; returns what the member logs."""
+    before, digest = len(log(toy)), fingerprint(INITIAL)
+    state = MemberStore(toy.home("north")).load()
+    settled = {"settled_round": state.settled_round, "settled_attempt": state.settled_attempt}
+    question = sent(toy, "query.open").fields
+    asked = {**question, "round": 2, "attempt": "b" * 16, "models": [digest], **settled, **fields}
+    toy.member("north").answer("query.open", Message(fields=asked, groups={f"model/{digest}": INITIAL}))
+    return log(toy)[before:]
+
+
+def operator_key(toy):
+    return KeyDirectory(toy.folder / "operator-keys").key_of(
+        json.loads(sent(toy, "query.close").fields["trail"])["signer"]
+    )
+
+
+def trail(toy, first, hashes):
+    document = trail_document(ledger=sent(toy, "query.close").fields["book"], first=first, hashes=hashes, at=AT)
+    return signed_content(document, operator_key(toy)).decode()
+
+
+def statement(toy, number, digest):
+    """The statement of the round, said to be of another entry of the ledger."""
+    document = json.loads(sent(toy, "query.close").fields["statement"])["document"]
+    document["head"] = {"number": number, "hash": digest}
+    return signed_content(document, operator_key(toy)).decode()
+
+
+def head_of(toy, name, number, digest):
+    head = SeenHead(ledger=sent(toy, "query.open").fields["book"], client=name, number=number, hash=digest)
+    signed = head.signed(NodeKey.read(toy.folder / "members" / name / "node-key"))
+    return json.dumps({name: dict(signed.to_document())})
+
+
+def hashes(toy):
+    return json.loads(sent(toy, "query.close").fields["trail"])["document"]["hashes"]
+
+
+def on_disk(toy, text):
+    return [file for file in toy.home("north").rglob("*.json") if text in file.read_text(errors="replace")]
+
+
+@dataclass
+class PoisoningOperator(TwoFacedOperator):
+    """The first trail names an entry that will never come; no trails after it."""
+
+    def _ask_one(self, client, kind, question):
+        if kind == "query.close":
+            other = ""
+            if question.fields["round"] == 1:
+                real = json.loads(question.fields["trail"])
+                key = KeyDirectory(self.folder / "operator-keys").key_of(real["signer"])
+                document = {**real["document"], "first": 999_999_999_999_998, "hashes": ["ab" * 32]}
+                other = signed_content(document, key).decode()
+            question = replace(question, fields={**question.fields, "trail": other})
+        return super()._ask_one(client, kind, question)
+
+
+def test_a_trail_of_a_far_entry_does_not_keep_a_second_ledger_from_being_found(tmp_path):
+    toy = make_toy(tmp_path / "f", rounds=3, **RULES)
+    toy.transport = PoisoningOperator(toy.transport.members, folder=toy.folder)
+    toy.coordinate()
+    for name in NAMES:
+        assert "ERROR a trail of the ledger's entries is not learned: it ends with entry 999999999999998" in log(
+            toy, name
+        )
+        assert len(list((toy.home(name) / "trails" / "doubtful").iterdir())) == 1
+        assert not [line for line in (toy.home(name) / "heads.txt").read_text().splitlines() if line.startswith("9999")]
+    assert "the operator shows two ledgers" in log(toy, DECEIVED)
+
+
+def test_a_trail_with_a_gap_is_an_error_and_is_not_learned(toy):
+    before = (toy.home("north") / "heads.txt").read_text()
+    content = trail(toy, 5, ["cd" * 32])
+    head, lines = close(toy, trail=content, statement=statement(toy, 5, "cd" * 32), round=2)
+    assert head["number"] == 3
+    assert (
+        "ERROR a trail of the ledger's entries is not learned: it starts with entry 5, but entry 3 is the last" in lines
+    )
+    assert [file.read_text() for file in (toy.home("north") / "trails" / "doubtful").iterdir()] == [content]
+    assert "trails/" not in (toy.home("north") / "heads.txt").read_text().removeprefix(before)
+
+
+def test_a_trail_that_does_not_end_with_its_statement_is_an_error_and_is_not_learned(toy):
+    head, lines = close(toy, trail=trail(toy, 4, ["cd" * 32]))
+    assert head["number"] == 3
+    assert "it ends with entry 4, but the statement that came with it ends with entry 3" in lines
+    assert "4 cdcd" not in (toy.home("north") / "heads.txt").read_text()
+
+
+def test_a_statement_without_the_trail_to_it_is_an_error_until_the_trail_comes(toy):
+    later = {"statement": statement(toy, 5, "cd" * 32), "round": 2}
+    head, lines = close(toy, trail="", **later)
+    assert head["number"] == 3
+    assert "ERROR no trail came of entries 4 to 5" in lines
+    head, lines = close(toy, trail=trail(toy, 4, ["bc" * 32, "cd" * 32]), **later)
+    assert (head["number"], head["hash"]) == (5, "cd" * 32)
+    assert "ERROR" not in lines
+
+
+def test_a_member_that_lost_its_folder_starts_with_the_first_trail(toy):
+    (toy.home("north") / "heads.txt").unlink()
+    head, lines = close(toy, trail=trail(toy, 3, hashes(toy)[2:]))
+    assert head["number"] == 3
+    assert "the first trail seen here starts with entry 3; entries before it cannot be compared" in lines
+    assert "ERROR" not in lines
+
+
+def test_a_folder_restored_from_a_backup_catches_up(tmp_path):
+    """What was seen since the backup is missing in one trail, and the next one brings it."""
+    toy = make_toy(tmp_path / "f", rounds=4, **RULES)
+    heads = toy.home("north") / "heads.txt"
+    old = []
+
+    def restore(client, kind):
+        if (client, kind) == ("north", "query.close"):
+            old.append(heads.read_text() if heads.exists() else "")
+            if len(old) == 3:
+                heads.write_text(old[1])
+
+    toy.transport.before_answer = restore
+    toy.coordinate()
+    errors = [line for line in log(toy).splitlines() if " ERROR " in line]
+    assert len(errors) == 1
+    assert "it starts with entry 5, but entry 3 is the last one seen here" in errors[0]
+    assert [int(line.split()[0]) for line in heads.read_text().splitlines()] == [1, 2, 3, 5, 4, 6]
+    assert "CONTRADICTION" not in log(toy)
+
+
+def test_a_trail_ends_with_its_statement_though_others_enter_more_in_the_meantime(tmp_path):
+    toy = make_toy(tmp_path / "f", rounds=2, **RULES)
+
+    def enter(client, kind):
+        if kind == "query.close" and client == "north":
+            with closing(open_store(str(toy.out / "ledger.db"))) as store:
+                guest = Draft(kind="admission", body={"members": [{"client": f"guest {len(entered)}", "key": None}]})
+                Ledger(store, KeyDirectory(toy.folder / "operator-keys"))._enter(lambda state: guest)
+            entered.append(client)
+
+    entered = []
+    toy.transport.before_answer = enter
+    toy.coordinate()
+    assert len(entered) == 2
+    for name in NAMES:
+        assert "ERROR" not in log(toy, name)
+        assert "round 2: 3 of 3 other members saw the same ledger" in log(toy, name)
+
+
+def test_two_trails_with_the_same_ends_are_both_kept(toy):
+    second = trail(toy, 1, ["cd" * 32] * (len(hashes(toy)) - 1) + hashes(toy)[-1:])
+    _, lines = close(toy, trail=second)
+    assert "CONTRADICTION: the operator signed two different entries 1" in lines
+    (kept,) = (toy.home("north") / "contradictions").iterdir()
+    evidence = json.loads(kept.read_text())["evidence"]
+    assert (toy.home("north") / evidence["second"][1]).read_text() == second
+    assert (toy.home("north") / evidence["first"][1]).read_text() != second
+
+
+@dataclass
+class HidingOperator(MemoryTransport):
+    """From round 2 on, one member is named to nobody, and nobody to it."""
+
+    def ask(self, kind, questions, *, seconds):
+        if kind == "query.open" and next(iter(questions.values())).fields["round"] > 1:
+            questions = {client: self._hiding(client, question) for client, question in questions.items()}
+        return super().ask(kind, questions, seconds=seconds)
+
+    def _hiding(self, client, question):
+        tables = {name: json.loads(question.fields[name]) for name in ("peers", "heads")}
+        for table in tables.values():
+            for name in [name for name in table if DECEIVED in (name, client)]:
+                del table[name]
+        return replace(
+            question, fields={**question.fields, **{name: json.dumps(table) for name, table in tables.items()}}
+        )
+
+
+def test_members_who_are_no_longer_named_are_missed(tmp_path):
+    toy = make_toy(tmp_path / "f", rounds=2, **RULES)
+    toy.transport = HidingOperator(toy.transport.members)
+    toy.coordinate()
+    assert "round 2: 2 of 3 other members saw the same ledger up to its last entry; NO HEAD of west, and the " in log(
+        toy
+    )
+    assert (
+        "round 2: 0 of 3 other members saw the same ledger up to its last entry; NO HEAD of north, south, east, "
+        in (log(toy, DECEIVED))
+    )
+
+
+def test_a_member_to_whom_nobody_was_ever_named_is_told_so(toy):
+    (toy.home("north") / "peers.json").unlink()
+    assert "the operator names no other members, so NO HEAD can be compared" in open_again(toy, peers="{}", heads="{}")
+
+
+def test_those_who_left_are_still_named_with_their_last_heads(tmp_path):
+    toy = make_toy(tmp_path / "f", rounds=3, **RULES)
+    home = toy.home(DECEIVED)
+    home.mkdir()
+    (home / "withdraw").touch()
+    toy.coordinate()
+    assert "withdrawn" in log(toy, DECEIVED)
+    assert "NO HEAD" not in log(toy)
+    assert "round 3: 2 of 3 other members saw the same ledger up to its last entry; the head of west is of " in log(toy)
+
+
+def test_a_head_of_an_entry_that_is_shown_later_is_compared_then(toy):
+    assert "CONTRADICTION" not in open_again(toy, heads=head_of(toy, "west", 4, "ee" * 32))
+    later = {"statement": statement(toy, 4, "dd" * 32), "round": 2}
+    _, lines = close(toy, trail=trail(toy, 4, ["dd" * 32]), **later)
+    assert "CONTRADICTION: entry 4 of the ledger is dddd" in lines
+    assert "by the head that west signed" in lines
+    (kept,) = (toy.home("north") / "contradictions").iterdir()
+    assert json.loads(kept.read_text())["evidence"]["signed"]["hash"] == "ee" * 32
+    assert json.loads((toy.home("north") / "peer-heads.json").read_text()) == {}
+
+
+def test_a_head_that_agrees_with_what_is_shown_later_is_no_contradiction(toy):
+    open_again(toy, heads=head_of(toy, "west", 4, "dd" * 32))
+    later = {"statement": statement(toy, 4, "dd" * 32), "round": 2}
+    _, lines = close(toy, trail=trail(toy, 4, ["dd" * 32]), **later)
+    assert "CONTRADICTION" not in lines
+    assert not (toy.home("north") / "contradictions").exists()
+
+
+def test_false_keys_do_not_use_up_the_room_for_heads(toy):
+    for number in range(34):
+        open_again(toy, peers=json.dumps(dict.fromkeys(NAMES[1:], f"false key {number}")))
+    lines = open_again(toy, heads=head_of(toy, "west", 3, "ee" * 32))
+    assert "the operator shows two ledgers" in lines
+    assert on_disk(toy, json.loads(head_of(toy, "west", 3, "ee" * 32))["west"]["signature"])
+    assert len(list((toy.home("north") / "contradictions").iterdir())) == 101
+
+
+def test_contradictions_are_not_overwritten_if_the_member_moves_one_away(toy):
+    kept, folder = Contradictions(MemberStore(toy.home("north"))), toy.home("north") / "contradictions"
+    for text in "abc":
+        kept.keep(text, {})
+    min(folder.iterdir()).unlink()
+    kept.keep("d", {})
+    kept.keep("b", {})
+    assert [json.loads(file.read_text())["text"] for file in sorted(folder.iterdir())] == ["b", "c", "d"]
+
+
+def test_large_unsigned_statements_leave_room_for_signed_ones(toy):
+    for number in range(4):
+        close(toy, round=number + 10, trail="", statement=f"{number}" + "x" * (32 * 2**20 - 1))
+    contradicting = statement(toy, 3, "ee" * 32)
+    _, lines = close(toy, trail="", statement=contradicting)
+    assert "(kept as doubtful/round-0001-" in lines
+    folder = toy.home("north") / "statements" / "doubtful"
+    assert [file.read_text() for file in folder.iterdir()] == [contradicting]
+
+
+def test_what_a_question_can_write_is_limited(toy):
+    head, lines = close(toy, trail=trail(toy, 4, ["cd" * 32] * 120_000), outcome="x" * 5_000_000)
+    assert head["number"] == 3
+    assert "at most 8000000 are read" in lines
+    assert len(lines) < 5000
+    assert not (toy.home("north") / "trails" / "doubtful").exists()
+
+
+def test_doubtful_statements_with_long_texts_are_logged_in_short(toy):
+    document = json.loads(sent(toy, "query.close").fields["statement"])["document"]
+    content = signed_content({**document, "client": "x" * 1_000_000}, operator_key(toy)).decode()
+    _, lines = close(toy, trail="", statement=content)
+    assert "DOUBTFUL STATEMENT" in lines
+    assert len(lines) < 5000
+
+
+@pytest.mark.parametrize("given", [5, ["a"], "\ud800", "{}", {"a": 1}])
+def test_what_is_no_trail_is_doubted_without_a_traceback(toy, given):
+    head, lines = close(toy, trail=given)
+    assert head["number"] == 3
+    assert "DOUBTFUL TRAIL" in lines
+
+
+def test_more_members_than_a_federation_has_are_not_learned(toy):
+    before = (toy.home("north") / "peers.json").read_text()
+    lines = open_again(toy, peers=json.dumps({f"member {number}": "a key" for number in range(2000)}))
+    assert "ERROR the operator names 2000 more members; at most 1000 are known here" in lines
+    assert (toy.home("north") / "peers.json").read_text() == before
