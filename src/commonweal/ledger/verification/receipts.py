@@ -1,4 +1,4 @@
-"""Check that the ledger agrees with the receipts that members keep: who has one was not absent."""
+"""Check that the ledger agrees with the receipts that members keep: it must have every report that one is for."""
 
 from __future__ import annotations
 
