@@ -46,11 +46,14 @@ def lines(sample):
     return found
 
 
+NOT_HASHED = ("text", "kind", "round_number")
+
+
 def running_hash(lines):
     """Written down a second time, from the description in docs/reference/ledger.md."""
     digest = "0" * 64
     for line in lines:
-        given = {name: value for name, value in asdict(line).items() if name != "text"}
+        given = {name: value for name, value in asdict(line).items() if name not in NOT_HASHED}
         given = {name: value for name, value in given.items() if value is not None or not name.endswith("_gain")}
         given |= {name: str(given[name]) for name in ("amount", "accrued", "balance", "accrued_balance")}
         digest = hashlib.sha256(rfc8785.dumps({"previous": digest, "line": given})).hexdigest()

@@ -3,8 +3,8 @@
 hash of no lines = 64 zeros
 hash of n lines  = SHA-256 of the canonical JSON of {"previous": <hash of the first n − 1>, "line": <line n>}
 
-A line is hashed without its `text`, which is for people: versions may word it differently, and what it tells is in the
-entries, which the head covers.
+A line is hashed without its `text`, which is for people: versions may word it differently. Whole statements do not have
+`kind` and `round`, so they are not hashed either. What they tell is in the entries, which the head covers.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def part_document(part: StatementPart, key_rotations: Iterable[Document]) -> Doc
     """The part as it is signed."""
     return {
         "format": STATEMENT_PART_FORMAT,
-        **heading_and_lines(part.statement),
+        **heading_and_lines(part.statement, is_whole=False),
         "before": part.before.to_document(),
         "after": part.after.to_document(),
         "key_rotations": list(key_rotations),

@@ -38,8 +38,10 @@ from commonweal.records import FINISHED, Decision, Evidence, HarmEvidence
 from commonweal.records.statement import Statement, StatementLine
 
 SEPARATOR = "; "  # between what a round meant for a client and how that is explained
+_ABOUT_A_ROUND = ("round", "late-report", "charge", "withdrawal")  # kinds of entries
 _PLAIN_FIELDS = ("name", "client", "client_key", "currency", "minor_digits", "settlement", "at")
 _AMOUNTS = ("amount", "accrued", "balance", "accrued_balance")
+_ABOUT = {"kind": "kind", "round": "round_number"}  # only in parts of statements: whole ones never change
 _GAINS = ("measured_gain", "used_gain", "expected_gain")  # not in statements of version 0.1, nor in lines without them
 
 
@@ -88,27 +90,37 @@ def statement_document(statement: Statement, store: Store) -> Document:
     """
     return {
         "format": STATEMENT_FORMAT,
-        **heading_and_lines(statement),
+        **heading_and_lines(statement, is_whole=True),
         "balance": str(statement.balance),
         "accrued": str(statement.accrued),
         "key_rotations": key_rotations(store, "a statement"),
     }
 
 
-def heading_and_lines(statement: Statement) -> Document:
+def heading_and_lines(statement: Statement, *, is_whole: bool) -> Document:
     """What whole statements and parts of them have in common."""
     return {
         "book": statement.ledger,
         **{name: getattr(statement, name) for name in _PLAIN_FIELDS},
         "worth": str(statement.worth),
         "head": {"number": statement.head_number, "hash": statement.head},
-        "lines": [_line_document(line) for line in statement.lines],
+        "lines": [_line_document(line, is_whole=is_whole) for line in statement.lines],
     }
 
 
-def _line_document(line: StatementLine) -> Document:
+def _line_document(line: StatementLine, *, is_whole: bool) -> Document:
     document = asdict(line) | {name: str(getattr(line, name)) for name in _AMOUNTS}
-    return {name: value for name, value in document.items() if name not in _GAINS or value is not None}
+    about = {name: document.pop(field) for name, field in _ABOUT.items()}
+    document = {name: value for name, value in document.items() if name not in _GAINS or value is not None}
+    return document if is_whole else document | {name: value for name, value in about.items() if value is not None}
+
+
+def _line_in(given: Mapping[str, Any]) -> StatementLine:
+    about = {field: given.get(name) for name, field in _ABOUT.items()}
+    if not isinstance(about["kind"], str | None) or type(about["round_number"]) not in (int, type(None)):
+        raise TypeError
+    others = {name: value for name, value in given.items() if name not in _ABOUT}
+    return StatementLine(**others | {name: int(given[name]) for name in _AMOUNTS} | about)
 
 
 def signed_statement(store: Store, client: str, keys: KeyDirectory, *, at: str) -> bytes:
@@ -142,7 +154,7 @@ def complete(path: Path | str) -> Iterator[None]:
 
 def statement_in(given: Mapping[str, Any], *, totals: tuple[Any, Any]) -> Statement:
     """The heading and lines of a document; raises as `whole_statement_in` does."""
-    lines = tuple(StatementLine(**line | {name: int(line[name]) for name in _AMOUNTS}) for line in given["lines"])
+    lines = tuple(map(_line_in, given["lines"]))
     statement = Statement(
         ledger=given["book"],
         **{name: given[name] for name in _PLAIN_FIELDS},
@@ -275,6 +287,8 @@ def line_of(
         accrued=accrued,
         balance=state.balances[client_account(client)],
         accrued_balance=state.balances[accrued_account(client)],
+        kind=kind,
+        round_number=body["round"] if kind in _ABOUT_A_ROUND else None,
         **figures,
     )
 

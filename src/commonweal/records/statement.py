@@ -40,6 +40,8 @@ class StatementLine:
     measured_gain: float | None = None  # this and the next two: in the metric, if profits were not used as measured
     used_gain: float | None = None
     expected_gain: float | None = None  # of the next round; only with forecasts
+    kind: str | None = None  # of the entry; this and the round are not in whole statements
+    round_number: int | None = None  # that the entry settles, reports late or charges for, or ends a membership after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,8 +45,8 @@ def verify_command(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="The operator's receipt for a report: shows whether the ledger has that report. Give all receipts of "
-            "a round, with the option repeated for each.",
+            help="The operator's receipt for a report: shows whether the ledger has that report. Repeat the option for "
+            "several.",
             show_default=False,
         ),
     ] = None,

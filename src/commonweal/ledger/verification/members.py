@@ -30,8 +30,8 @@ def differences(derived: Statement, statement: Statement, source: str) -> tuple[
     """Where a statement differs from the one derived from the ledger."""
     findings, rule = Findings(), f"{source} agrees with the ledger"
     in_ledger = {line.entry: asdict(line) for line in derived.lines}
-    texts = {line.entry: line.text for line in derived.lines}
-    stated = {line.entry: asdict(_in_todays_words(line, texts.get(line.entry, ""))) for line in statement.lines}
+    known = {line.entry: line for line in derived.lines}
+    stated = {line.entry: asdict(_as_told_today(line, known.get(line.entry))) for line in statement.lines}
     for entry in sorted({*stated, *in_ledger}):
         findings.compare(entry, rule, in_ledger.get(entry), stated.get(entry))
     order = [line.entry for line in statement.lines]
@@ -41,6 +41,13 @@ def differences(derived: Statement, statement: Statement, source: str) -> tuple[
     for name in ("name", "client_key", "currency", "minor_digits", "worth", "settlement"):
         findings.compare(1, f"{rule}: {name}", getattr(derived, name), getattr(statement, name))
     return findings.all()
+
+
+def _as_told_today(line: StatementLine, derived: StatementLine | None) -> StatementLine:
+    """With what whole statements leave out, and in today's words."""
+    if derived is not None and line.kind is None and line.round_number is None:
+        line = replace(line, kind=derived.kind, round_number=derived.round_number)
+    return _in_todays_words(line, "" if derived is None else derived.text)
 
 
 def _in_todays_words(line: StatementLine, today: str) -> StatementLine:

@@ -1,4 +1,4 @@
-"""Check that the ledger agrees with the receipts that members keep: who has one was not absent."""
+"""Check that the ledger agrees with the receipts that members keep: it must have every report that one is for."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ def disproved_by_receipts(
     """Findings and notes: where entries of rounds differ from what the operator signed receipts for.
 
     `operators` are the operator's known keys. A round that was interrupted is run again, so a member may have receipts
-    for several reports of it; the entry must have one of those that were given.
+    for several reports of it. Reports are numbered, and an entry lists all of them: each one must be there.
     """
     findings, notes = Findings(), Findings()
     valid = [receipt for receipt in receipts if _is_valid(receipt, state, operators, findings)]
     for client, number in dict.fromkeys((receipt.client, receipt.round_number) for receipt in valid):
         given = [receipt for receipt in valid if (receipt.client, receipt.round_number) == (client, number)]
+        late = _late_reports(store, state, client, number) & _given_after(store, state, given)
+        given = [receipt for receipt in given if receipt.report not in late]
         sources, reports = ", ".join(receipt.source for receipt in given), {receipt.report for receipt in given}
-        reports -= _late_reports(store, state, client, number) & _given_after(store, state, given)
         if not reports:
             continue  # it was silent, and has a receipt for the report that it owed
         body = _body(store, state.rounds.get(number))
@@ -40,8 +41,13 @@ def disproved_by_receipts(
         try:
             if client in body["absent"]:
                 findings.add(entry, rule, f"a report of {client}", "silent" if client in silent_in(body) else "absent")
-            elif not reports & set(_reports_of(body, client)):
-                findings.add(entry, rule, f"{client}'s report {min(reports)[:16]}…", "another report, or none")
+            else:
+                listed = set(_reports_of(body, client))
+                for receipt in given:
+                    if receipt.report not in listed:
+                        rule = f"the round has the report that {receipt.source} acknowledges"
+                        expected = f"{client}'s report {receipt.report[:16]}…"
+                        findings.add(entry, rule, expected, "another report, or none")
         except (AttributeError, KeyError, TypeError):
             findings.add(entry, rule, f"a report of {client}", "a damaged entry")
     return findings.all(), notes.all()

@@ -313,13 +313,13 @@ class RemoteClients:
         return found
 
     def tell(self, record: RoundRecord, statement_of: StatementOf) -> None:
-        """After a round is settled, send every client that took part what is new on its statement.
+        """After a round is settled, send every client that took part or was silent what is new on its statement.
 
-        A member that is not connected gets it with the statement of its next round. If it has left, the operator must
-        send it.
+        Who is called silent must learn it at once: it may have a receipt, and no later round. A member that is not
+        connected gets its statement with that of its next round. If it has left, the operator must send it.
         """
         self._round = record.round_number
-        clients = record.decision.figures.clients
+        clients = (*record.decision.figures.clients, *record.silent)
 
         def fields_for(client: str, line_count: int) -> dict[str, Any]:
             statement = statement_of(client, line_count)
@@ -567,6 +567,9 @@ class RemoteClients:
 def _outcome(record: RoundRecord, client: str) -> str:
     """What the decision means for a client, for its own log."""
     ended = f"; the federation is {FINISHED}" if record.decision.finished else ""
+    if client in record.silent:
+        left = "; the membership has ended by the terms" if client in record.excluded else ""
+        return f"silent: had the round's model, and no report of it counts{left}{ended}"
     if client in record.decision.eliminated:
         how = " as harmful" if client in record.decision.harmful else ""
         return f"eliminated{how}, without a transfer{ended}"

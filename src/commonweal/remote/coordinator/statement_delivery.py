@@ -43,6 +43,9 @@ class StatementDelivery:
             self.line_counts.pop(client, None)
         else:
             self.line_counts[client] = count
+        difference = answer.fields.get("difference")
+        if isinstance(difference, str) and difference:
+            self._say(printable(f"{client} says that its statement is not what it reported: {difference}", limit=600))
         doubt = answer.fields.get("doubt")
         if isinstance(doubt, str) and doubt:
             self._say(printable(f"{client} doubts its statement and did not accept it: {doubt}", limit=600))

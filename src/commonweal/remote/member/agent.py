@@ -337,10 +337,6 @@ class MemberAgent:
         self._commit(state, fields)
         self._store.save(state)
         kept = self._keep_statement(fields)
-        number = fields["round"]
-        is_number = type(number) is int and 0 < number <= ROUND_LIMIT  # others are doubted with their statement
-        if is_number and (difference := ReportBook(self._store, number).difference_from(fields["statement"])):
-            self._store.log(f"{ERROR} round {number}: {difference}")
         told = printable(f"round {fields['round']}: {fields['outcome']}", limit=LONGEST_OUTCOME)
         self._store.log(f"{kept.line}; told with it: {told}" if kept.doubt else f"{told}; {kept.line}")
         return Message(fields={**kept.answer, "head": self._signed_head(fields, is_kept=kept.is_kept)})

@@ -24,7 +24,8 @@ from commonweal.ledger.statement_parts import LinesSoFar, StatementPart, faults_
 from commonweal.ledger.statements import faults_of_signature
 from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.store import OPERATOR_KEY, STATEMENTS, MemberStore
+from commonweal.remote.member.store import ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
+from commonweal.remote.member.told_rounds import differences_from_reports, last_round_told
 from commonweal.remote.messages.message import printable
 
 DOUBTFUL_STATEMENT = "DOUBTFUL STATEMENT"  # in the log: after the time of a line that tells of one
@@ -47,16 +48,19 @@ class Account:
     head: str
     signer: str
     lines: LinesSoFar
+    last_round: int | None = None  # that lines tell of; None: kept by a version that did not look
 
     @classmethod
-    def after(cls, part: StatementPart, signed: SignedDocument) -> Account:
+    def after(cls, part: StatementPart, signed: SignedDocument, before: Account | None) -> Account:
         statement = part.statement
+        last_round = 0 if before is None else before.last_round
         return cls(
             facts=_facts(statement),
             head_number=statement.head_number,
             head=statement.head,
             signer=signed.signer,
             lines=part.after,
+            last_round=last_round_told(statement.lines, last_round),
         )
 
     def contradictions(self, part: StatementPart, signed: SignedDocument) -> list[str]:
@@ -106,12 +110,14 @@ class Kept:
     is_kept: bool  # among the good ones, now or before
     line_count: int  # that the member has, so that it can be sent those after them
     doubt: str = ""  # why it is not among the good ones; empty also if lines before it are missing
+    difference: str = ""  # from the member's own reports
 
     @property
     def answer(self) -> dict[str, Any]:
         """What the coordinator is told."""
         told = {"kept": self.is_kept, "line_count": self.line_count}
-        return told | {"doubt": self.doubt} if self.doubt else told
+        reasons = {"doubt": self.doubt, "difference": self.difference}
+        return told | {name: reason for name, reason in reasons.items() if reason}
 
 
 def keep_statement(store: MemberStore, member: Member, content: str, *, ledger: str, round_number: int) -> Kept:
@@ -160,12 +166,27 @@ class _Keeper:
                 line_count=line_count,
                 doubt=printable(str(doubt)),
             )
+        difference = self._compare_with_reports(part, account)
         if file.exists():
             file = self._folder / f"{name}-entry-{part.statement.head_number}.json"
         write_atomically(file, content, what="a statement")
         self._trust(signed.signer)
-        self._save(Account.after(part, signed))
-        return Kept(line=_signed_line(f"statement {file.name}", part), is_kept=True, line_count=part.after.count)
+        self._save(Account.after(part, signed, account))
+        return Kept(
+            line=_signed_line(f"statement {file.name}", part),
+            is_kept=True,
+            line_count=part.after.count,
+            difference=difference,
+        )
+
+    def _compare_with_reports(self, part: StatementPart, account: Account | None) -> str:
+        """Log where the new lines differ from the member's own reports, before they are kept and no longer new."""
+        known, last_round = (0, 0) if account is None else (account.lines.count, account.last_round)
+        new = part.statement.lines[max(known - part.before.count, 0) :]
+        found = differences_from_reports(self._store, new, last_round)
+        for difference in found:
+            self._store.log(f"{ERROR} {difference}")
+        return printable("; ".join(found))
 
     def _check_own(self, part: StatementPart, signed: SignedDocument) -> None:
         """Doubt a statement that the operator did not sign, that does not add up, or that is somebody else's."""
@@ -217,7 +238,12 @@ class _Keeper:
                 head, lines = given["head"], LinesSoFar.from_document(given["lines"])
                 facts = {name: given["facts"][name] for name in _UNCHANGED}
                 return Account(
-                    facts=facts, head_number=int(head["number"]), head=head["hash"], signer=given["signer"], lines=lines
+                    facts=facts,
+                    head_number=int(head["number"]),
+                    head=head["hash"],
+                    signer=given["signer"],
+                    lines=lines,
+                    last_round=None if given.get("last_round") is None else int(given["last_round"]),
                 )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass  # of an earlier version, or damaged
@@ -241,7 +267,7 @@ class _Keeper:
             if found:
                 self._store.log(f"{DOUBTFUL_STATEMENT} in {name}: {'; '.join(found)}")
             else:
-                account = Account.after(part, signed)
+                account = Account.after(part, signed, account)
         if account is not None:
             self._save(account)
         return account
@@ -254,6 +280,7 @@ class _Keeper:
             "head": {"number": account.head_number, "hash": account.head},
             "signer": account.signer,
             "lines": account.lines.to_document(),
+            "last_round": account.last_round,
         }
         content = json.dumps(document, indent=1).encode()
         write_atomically(self._store.path / ACCOUNT, content, what="what the statements come to")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import CommonwealError
-from commonweal.ledger.receipts import RECEIPT_FORMAT, ReportReceipt, report_hash
+from commonweal.ledger.receipts import RECEIPT_FORMAT, ReportReceipt, read_receipt, report_hash
 from commonweal.ledger.signed_files import signed_in
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.operator_key import known_operator
@@ -22,6 +22,17 @@ RECEIPTS = "receipts"
 MOST_DOUBTFUL = 20  # files: anybody can write them, and they must not fill the disk
 MOST_CHARACTERS = 1_000_000  # of a receipt
 _AWAITED = "awaited.json"
+
+
+def acknowledged(store: MemberStore, round_number: int) -> dict[str, str]:
+    """The reports of a round that there are receipts for, by the hashes of their signatures, with the files' names."""
+    found = {}
+    for file in sorted((store.path / RECEIPTS).glob(f"round-{round_number:04d}-*.json")):
+        try:
+            found[read_receipt(file).report] = file.name
+        except CommonwealError:
+            continue  # damaged since it was kept
+    return found
 
 
 class KeptReceipts:

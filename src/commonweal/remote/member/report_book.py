@@ -22,6 +22,12 @@ REPORTS, FORMAT = "reports", "commonweal.reports/1"
 _FIGURES = {"number": None, "profit": None, "expected_profit": None}  # the rest is what a report rests on
 
 
+def reported_rounds(store: MemberStore) -> list[int]:
+    """The rounds that the member has signed reports of."""
+    names = (file.stem.removeprefix("round-") for file in (store.path / REPORTS).glob("round-*.json"))
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
 class ReportBook:
     """A member's reports of one round, in the order in which it signed them."""
 
@@ -68,20 +74,6 @@ class ReportBook:
         # "number" is the field of a question with its random number.
         fields["report_number"] = fields.pop("number")
         return Message(fields={**fields, "signature": signed.signature, "earlier": json.dumps(earlier)})
-
-    def difference_from(self, statement: str) -> str:
-        """How a statement that ends with this round contradicts the last report of it; empty if it does not."""
-        try:
-            lines = json.loads(statement)["document"]["lines"]
-            profits = [line["profit"] for line in lines if line.get("profit") is not None]
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return ""  # a statement that cannot be read is doubted anyway
-        if self.last is None or not profits or profits[-1] == self.last.document["profit"]:
-            return ""
-        return (
-            f"the statement says that a profit of {profits[-1]!r} was reported, but the last report signed here, in "
-            f"{REPORTS}/{self._file.name}, says {self.last.document['profit']!r}"
-        )
 
     def _check_same(self, kept: Any, asked: Any) -> None:
         difference = first_difference({**kept, **_FIGURES}, {**asked, **_FIGURES})
