@@ -53,7 +53,7 @@ OTHERS = {
     "seed": 2,
     "rounds": 40,
     "settings": json.dumps({"target": "ill", "validation_share": 0.5}),
-    "metric": "auc",
+    "metric": "roc-auc",
     "lower_is_better": True,
     "utility": "advantage",
     "figures": "pooled",
@@ -243,6 +243,8 @@ def test_nothing_is_kept_of_a_ledger_before_its_first_round(tmp_path, kind):
         *[("rounds", value) for value in (0, True, 2.0, 10_001)],
         *[("learning", value) for value in ("[]", "", 1)],
         ("agreed", "[]"),
+        ("utility", "x"),
+        ("figures", []),
     ],
 )
 def test_an_odd_first_question_leaves_no_trace(tmp_path, name, value):

@@ -41,8 +41,8 @@ _SETTINGS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "settings": (_is_table, "the text of a JSON object"),
     "metric": (_is_text, "a name"),
     "lower_is_better": (lambda value: type(value) is bool, "true or false"),
-    "utility": (_is_text, "a name"),
-    "figures": (_is_text, "a name"),
+    "utility": (lambda value: value in ("gain", "advantage"), "gain or advantage"),
+    "figures": (lambda value: value in ("measured", "pooled", "forecast"), "measured, pooled or forecast"),
     "smooth": (lambda value: type(value) is bool, "true or false"),
     "learning": (_is_table, "the text of a JSON object"),
 }
@@ -103,9 +103,9 @@ def check_summary(store: MemberStore, summary: object) -> None:
 
 
 def _malformed(kind: str, fields: Mapping[str, Any]) -> str:
-    book = fields.get(_BOOK)
-    if not isinstance(book, str) or re.fullmatch(r"[0-9a-f]{64}", book) is None:
-        return f"A ledger must be named by 64 hexadecimal digits, got {_shown(book)}."
+    ledger = fields.get(_BOOK)
+    if not isinstance(ledger, str) or re.fullmatch(r"[0-9a-f]{64}", ledger) is None:
+        return f"A ledger must be named by 64 hexadecimal digits, got {_shown(ledger)}."
     if kind in _NOTHING_TO_MEASURE:
         return ""  # what they bring is doubted, and kept as evidence
     for name, (is_sound, rule) in _SETTINGS.items():
