@@ -163,6 +163,7 @@ def test_a_round_is_settled_with_the_model_that_was_reported(reported):
     state = MemberStore(reported.home(VICTIM)).load()
     before = state.baseline
     told = {"round": 4, "attempt": "next", "settled_round": 3, "settled_attempt": state.under_way.attempt}
+    told["terms"] = "ab" * 32  # amended, or there would be no fourth round
     reported_model = operator.asked("query.report", 3).fields["adopted"]
     for model in state.under_way.accuracies:
         if model != reported_model:

@@ -29,6 +29,7 @@ from commonweal.remote.member.kept_statements import Kept, keep_statement
 from commonweal.remote.member.local_work import ALGORITHM, LocalWork, combined, sent_measures, value_of
 from commonweal.remote.member.member_file import Member, read_member
 from commonweal.remote.member.peer_heads import PeerHeads
+from commonweal.remote.member.pinned_settings import check_question, check_summary, is_first_measure, pin, pin_terms
 from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.seen_entries import SeenEntries
@@ -84,8 +85,9 @@ class MemberAgent:
             if state.book not in (None, fields["book"]):
                 raise QuestionError(
                     f"This member's folder belongs to ledger {state.book[:16] if state.book else ''}…, but the "
-                    f"question is about ledger {fields['book'][:16]}…. Name another `home` in the member's file."
+                    f"question is about ledger {str(fields['book'])[:16]}…. Name another `home` in the member's file."
                 )
+            check_question(self._store, state, kind, fields)
             if (refusal := refusal_to_go_back(self._store, state, kind, fields)) is not None:
                 if kind == CLOSE:  # evidence, if it contradicts those kept
                     self._store.log(self._keep_statement(fields).line)
@@ -115,7 +117,11 @@ class MemberAgent:
         if self._task.summarise is None:
             raise FederationError("This federation's task has no function `summarise`. Ask the operator for its app.")
         with told("summarise", self._task.name, self._member.name, 1):
-            summary = json.dumps(self._task.summarise(self._local.task_member(question.fields, state)))
+            summarised = self._task.summarise(self._local.task_member(question.fields, state))
+            summary = json.dumps(summarised)
+        check_summary(self._store, summarised)
+        pin(self._store, state, question.fields)
+        self._store.save(state)
         self._store.log(f"sent a summary of its data, {len(summary)} characters: {summary}")
         return Message(fields={"summary": summary})
 
@@ -129,6 +135,8 @@ class MemberAgent:
         work = self._local.work(fields, digest)
         member = self._local.task_member(fields, state)
         data = work.load_all(member, number)
+        pin(self._store, state, fields)
+        pin_terms(self._store, state, fields)
         state.book = fields["book"]
         if state.alone is None and fields["utility"] == "advantage":
             state.alone = digest
@@ -148,6 +156,7 @@ class MemberAgent:
         open_round.has_notice = bool(notice)
         evaluation = self._local.evaluated(work, member, data, self._store.get(digest), open_round)
         value = value_of(work, member, evaluation)
+        is_first_measure(open_round, digest)
         open_round.accuracies[digest] = value
         self._local.keep_measure(fields, open_round, digest, work, member, evaluation)
         if state.baseline is None:
@@ -230,8 +239,9 @@ class MemberAgent:
         evaluations = []
         for digest in fields["whole"]:
             evaluation = self._local.evaluated(work, member, data, self._store.get(digest), open_round)
-            open_round.accuracies[digest] = value_of(work, member, evaluation)
-            self._local.keep_measure(fields, open_round, digest, work, member, evaluation)
+            if is_first_measure(open_round, digest):
+                open_round.accuracies[digest] = value_of(work, member, evaluation)
+                self._local.keep_measure(fields, open_round, digest, work, member, evaluation)
             evaluations.append(evaluation)
         if fields["parts"]:
             parts = [self._store.get(digest) for digest in fields["parts"]]

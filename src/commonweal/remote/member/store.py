@@ -58,6 +58,9 @@ class OpenRound:
     validation_count: int = 0
     opening: str | None = None  # hash of the model that opened the round
     measures: dict[str, str] = field(default_factory=dict)  # hashes of scores or draws, by model, if gains are pooled
+    measured_with: dict[str, str] = field(
+        default_factory=dict
+    )  # by model: hash of the memory that it was measured with
     terms: str | None = None  # hash of the ledger's terms; None: opened by a version that did not sign it
 
 
@@ -74,6 +77,7 @@ class MemberState:
     alone_memory: str | None = None
     settled_round: int = 0  # the last one that was settled with this member; it does not go back behind it
     settled_attempt: str = ""  # and the attempt that settled it
+    pinned: dict[str, Any] = field(default_factory=dict)  # what its first questions fixed (see `pinned_settings`)
     under_way: OpenRound | None = None
 
 
