@@ -59,6 +59,8 @@ class OpenRound:
     opening: str | None = None  # hash of the model that opened the round
     measures: dict[str, str] = field(default_factory=dict)  # hashes of scores or draws, by model, if gains are pooled
     terms: str | None = None  # hash of the ledger's terms; None: opened by a version that did not sign it
+    first_baseline: float | None = None  # of a member without a settled round: the metric of the opening model
+    first_alone: str | None = None  # and the hash of the model that it starts from alone
 
 
 @dataclass(slots=True, kw_only=True)
