@@ -236,3 +236,22 @@ def test_a_head_beyond_the_ledger_or_with_another_hash_contradicts_it(settled):
         b"[]",
     ):
         assert contradiction(settled.store, content, "x") == ""
+
+
+@pytest.mark.parametrize(
+    ("other", "rules"),
+    [
+        ({}, []),
+        ({"baseline": 0.25}, ["utility is measured from what the client measured in its last settled round"] * 2),
+        ({"opening_model": "0" * 64}, ["a round opens with the model of the round before"]),
+    ],
+)
+def test_a_round_goes_on_from_the_one_before(sample, other, rules):
+    terms = sample.ledger.state.terms_hash
+    first = {client: [basis(1, terms, measured=0.5)] for client in SIGNERS}
+    sample.ledger.settle(reported(sample.ledger, first))
+    going_on = {"opening_model": f"{1:064x}", "baseline": 0.5, "measured": 0.625, **other}
+    sample.ledger.settle(
+        reported(sample.ledger, {client: [basis(1, terms, **going_on)] for client in SIGNERS}, round_number=2)
+    )
+    assert [finding.rule for finding in verified(sample.store).findings] == rules

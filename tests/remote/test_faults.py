@@ -237,7 +237,7 @@ def test_tiny_scores_do_not_stop_a_round(tmp_path):
 
 
 def test_a_lost_first_opening_leaves_no_trace(tmp_path):
-    """Member and coordinator agree on ε, the first metric that the member measured, whatever the coordinator heard."""
+    """Member and coordinator agree on ε: the metric of the model that opened the first round settled with it."""
     toy = make_toy(tmp_path / "f", rounds=3, mechanism='mu = "inf"', learning="iteration_limit = 1")
 
     def lost(kind, question, answer):
@@ -253,8 +253,8 @@ def test_a_lost_first_opening_leaves_no_trace(tmp_path):
     )
     assert f"accuracy {row.previous_accuracy:.1%} before" in line
     first = evaluate(INITIAL, load(1, SimpleNamespace(name=LIAR)).validation, None).mean()
-    assert row.previous_accuracy == first, "of the first model, in a round that it was absent from"
-    assert row.previous_accuracy != run_report.rounds[1].iteration_accuracies[0][LIAR]
+    assert row.previous_accuracy != first, "of the first model, in a round that it was absent from"
+    assert row.previous_accuracy == run_report.rounds[1].iteration_accuracies[0][LIAR]
 
 
 def test_a_profit_equal_to_its_bound_is_accepted(tmp_path):

@@ -64,6 +64,7 @@ class ReportBasis:
     opening_model: str  # hash of the model that opened the round
     baseline: float | None  # the metric that utility is measured from; None: it cannot be measured
     terms: str  # hash of the terms in force
+    measured: float | None = None  # the metric of `model`, if the next utility is measured from it
     earlier: tuple[SignedReport, ...] = ()  # the client's reports of the round before this one
 
     def __post_init__(self) -> None:
@@ -72,9 +73,11 @@ class ReportBasis:
         for text in (self.attempt, self.model, self.opening_model, self.terms):
             if not isinstance(text, str):
                 raise TypeError(f"an attempt and hashes must be texts, got {text!r}")
-        is_number = isinstance(self.baseline, int | float) and not isinstance(self.baseline, bool)
-        if self.baseline is not None and not (is_number and math.isfinite(self.baseline)):
-            raise ValueError(f"a baseline must be a finite number, got {self.baseline!r}")
+        for name in ("baseline", "measured"):
+            value = getattr(self, name)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (is_number and math.isfinite(value)):
+                raise ValueError(f"{name} must be a finite number, got {value!r}")
 
     @property
     def signed_fields(self) -> Document:
@@ -90,16 +93,18 @@ class ReportBasis:
         """Raises KeyError, TypeError or ValueError if it is damaged."""
         earlier = tuple(map(SignedReport.from_document, document["earlier"]))
         names = ("number", "attempt", "model", "opening_model", "baseline")
-        return cls(**{name: document[name] for name in names}, terms=terms, earlier=earlier)
+        rests_on = {name: document[name] for name in names}
+        return cls(**rests_on, measured=document.get("measured"), terms=terms, earlier=earlier)
 
     def _own_fields(self) -> dict[str, Any]:
-        return {
+        fields = {
             "number": self.number,
             "attempt": self.attempt,
             "model": self.model,
             "opening_model": self.opening_model,
             "baseline": self.baseline,
         }
+        return fields if self.measured is None else fields | {"measured": self.measured}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.printable import printable
+from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.settled_again import Settlement
 from commonweal.ledger.state import LedgerState
 from commonweal.records import Decision, Figures, PairedGain, Rules
@@ -102,6 +103,7 @@ class LedgerReplay:
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
     divided_without: list[DividedWithout] = field(default_factory=list)
     report_counts: dict[tuple[int, str], int] = field(default_factory=dict)  # by round and client, as listed so far
+    bases: dict[int, dict[str, list[ReportBasis]]] = field(default_factory=dict)  # by round and client
     round_count: int = 0  # decisions that were recomputed
     signed_reports: int = 0
     unsigned_reports: int = 0

@@ -23,6 +23,7 @@ from commonweal.ledger.rounds import (
     table_in,
 )
 from commonweal.ledger.taking_part import AFTER_ADMISSION
+from commonweal.ledger.verification.baselines import check_goes_on
 from commonweal.ledger.verification.fates import check_fates
 from commonweal.ledger.verification.replay import Findings, LedgerReplay, RecordedInputs
 from commonweal.ledger.verification.reversals import check_settled_again
@@ -53,6 +54,7 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
     for row in body["inputs"]:
         _check_report(number, body, row, table, replay)
     _check_attempt(number, body, replay)
+    check_goes_on(number, body, replay)
     _check_evidence(number, body, replay)
     check_fates(number, body, replay)
     check_by_terms(number, body, replay)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from commonweal.errors import FederationError
 from commonweal.ledger.reports import REPORT_LIMIT, ReportBasis, SignedReport, faults_of_reports
@@ -66,6 +66,7 @@ class ReportQuestion:
                 model=self.model,
                 opening_model=self.opening_model,
                 baseline=None if answer.fields.get("baseline", 0) is None else number_in(answer, "baseline"),
+                measured=number_in(answer, "measured") if "measured" in answer.fields else None,
                 terms=self.terms,
                 earlier=_earlier_in(answer),
             )
@@ -77,6 +78,16 @@ class ReportQuestion:
         if faults:
             raise BrokenRuleError(f"its earlier reports of the round do not count ({faults[0]})")
         return basis
+
+
+def check_baseline(basis: ReportBasis, settled: Mapping[str, Any] | None) -> None:
+    """A client goes on from what it measured in its last settled round; `settled` is its report of that."""
+    measured = None if settled is None else settled["report"].get("measured")
+    if None not in (measured, basis.measured) and basis.baseline != measured:
+        raise BrokenRuleError(
+            f"its utility must be measured from {measured!r}, as it signed in its last settled round, got "
+            f"{basis.baseline!r}"
+        )
 
 
 def _earlier_in(answer: Message) -> tuple[SignedReport, ...]:

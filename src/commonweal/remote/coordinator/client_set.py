@@ -30,7 +30,7 @@ from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.path import RoundPath, norm
 from commonweal.learning.vectors import ArrayLayout, Packing, one_thread
 from commonweal.ledger.member_documents import ClientReport, SignedTable, WithdrawalNotice
-from commonweal.ledger.reports import report_attempt
+from commonweal.ledger.reports import SignedReport, report_attempt
 from commonweal.records import FINISHED, Event, RoundRecord
 from commonweal.remote.coordinator.answer_rules import (
     MOST_VALIDATION_SAMPLES,
@@ -46,7 +46,7 @@ from commonweal.remote.coordinator.answer_rules import (
     profit_in,
     text_in,
 )
-from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion
+from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, check_baseline
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.exchange import Exchange, Question
 from commonweal.remote.coordinator.federation_file import Federation
@@ -106,6 +106,8 @@ class RemoteClients:
         self._baselines: dict[str, float] = {}  # ε of each client's last settled round, or of its first model
         self._settled: dict[str, tuple[int, str]] = {}  # each client's last settled round, and its attempt
         self._settled_model: dict[str, str] = {}
+        self._reports: dict[str, SignedReport] = {}  # the last one of each client
+        self._settled_report: dict[str, Any] = {}  # and that of its last settled round, in case it loses its folder
         self._round = 0
         self._attempt = ""  # names an opening of the round
         self._valuation = 0  # how often reports were asked for since
@@ -278,6 +280,7 @@ class RemoteClients:
             self._baselines[client] = self._whole[client, self._shared_hash]
             self._settled[client] = (record.round_number, self._attempt)
             self._settled_model[client] = self._shared_hash
+            self._settled_report[client] = self._reports[client].to_document()
             self._exchange.has_only(client, [self._shared_hash])
             self._late.forget(client)
             if client in self._new_memories:
@@ -340,6 +343,7 @@ class RemoteClients:
             "baselines": self._baselines,
             "settled": self._settled,
             "settled_model": self._settled_model,
+            "settled_report": self._settled_report,
             "agreed": self._agreed,
             "statement_lines": self._statements.line_counts,
             "heads": self._heads.save(),
@@ -361,6 +365,7 @@ class RemoteClients:
             name.removeprefix("memory/"): array for name, array in state.items() if name.startswith("memory/")
         }
         self._baselines, self._settled_model = facts["baselines"], facts["settled_model"]
+        self._settled_report = facts.get("settled_report", {})
         self._settled = {client: (number, attempt) for client, (number, attempt) in facts["settled"].items()}
 
     def _opening(self, client: str, answer: Message) -> Opening:
@@ -388,7 +393,8 @@ class RemoteClients:
         self._validation_counts[client] = validation_count
         self._sample_counts[client] = sample_count
         self._whole[client, self._shared_hash] = measured.value
-        self._baselines.setdefault(client, measured.value)
+        if client not in self._settled:
+            self._baselines[client] = measured.value
         notes = notes_in(answer)
         if "contradiction" in notes:
             self._say(f"{client} says: {notes['contradiction']}")
@@ -414,6 +420,7 @@ class RemoteClients:
         is_forecast = table is not None and table.gains.expected is not None
         expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
         basis = self._report_question().basis_in(answer, client, self._federation.keys[client])
+        check_baseline(basis, self._settled_report.get(client))
         report = ClientReport(
             ledger=self._ledger,
             round_number=self._round,
@@ -426,6 +433,7 @@ class RemoteClients:
         signature = text_in(answer, "signature")
         if not report.is_signed(signature, self._federation.keys[client]):
             raise BrokenRuleError("its report was not signed with the key of its SuperNode")
+        self._reports[client] = SignedReport(document=report.document(), signature=signature)
         alone = None
         if self._federation.mechanism.utility == "advantage":
             (alone,) = measured_in(answer, "alone", 1, self._metric)
@@ -552,6 +560,7 @@ class RemoteClients:
             "settled_round": number,
             "settled_attempt": attempt,
             "settled_model": self._settled_model.get(client, ""),
+            "settled_report": json.dumps(self._settled_report.get(client)),
         }
 
     def _notice(self, client: str) -> WithdrawalNotice:

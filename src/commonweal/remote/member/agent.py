@@ -24,7 +24,7 @@ from commonweal.ledger.member_documents import ROUND_LIMIT, ClientReport, Withdr
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import ReportBasis, report_attempt
 from commonweal.remote.member.contradictions import Contradictions
-from commonweal.remote.member.going_back import check_settled, note_another_attempt, refusal_to_go_back
+from commonweal.remote.member.going_back import refusal_to_go_back
 from commonweal.remote.member.kept_statements import Kept, keep_statement
 from commonweal.remote.member.local_work import ALGORITHM, LocalWork, combined, sent_measures, value_of
 from commonweal.remote.member.member_file import Member, read_member
@@ -34,6 +34,14 @@ from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.sent_models import keep_sent_models
+from commonweal.remote.member.settled_rounds import (
+    baseline_of,
+    commit,
+    commit_as_stated,
+    recover,
+    refuse_after_withdrawal,
+    refuse_to_open_again,
+)
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
 from commonweal.remote.member.told_gains import gains_in_words, own_gain, read_told
 from commonweal.remote.messages.message import (
@@ -128,9 +136,12 @@ class MemberAgent:
     def _open(self, question: Message, state: MemberState) -> Message:
         """Load the round's new data, and measure the model that the round starts from."""
         fields = question.fields
-        self._commit(state, fields)
+        commit(self._store, state, fields)
         number = fields["round"]
+        refuse_after_withdrawal(self._store, state, number)
+        refuse_to_open_again(self._store, state, fields)
         (digest,) = fields["models"]
+        older = recover(self._store, state, fields, client=self._member.name, key=self._key.public)
         state.agreed = json.loads(fields["agreed"])
         work = self._local.work(fields, digest)
         member = self._local.task_member(fields, state)
@@ -138,8 +149,7 @@ class MemberAgent:
         pin(self._store, state, fields)
         pin_terms(self._store, state, fields)
         state.book = fields["book"]
-        if state.alone is None and fields["utility"] == "advantage":
-            state.alone = digest
+        first_alone = digest if state.alone is None and fields["utility"] == "advantage" else None
         state.under_way = open_round = OpenRound(
             round_number=number,
             attempt=fields["attempt"],
@@ -149,8 +159,9 @@ class MemberAgent:
             opening=digest,
             terms=_terms(fields),
             memory=state.memory,
-            alone=state.alone,
+            alone=state.alone or first_alone,
             alone_memory=state.alone_memory,
+            first_alone=first_alone,
         )
         notice = self._notice(fields)
         open_round.has_notice = bool(notice)
@@ -160,7 +171,7 @@ class MemberAgent:
         open_round.accuracies[digest] = value
         self._local.keep_measure(fields, open_round, digest, work, member, evaluation)
         if state.baseline is None:
-            state.baseline = value  # ε(n,0)
+            open_round.first_baseline = value  # ε(n,0), once the round is settled
         elif not fields["has_baseline"]:
             self._store.log(
                 f"round {number}: the coordinator has no record of what this member measured before; utility is still "
@@ -172,6 +183,9 @@ class MemberAgent:
         self._look_around(fields)
         if contradiction := Contradictions(self._store).in_words():
             notes["contradiction"] = contradiction
+        if older:
+            notes["older-folder"] = older
+            self._store.log(f"{ERROR} {older}")
         self._store.save(state)
         self._store.forget_all_but(
             [digest, state.memory, state.alone, state.alone_memory, *open_round.measures.values()]
@@ -280,7 +294,7 @@ class MemberAgent:
         open_round = self._open_round(state, fields)
         member, number = self._member, fields["round"]
         metric = self._local.metric(fields)
-        now, baseline = open_round.accuracies[fields["adopted"]], state.baseline
+        now, baseline = open_round.accuracies[fields["adopted"]], baseline_of(state, open_round)
         assert baseline is not None, "opening a round sets the baseline"
         alone = self._local.alone(fields, state, open_round) if fields["utility"] == "advantage" else None
         told = read_told(fields, member.name, own_gain(self._store, open_round, fields["adopted"], metric))
@@ -312,6 +326,7 @@ class MemberAgent:
                 model=fields["adopted"],
                 opening_model=open_round.opening or "",
                 baseline=None if math.isnan(measured_from) else measured_from,
+                measured=None if alone is not None or told is not None or math.isnan(now) else now,
                 terms=_signed_terms(open_round),
             ),
         )
@@ -344,9 +359,11 @@ class MemberAgent:
 
     def _close(self, question: Message, state: MemberState) -> Message:
         fields = question.fields
-        self._commit(state, fields)
-        self._store.save(state)
         kept = self._keep_statement(fields)
+        if kept.is_kept:
+            commit_as_stated(self._store, state, fields["statement"])
+        commit(self._store, state, fields)
+        self._store.save(state)
         told = printable(f"round {fields['round']}: {fields['outcome']}", limit=LONGEST_OUTCOME)
         self._store.log(f"{kept.line}; told with it: {told}" if kept.doubt else f"{told}; {kept.line}")
         return Message(fields={**kept.answer, "head": self._signed_head(fields, is_kept=kept.is_kept)})
@@ -382,25 +399,6 @@ class MemberAgent:
         return keep_statement(
             self._store, self._member, fields["statement"], ledger=fields["book"], round_number=fields["round"]
         )
-
-    def _commit(self, state: MemberState, fields: Mapping[str, Any]) -> None:
-        """Adopt what the last settled round changed, if this member was in it; any other open round is void."""
-        open_round = state.under_way
-        settled = (fields["settled_round"], fields["settled_attempt"])
-        if open_round is None or settled != (open_round.round_number, open_round.attempt):
-            if settled[0] > state.settled_round:
-                note_another_attempt(self._store, *settled)
-            return
-        check_settled(self._store, open_round, fields["settled_model"])
-        state.settled_round, state.settled_attempt = settled
-        state.baseline = open_round.accuracies[fields["settled_model"]]
-        state.memory = open_round.memory
-        state.alone, state.alone_memory = open_round.alone, open_round.alone_memory
-        state.withdrew |= open_round.has_notice
-        state.under_way = None
-        self._store.save(state)
-        needed = fields.get("models", [])  # they may have come with this question
-        self._store.forget_all_but([*needed, fields["settled_model"], state.memory, state.alone, state.alone_memory])
 
     def _open_round(self, state: MemberState, fields: Mapping[str, Any]) -> OpenRound:
         open_round = state.under_way

@@ -101,14 +101,15 @@ class LocalWork:
 
     def alone(self, fields: Mapping[str, Any], state: MemberState, open_round: OpenRound) -> Alone:
         """What the member would have without the federation after this round. The model stays here."""
-        assert state.alone is not None, "opening a round sets the model that is trained alone"
-        work = self.work(fields, state.alone)
+        start = state.alone or open_round.first_alone
+        assert start is not None, "opening a round sets the model that is trained alone"
+        work = self.work(fields, start)
         member = self.task_member(fields, state)
         lone = work.train_alone(
             member,
             fields["round"],
             work.load_all(member, fields["round"]),
-            model=work.layout.pack(self._store.get(state.alone)),
+            model=work.layout.pack(self._store.get(start)),
             task_memory=self._store.get(state.alone_memory),
             iteration_count=json.loads(fields["learning"])["iteration_limit"],
         )

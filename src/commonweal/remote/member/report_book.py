@@ -68,8 +68,9 @@ class ReportBook:
         """What is sent of a report: what the coordinator cannot know, and the reports before it."""
         document = signed.document
         fields: dict[str, Any] = {name: document[name] for name in ("number", "profit", "baseline")}
-        if document.get("expected_profit") is not None:
-            fields["expected_profit"] = document["expected_profit"]
+        for name in ("expected_profit", "measured"):
+            if document.get(name) is not None:
+                fields[name] = document[name]
         earlier = [report.to_document() for report in self.reports[: document["number"] - 1]]
         # "number" is the field of a question with its random number.
         fields["report_number"] = fields.pop("number")

@@ -62,6 +62,8 @@ class OpenRound:
         default_factory=dict
     )  # by model: hash of the memory that it was measured with
     terms: str | None = None  # hash of the ledger's terms; None: opened by a version that did not sign it
+    first_baseline: float | None = None  # of a member without a settled round: the metric of the opening model
+    first_alone: str | None = None  # and the hash of the model that it starts from alone
 
 
 @dataclass(slots=True, kw_only=True)

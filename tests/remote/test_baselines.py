@@ -1,0 +1,208 @@
+"""What a member's utility is measured from follows from what was settled, whatever the operator tells the member."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from commonweal.ledger.sql.store import open_store
+from commonweal.remote.member.store import MemberStore
+from commonweal.remote.messages.message import Message, QuestionError
+from commonweal.task.models import fingerprint
+from tests.remote.memory_transport import MemoryTransport
+from tests.remote.toy import make_toy, settled
+
+VICTIM = "north"
+RULES = {"rounds": 3, "mechanism": 'mu = "inf"', "learning": "iteration_limit = 2"}
+ADVANTAGE = 'mu = "inf"\nutility = "advantage"'
+
+
+class HostileTransport(MemoryTransport):
+    """Sends the victim other questions than the coordinator wrote; None: not this one."""
+
+    def __init__(self, members, twist):
+        super().__init__(members)
+        self.twist = twist
+
+    def ask(self, kind, questions, *, seconds):
+        twisted = {c: self.twist(kind, q) if c == VICTIM else q for c, q in questions.items()}
+        return super().ask(kind, {c: q for c, q in twisted.items() if q is not None}, seconds=seconds)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    toy = make_toy(tmp_path_factory.mktemp("undisturbed") / "f", **RULES)
+    toy.coordinate()
+    return toy
+
+
+def rows(toy):
+    """The victim's rows in the rounds that it was in."""
+    settled(toy.out)  # without findings
+    store = open_store(str(toy.out / "ledger.db"))
+    try:
+        with store.reading() as reading:
+            documents = [json.loads(entry.content) for entry in reading.entries()]
+    finally:
+        store.close()
+    bodies = [document["body"] for document in documents if document["kind"] == "round"]
+    return {body["round"]: row for body in bodies for row in body["inputs"] if row["client"] == VICTIM}
+
+
+def figures(toy):
+    return {number: (row["profit"], row["report"]["baseline"]) for number, row in rows(toy).items()}
+
+
+def log(toy):
+    return (toy.home(VICTIM) / "log.txt").read_text()
+
+
+def nothing_settled(question):
+    return replace(question, fields={**question.fields, "settled_round": 0, "settled_attempt": "", "settled_model": ""})
+
+
+def test_a_member_adopts_a_round_that_a_statement_shows_settled(tmp_path, undisturbed):
+    """The operator never tells it that a round of its was settled, so that it reports its first gain again."""
+    toy = make_toy(tmp_path / "f", **RULES)
+    toy.transport = HostileTransport(
+        toy.transport.members, lambda kind, q: nothing_settled(q) if kind in ("query.open", "query.close") else q
+    )
+    toy.coordinate()
+    assert figures(toy) == {1: figures(undisturbed)[1]}, "in later rounds it does not take part"
+    assert "ERROR refused to go back to round 2: round 1 was settled here before" in log(toy)
+
+
+def test_words_of_a_statement_that_name_no_round_hide_nothing(tmp_path, undisturbed):
+    """The operator signs lines in other words."""
+    from commonweal.ledger import statements
+
+    toy = make_toy(tmp_path / "f", **RULES)
+    toy.transport = HostileTransport(
+        toy.transport.members, lambda kind, q: nothing_settled(q) if kind in ("query.open", "query.close") else q
+    )
+    original = statements.printable
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statements, "printable", lambda text: original(text).replace("round ", "part "))
+        toy.coordinate()
+    assert figures(toy) == {1: figures(undisturbed)[1]}
+
+
+@pytest.mark.parametrize("mechanism", [RULES["mechanism"], ADVANTAGE])
+def test_an_opening_that_is_given_up_leaves_no_trace(tmp_path, mechanism):
+    """The operator opens the first round on a model that it chose for this member, and then again with everybody."""
+    honest, toy = (make_toy(tmp_path / name, **RULES | {"mechanism": mechanism}) for name in ("honest", "f"))
+    honest.coordinate()
+    chosen = {"w": np.array([1.0, 0.3])}  # the member's own line
+    done = []
+
+    def twist(kind, question):
+        if kind == "query.open" and not done:
+            digest = fingerprint(chosen)
+            other = {**question.fields, "number": "x", "attempt": "0" * 16, "models": [digest]}
+            done.append(toy.member(VICTIM).answer(kind, Message(fields=other, groups={f"model/{digest}": chosen})))
+        return question
+
+    toy.transport = HostileTransport(toy.transport.members, twist)
+    toy.coordinate()
+    assert done
+    assert figures(toy) == figures(honest)
+
+
+def restored(folder, back):
+    """A federation in which the member's folder is put back before round 3, to that before round `back`."""
+    toy = make_toy(folder, **RULES)
+    done = set()
+
+    def before_answer(client, kind):
+        number = toy.transport.sent[-1].message.fields["round"]
+        if (client, kind) == (VICTIM, "query.open") and number not in done:
+            done.add(number)
+            if number == back and toy.home(VICTIM).exists():
+                shutil.copytree(toy.home(VICTIM), folder / "backup")
+            if number == 3:
+                shutil.rmtree(toy.home(VICTIM))
+                if (folder / "backup").exists():
+                    shutil.copytree(folder / "backup", toy.home(VICTIM))
+
+    toy.transport.before_answer = before_answer
+    return toy
+
+
+@pytest.mark.parametrize("back", [1, 2])
+def test_a_member_with_an_older_folder_goes_on_from_what_it_signed(tmp_path, undisturbed, back):
+    """In round 1 there is nothing to put back: the folder is lost."""
+    toy = restored(tmp_path / "f", back)
+    run_report, _ = toy.coordinate()
+    assert figures(toy) == figures(undisturbed)
+    assert "ERROR this folder is older than the ledger: round 2 was settled with a report" in log(toy)
+    events = [event for event in run_report.rounds[2].events if event.kind == "older-folder"]
+    assert [event.client for event in events] == [VICTIM]
+
+
+def forged(report):
+    content = json.loads(report)
+    content["report"]["measured"] = 0.0
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize("twist_report", [lambda report: "null", lambda report: "[]", lambda report: "", forged])
+def test_without_its_own_signature_it_does_not_give_up_its_baseline(tmp_path, undisturbed, twist_report):
+    toy = restored(tmp_path / "f", 2)
+    before_answer = toy.transport.before_answer
+
+    def twist(kind, question):
+        if kind != "query.open" or question.fields["round"] != 3:
+            return question
+        report = twist_report(question.fields["settled_report"])
+        return replace(question, fields={**question.fields, "settled_report": report})
+
+    toy.transport = HostileTransport(toy.transport.members, twist)
+    toy.transport.before_answer = before_answer
+    run_report, _ = toy.coordinate()
+    assert run_report.rounds[2].record.absent == (VICTIM,)
+    assert figures(toy) == {number: figures(undisturbed)[number] for number in (1, 2)}
+    assert "ERROR refused to open round 3: Round 2 is said to be settled with this member" in log(toy)
+
+
+def asked(toy, kind, number):
+    sent = [s.message for s in toy.transport.sent if (s.to_member, s.client, s.kind) == (True, VICTIM, kind)]
+    return next(message for message in sent if message.fields["round"] == number)
+
+
+def test_a_member_that_withdrew_opens_no_further_round(tmp_path):
+    toy = make_toy(tmp_path / "f", **RULES | {"rounds": 1})
+    toy.home(VICTIM).mkdir(parents=True)
+    (toy.home(VICTIM) / "withdraw").touch()
+    toy.coordinate()
+    assert MemberStore(toy.home(VICTIM)).load().withdrew
+    opened, closed = asked(toy, "query.open", 1), asked(toy, "query.close", 1).fields
+    told = {name: closed[name] for name in ("settled_round", "settled_attempt", "settled_model", "settled_report")}
+    fields = {**opened.fields, **told, "round": 2, "attempt": "next"}
+    with pytest.raises(QuestionError, match="withdrew after round 1, and takes part in no later one"):
+        toy.member(VICTIM).answer("query.open", Message(fields=fields, groups=opened.groups))
+    assert "ERROR refused to open round 2: this member withdrew after round 1" in log(toy)
+
+
+def test_an_attempt_is_not_opened_again_to_forget_its_steps(tmp_path):
+    class Stop(BaseException):
+        pass
+
+    toy = make_toy(tmp_path / "f", **RULES)
+
+    def before_answer(client, kind):
+        if kind == "query.report":
+            raise Stop
+
+    toy.transport.before_answer = before_answer
+    with pytest.raises(Stop):
+        toy.coordinate()
+    toy.transport.before_answer = lambda client, kind: None
+    steps = MemberStore(toy.home(VICTIM)).load().under_way.steps
+    assert steps == {"1": 3, "2": 3}
+    with pytest.raises(QuestionError, match="is under way and not opened again"):
+        toy.member(VICTIM).answer("query.open", asked(toy, "query.open", 1))
+    assert MemberStore(toy.home(VICTIM)).load().under_way.steps == steps
