@@ -67,7 +67,7 @@ def kept_out(sample):
 def test_who_does_not_get_the_model_is_not_silent(sample, before):
     before(sample)
     second = settle(sample, 2, TWO, absent=("bob",), silent=("bob",))
-    with pytest.raises(LedgerError, match="'bob' cannot be silent in round 2: it .* did not get the round's model"):
+    with pytest.raises(LedgerError, match=r"'bob' cannot be silent in round 2: it .* did not get the round's model"):
         sample.ledger.settle(second)
     assert forged(sample, second) == [ONLY_WITH_THE_MODEL]
     sample.ledger.settle(settle(sample, 2, TWO, absent=("bob",)))

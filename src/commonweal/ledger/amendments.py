@@ -169,8 +169,8 @@ def check_may_admit(clients: Collection[str], state: LedgerState) -> None:
     """Refuse newcomers that the members did not agree to."""
     if is_by_amendment_only(state):
         raise LedgerError(
-            f"{', '.join(clients)} cannot be admitted by the operator alone: round {max(state.ever_settled)} was settled, "
-            "and this ledger has agreed terms. Admit newcomers by an amendment that they and the members sign."
+            f"{', '.join(clients)} cannot be admitted by the operator alone: round {max(state.ever_settled)} was "
+            "settled, and this ledger has agreed terms. Admit newcomers by an amendment that they and the members sign."
         )
 
 

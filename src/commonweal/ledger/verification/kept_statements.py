@@ -49,11 +49,12 @@ def _contradictions(lines: MemberLines, part: StatementPart, source: str) -> lis
 def written_otherwise(source: str, part: StatementPart, signed: SignedDocument) -> list[Finding]:
     """Where a signed statement or part says more than its lines, or something else: other totals, unknown fields."""
     given, statement, findings = signed.document, part.statement, Findings()
-    expected: dict[str, Any] = {**heading_and_lines(statement), "format": given["format"]}
+    is_whole = given["format"] == STATEMENT_FORMAT
+    expected: dict[str, Any] = {**heading_and_lines(statement, is_whole=is_whole), "format": given["format"]}
     expected["key_rotations"] = [
         {name: rotation[name] for name in ("content", "signature")} for rotation in given["key_rotations"]
     ]
-    if given["format"] == STATEMENT_FORMAT:
+    if is_whole:
         expected |= {"balance": str(statement.balance), "accrued": str(statement.accrued)}
     else:
         expected |= {"before": part.before.to_document(), "after": part.after.to_document()}
