@@ -174,7 +174,7 @@ def asked(toy, kind, number):
 
 
 def test_a_member_that_withdrew_opens_no_further_round(tmp_path):
-    toy = make_toy(tmp_path / "f", **RULES | {"rounds": 1})
+    toy = make_toy(tmp_path / "f", **RULES | {"rounds": 2})
     toy.home(VICTIM).mkdir(parents=True)
     (toy.home(VICTIM) / "withdraw").touch()
     toy.coordinate()

@@ -26,7 +26,7 @@ def statement_contradictions(store: Store, kept: Sequence[tuple[str, StatementPa
             source, part = kept[place]
             lines.catch_up(last=part.statement.head_number)
             found[place] = _contradictions(lines, part, source)
-    except CommonwealError:
+    except (CommonwealError, ValueError):  # also figures without a canonical form
         return []
     return [finding for place in range(len(kept)) for finding in found[place]]
 
