@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 
 from commonweal.errors import LedgerError
+from commonweal.federation.settlement import FederationLedger
+from commonweal.ledger.amendments import amendment_body
+from commonweal.ledger.entries import Posting
 from commonweal.ledger.rounds import draft_round
 from commonweal.records import Rules
 from tests.ledger.sample_ledger import CLIENT_KEYS, next_document, signed_notice, verified
@@ -169,3 +172,59 @@ def test_reversing_the_first_round_does_not_open_the_terms_again(sample):
         sample.ledger.admit({"dan": None})
     with pytest.raises(LedgerError, match="already states other rules"):
         sample.ledger.agree(replace(FREE, rules=Rules(mu=0.2)))
+
+
+def test_nobody_becomes_silent_under_the_same_signatures(sample):
+    sample.ledger.settle(settle(sample, 1, TWO, absent=("bob",)))
+    sample.ledger.reverse_round(1, "an error")
+    again = settle(sample, 1, TWO, absent=("bob",), silent=("bob",))
+    with pytest.raises(LedgerError, match="bob absent as in entry 3, got silent"):
+        sample.ledger.settle(again)
+    assert forged(sample, again) == ["under the same signatures, nobody becomes silent in a round that is settled again"]
+
+
+def test_who_is_no_longer_silent_in_a_round_settled_again_is_noted(sample):
+    sample.ledger.settle(settle(sample, 1, TWO, absent=("bob",), silent=("bob",)))
+    sample.ledger.reverse_round(1, "bob has a receipt")
+    sample.ledger.settle(settle(sample, 1, TWO, absent=("bob",)))
+    outcome = verified(sample.store)
+    assert not outcome.findings
+    assert ["who was silent" in note.found for note in outcome.notes] == [True]
+
+
+def test_a_charge_stays_while_its_client_takes_part_because_of_it(sample):
+    sample.ledger.settle(settle(sample, 1, TWO, absent=("bob",), silent=("bob",)))
+    entry = sample.ledger.charge("bob", 1).entry
+    sample.ledger.settle(settle(sample, 2))
+    with pytest.raises(LedgerError, match="because of it the client took part in round 2.* Reverse round 2 first"):
+        sample.ledger.reverse(entry, "a mistake")
+    opposite = [Posting(account, -int(amount)) for account, amount in sample.ledger.document(entry)["postings"]]
+    reversal = next_document(sample.entries(), "reversal", {"entry": entry, "reason": "a mistake"}, opposite)
+    assert rules_found(sample, reversal) == ["nothing rests on what is reversed"]
+    sample.ledger.reverse_round(2, "first")
+    sample.ledger.reverse(entry, "a mistake")
+    assert not verified(sample.store).findings
+
+
+def test_the_smallest_quorum_is_one_member(tmp_path):
+    sample = open_with(tmp_path, replace(FREE, quorum=1e-10))
+    amendment = amendment_of(sample.ledger.state, rules=Rules(mu=9.0))
+    with pytest.raises(LedgerError, match="signatures of 1 of 2 active members"):
+        sample.ledger.amend(amendment, {})
+    body = amendment_body(amendment, {}, sample.ledger.state)
+    assert rules_found(sample, next_document(sample.entries(), "amendment", body)) == ["a quorum signs an amendment"]
+    sample.store.close()
+
+
+def test_a_federation_does_not_list_newcomers_as_absent_from_earlier_rounds(sample):
+    for number in (1, 2):
+        sample.ledger.settle(settle(sample, number))
+    admit_dan(sample)
+    sample.ledger.reverse_round(1, "an error")
+    again = settle(sample, 1)
+    members = dict(sample.ledger.state.members)
+    federation = FederationLedger(sample.location, sample.keys, name="five banks", members=members, agreed=FREE)
+    entry = federation.settle(again.record, again.sample_counts, again.signatures).entry
+    federation.close()
+    sample.ledger.refresh()
+    assert sample.ledger.document(entry)["body"]["absent"] == []

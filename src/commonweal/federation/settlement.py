@@ -366,20 +366,14 @@ def _as_before(settled: RoundToSettle, ledger: Ledger) -> RoundToSettle:
 
 
 def _absent(record: RoundRecord, ledger: Ledger) -> tuple[str, ...]:
-    """Members of the ledger that are still active but not in the round.
+    """Members of the ledger that the round must list and that are not in it.
 
     For a settled round the ledger already lists them; who was admitted or withdrew since does not matter.
     """
     number, there, state = record.round_number, record.decision.figures.profits, ledger.state
     if number in state.rounds:
         return tuple(ledger.document(state.rounds[number])["body"]["absent"])
-    return tuple(client for client in state.members if client not in there and not _is_gone(client, number, state))
-
-
-def _is_gone(client: str, round_number: int, state: LedgerState) -> bool:
-    return any(
-        left.get(client, round_number) < round_number for left in (state.eliminated, state.withdrawn, state.excluded)
-    )
+    return tuple(client for client in state.listed_in(number) if client not in there)
 
 
 def default_ledger(directory: Path) -> Path:

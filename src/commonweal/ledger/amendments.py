@@ -135,7 +135,7 @@ def needed_count(state: LedgerState) -> int:
     """How many of them must sign an amendment."""
     count = len(signing_members(state))
     quorum = None if state.terms is None or state.terms.agreed is None else state.terms.agreed.quorum
-    return count if quorum is None else math.ceil(quorum * count - _ROUNDING)
+    return count if quorum is None else max(min(count, 1), math.ceil(quorum * count - _ROUNDING))
 
 
 def check_amendment(amendment: Amendment, signatures: Mapping[str, str], state: LedgerState) -> None:

@@ -43,6 +43,7 @@ from commonweal.ledger.settled_again import check_settled_again
 from commonweal.ledger.silence import (
     REVERSIBLE,
     charge_draft,
+    check_charge_can_go,
     check_nothing_rests_on,
     ends_by_silence,
     exclusion_draft,
@@ -305,6 +306,7 @@ class Ledger:
                 )
             if document["kind"] == "round":
                 check_nothing_rests_on(document["body"]["round"], state)
+            check_charge_can_go(entry, state)
             return Draft(
                 kind="reversal",
                 body={"entry": entry, "reason": reason},

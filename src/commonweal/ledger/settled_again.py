@@ -12,9 +12,11 @@ from typing import Any
 
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import first_difference
+from commonweal.ledger.silence import silent_in
 
 SAME_RULES = "a round settled again under the same signatures has the same rules"
 SAME_CONTRIBUTIONS = "a round settled again under the same signatures has the same contributions"
+SAME_SILENCE = "under the same signatures, nobody becomes silent in a round that is settled again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,8 @@ class Settlement:
     contributions: Mapping[str, Any]  # by client, and what else the operator measured
     figures: Mapping[str, Any]  # that clients reported
     absent: tuple[Any, ...]
+    silent: tuple[Any, ...]
+    otherwise: Mapping[str, Any]  # what else the entry states
     signatures: Mapping[str, Any]  # of clients with a key
 
     @classmethod
@@ -45,6 +49,8 @@ class Settlement:
                 for client, row in rows.items()
             },
             absent=tuple(body["absent"]),
+            silent=silent_in(body),
+            otherwise={name: body[name] for name in ("ending", "gains", "measured_by") if name in body},
             signatures={client: row["signature"] for client, row in rows.items() if members.get(client) is not None},
         )
 
@@ -75,6 +81,9 @@ def unexplained(before: Settlement, now: Settlement) -> Unexplained | None:
     listed = {*before.figures, *before.absent}
     if any(_of(before, client) != _of(now, client) for client in listed):
         return None
+    fallen_silent = [client for client in now.silent if client in before.absent and client not in before.silent]
+    if fallen_silent:
+        return _unexplained(SAME_SILENCE, (f"{fallen_silent[0]}", "absent", "silent"), before)
     changed = first_difference(before.contributions, now.contributions)
     return None if changed is None else _unexplained(SAME_CONTRIBUTIONS, changed, before)
 
@@ -116,6 +125,13 @@ def changes(before: Settlement, now: Settlement) -> str:
         parts.append(f"version of the rules: {before.version} before, {now.version} now")
     if sorted(map(str, before.absent)) != sorted(map(str, now.absent)):
         parts.append("who was absent")
+    if sorted(map(str, before.silent)) != sorted(map(str, now.silent)):
+        parts.append("who was silent")
+    parts += [
+        f"{name.replace('_', ' ')}"
+        for name in dict.fromkeys((*before.otherwise, *now.otherwise))
+        if before.otherwise.get(name) != now.otherwise.get(name)
+    ]
     if any(parts):
         signed = sum(before.signatures.get(client) != signature for client, signature in now.signatures.items())
         parts.append(f"signed anew by {signed} of {len(now.signatures)}" if now.signatures else "nobody signs")

@@ -183,6 +183,17 @@ def check_nothing_rests_on(number: int, state: LedgerState) -> None:
             )
 
 
+def check_charge_can_go(entry: int, state: LedgerState) -> None:
+    """Refuse to reverse a charge by which its client took part again."""
+    client, charged = state.charges.get(entry, ("", 0))
+    later = state.took_part_after(client, charged)
+    if later is not None and charged not in state.late_reports.get(client, ()):
+        raise LedgerError(
+            f"The charge of {client!r} for round {charged} cannot be reversed: because of it the client took part in "
+            f"round {later}, which is settled. Reverse round {later} first."
+        )
+
+
 def _has_consequences(state: LedgerState, round_number: int) -> bool:
     agreed = _agreed(state, round_number)
     return agreed is not None and (agreed.silence_charge is not None or agreed.silence_limit is not None)
