@@ -180,7 +180,9 @@ def test_nobody_becomes_silent_under_the_same_signatures(sample):
     again = settle(sample, 1, TWO, absent=("bob",), silent=("bob",))
     with pytest.raises(LedgerError, match="bob absent as in entry 3, got silent"):
         sample.ledger.settle(again)
-    assert forged(sample, again) == ["under the same signatures, nobody becomes silent in a round that is settled again"]
+    assert forged(sample, again) == [
+        "under the same signatures, nobody becomes silent in a round that is settled again"
+    ]
 
 
 def test_who_is_no_longer_silent_in_a_round_settled_again_is_noted(sample):
@@ -196,7 +198,7 @@ def test_a_charge_stays_while_its_client_takes_part_because_of_it(sample):
     sample.ledger.settle(settle(sample, 1, TWO, absent=("bob",), silent=("bob",)))
     entry = sample.ledger.charge("bob", 1).entry
     sample.ledger.settle(settle(sample, 2))
-    with pytest.raises(LedgerError, match="because of it the client took part in round 2.* Reverse round 2 first"):
+    with pytest.raises(LedgerError, match=r"because of it the client took part in round 2.* Reverse round 2 first"):
         sample.ledger.reverse(entry, "a mistake")
     opposite = [Posting(account, -int(amount)) for account, amount in sample.ledger.document(entry)["postings"]]
     reversal = next_document(sample.entries(), "reversal", {"entry": entry, "reason": "a mistake"}, opposite)

@@ -12,7 +12,7 @@ from commonweal.federation.recompute import recompute
 from commonweal.ledger.fates import harmful_in, is_finished
 from commonweal.ledger.rounds import decision_document, draft_round, figures_of, round_postings
 from commonweal.ledger.verification.replay import RecordedInputs
-from tests.ledger.sample_ledger import next_document
+from tests.ledger.sample_ledger import CLIENT_KEYS, next_document
 from tests.ledger.test_terms import AGREED, GAINS, a_round, open_with, rules_found
 
 FREE = replace(AGREED, round_count=None, grace_rounds=0, profit_bounds={}, most_samples={})
@@ -65,3 +65,34 @@ def test_the_ledger_refuses_expected_profits_without_a_table_of_gains(sample):
     assert decision.eliminated == ("bob",)
     with pytest.raises(LedgerError, match="Round 1 has expected profits that its clients do not sign"):
         sample.ledger.settle(replace(settled, record=replace(settled.record, decision=decision)))
+
+
+FIVE = dict.fromkeys(("ann", "bob", "cyd", "dan", "eve"), (0.2, 0.3, None))
+EFFECTS = [{"scorer": client, "sum": -9.0 - place / 1e6} for place, client in enumerate(("ann", "cyd", "dan", "eve"))]
+HARM_BY_BOB = {
+    "client": "bob", "is_eliminated": True, "rounds": [1], "effects": EFFECTS, "test_count": 5, "margin": -1e-3,
+}  # fmt: skip
+
+
+@pytest.fixture
+def five(tmp_path):
+    members = dict.fromkeys(FIVE) | {client: CLIENT_KEYS[client].public for client in ("ann", "bob")}
+    made = open_with(tmp_path, replace(FREE, harm="eliminate"), members=members)
+    yield made
+    made.store.close()
+
+
+def harm_found(five, version, *found):
+    body = drafted(five, a_round(five.ledger, 1, FIVE, five.ledger.terms.agreed))
+    return rules_found(five, decided_again(five, {**body, "harm": {"version": version, "found": list(found)}}))
+
+
+def test_evidence_of_harm_names_a_client_once(five):
+    assert harm_found(five, "harm/2", HARM_BY_BOB) == []
+    harmless = {**HARM_BY_BOB, "effects": [{**each, "sum": -each["sum"]} for each in EFFECTS]}
+    tested = {**HARM_BY_BOB, "is_eliminated": False}
+    assert harm_found(five, "harm/2", harmless, tested) == ["evidence of harm is complete"]
+
+
+def test_new_rounds_are_tested_for_harm_with_a_margin(five):
+    assert harm_found(five, "harm/1", HARM_BY_BOB) == ["rounds keep to the terms: the version of the test for harm"]

@@ -13,6 +13,7 @@ from commonweal.ledger.canonical import Document
 from commonweal.ledger.fates import harmful_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
+from commonweal.valuation.harm import VERSION as HARM_VERSION
 
 _MISSING = object()
 
@@ -88,6 +89,8 @@ def _course(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]
     harmful = body["harm"]["found"] if "harm" in body else ()
     if harmful and agreed.harm == "none":
         yield Departure("harm", "none", "evidence of harm")
+    if harmful:
+        yield from _compared("the version of the test for harm", HARM_VERSION, body["harm"]["version"])
     eliminated = [row["client"] for row in harmful if row["is_eliminated"] is True]
     if eliminated and agreed.harm == "advise":
         yield Departure("harm", "advise", f"the elimination of {eliminated[0]}")
