@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -44,7 +44,7 @@ class LedgerState:
     terms_since: list[TermsSince] = field(default_factory=list)  # in order; the last are in force
     amendment_count: int = 0
     last_round: int = 0  # the highest that is settled; without agreed rules, reversed ones included
-    ever_settled: set[int] = field(default_factory=set)  # rounds, reversed ones included
+    settled_under: dict[int, TermsSince] = field(default_factory=dict)  # by round, when it was first settled
     operator: str = ""  # the public key that signs the next entry
     members: dict[str, str | None] = field(default_factory=dict)  # with their public keys
     first_rounds: dict[str, int] = field(default_factory=dict)  # client → the first round after its admission
@@ -84,7 +84,8 @@ class LedgerState:
             settled = body["round"]
             if self.has_rules and settled > self.last_round and settled not in self.ever_settled:
                 self._start_by(settled)
-            self.ever_settled.add(settled)
+            if self.terms_since:
+                self.settled_under.setdefault(settled, self.terms_of(settled))
             self.rounds[settled] = number
             self.undone.pop(settled, None)
             self.last_round = max(self.last_round, settled)
@@ -143,13 +144,15 @@ class LedgerState:
         """Whether the terms state the agreed rules."""
         return self.terms is not None and self.terms.agreed is not None
 
+    @property
+    def ever_settled(self) -> Collection[int]:
+        """Rounds, reversed ones included."""
+        return self.settled_under.keys()
+
     def terms_of(self, round_number: int) -> TermsSince:
         """The terms in force for a round: a reversed round is settled again by the terms of its time."""
         assert self.terms_since, "the first entry states the terms"
-        if round_number not in self.ever_settled:
-            return self.terms_since[-1]
-        in_force = (each for each in reversed(self.terms_since) if each.first_round <= round_number)
-        return next(in_force, self.terms_since[0])
+        return self.settled_under.get(round_number, self.terms_since[-1])
 
     def active(self, round_number: int) -> tuple[str, ...]:
         """Members that have not left before this round, in the order of admission."""
