@@ -188,7 +188,8 @@ def test_a_statement_shows_measured_and_used_gain_side_by_side(sample, tmp_path)
     file.write_bytes(signed_statement(sample.store, "bob", sample.keys, at=AT))
     read, signed = read_statement(file)
     assert signed.is_sound
-    assert read == statement
+    stated = tuple(replace(line, kind=None, round_number=None) for line in statement.lines)  # parts say it
+    assert read == replace(statement, lines=stated)
     assert "measured_gain,used_gain" in to_csv(statement)
     assert '<th scope="col">used gain</th>' in to_html(statement)
     cyd = make_statement(sample.store, "cyd", at=AT)
