@@ -10,8 +10,7 @@ have other labels or other images than the others; mu is infinite, so that every
 data are that different, the guide recommends harm = "advise"; the test is the same, and its advice is counted. The five
 original domains need COMMONWEAL_DATA.
 
-With a file, runs that are in it are not repeated. `make bench` runs two seeds; the figures in the documentation are of
-twenty.
+With a file, runs that are in it are not repeated. `make bench` runs two seeds; docs/results/harm.md has more.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -134,7 +132,7 @@ def main() -> int:
     data = os.environ.get("COMMONWEAL_DATA")
     names = options.settings or [name for name in SETTINGS if name != "five-domains" or data]
     torch.set_num_threads(1)
-    known = list(_read(options.out))
+    known = [] if options.out is None else read_runs(options.out)
     runs = []
     for seed in range(1, options.seeds + 1):
         for name in names:
@@ -150,10 +148,9 @@ def main() -> int:
     return conclude(_promises(names, runs))
 
 
-def _read(path: Path | None) -> Iterator[Run]:
-    if path is not None and path.exists():
-        for line in path.read_text().splitlines():
-            yield Run(**json.loads(line))
+def read_runs(path: Path) -> list[Run]:
+    """The runs in a file; none if there is no file yet."""
+    return [Run(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def _run(name: str, seed: int, data: Path | None) -> Run:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from benchmarks.bench_harm import SETTINGS, read_runs
+from benchmarks.harm_tables import tables as harm_tables
 from benchmarks.noise.tables import tables as noise_tables
 from benchmarks.path_tables import read_rows
 from benchmarks.path_tables import tables as path_tables
@@ -50,6 +52,15 @@ def test_the_tables_of_paths_match_their_rows():
     asked = int(re.findall(r"path_figures --seeds (\d+)", page)[0])
     seeds = {setting: {row.seed for row in rows if row.setting == setting} for setting in {row.setting for row in rows}}
     assert all(found == set(range(1, asked + 1)) for found in seeds.values()), seeds
+
+
+def test_the_table_of_harm_matches_its_runs():
+    page = (FOLDER / "harm.md").read_text(encoding="utf-8")
+    runs = read_runs(FOLDER / "harm.jsonl")
+    assert quoted(page) == harm_tables(runs)
+    asked = int(re.findall(r"bench_harm --seeds (\d+)", page)[0])
+    seeds = {setting: sorted(run.seed for run in runs if run.setting == setting) for setting in SETTINGS}
+    assert seeds == {setting: list(range(1, asked + 1)) for setting in SETTINGS}
 
 
 def test_plots_exist_and_files_are_small():
