@@ -549,14 +549,13 @@ def test_a_ledger_agrees_with_a_plain_account(new_location, tmp_path):
                 suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
             ),
         )
-    if backend == "postgresql" and not IS_SOAK:
+    if not IS_SOAK:  # a few random examples may miss an outcome
         return
     # Every outcome of every action has been tried.
     for what in ("settle", "reverse", "realise", "withdraw"):
         assert seen[f"{what}: fresh"] > 0 < seen[f"{what}: refused"], seen
+    assert seen["settle: known"] > 0 < seen["withdraw: known"], seen
     assert seen["rotate: fresh"] > 0, seen
-    if IS_SOAK:  # repetitions are rare: a few examples may have none
-        assert seen["settle: known"] > 0 < seen["withdraw: known"], seen
 
 
 @pytest.fixture
