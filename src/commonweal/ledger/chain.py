@@ -27,6 +27,8 @@ def documents(
             document = parse(entry.content)
             if document is None or hash_of(entry.content.encode()) != entry.hash:
                 raise _unsound(made, f"entry {entry.number} was changed")
+            if type(entry.number) is not int or document.get("number") != entry.number:  # SQLite keeps anything
+                raise _unsound(made, "the number of an entry was changed")
             if document.get("previous") != head:
                 raise _unsound(made, f"entry {entry.number} does not follow the one before it")
             operator = operator or first_operator(document)
