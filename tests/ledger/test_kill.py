@@ -50,6 +50,7 @@ from commonweal.ledger.store import StoredPosting
 from commonweal.ledger.terms import Terms
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
+from tests.ledger.sample_ledger import others_absent
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="forks and kills")
 
@@ -562,7 +563,7 @@ def check_action(
         ledger = opened_ledger(store, keys)
         act(ledger)
         assert ledger.state.number == 5
-        ledger.settle(rounds[3])  # with the new key, if there is one
+        ledger.settle(others_absent(rounds[3], ledger))  # with the new key, if there is one
         return content_of(store)
 
     with closing(open_store(shelf.location)) as store:
