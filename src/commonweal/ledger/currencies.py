@@ -16,7 +16,9 @@ _OTHERS = {
     4: "CLF UYW",
 }
 _MINOR_DIGITS = {code: digits for digits, codes in _OTHERS.items() for code in codes.split()}
-_WITHOUT = frozenset("XAG XAU XBA XBB XBC XBD XDR XPD XPT XSU XUA XXX".split())  # metals, units of account, no currency
+_WITHOUT = frozenset(
+    ["XAG", "XAU", "XBA", "XBB", "XBC", "XBD", "XDR", "XPD", "XPT", "XSU", "XUA", "XXX"]
+)  # metals, bonds, units of account; XXX is ISO's code for "no currency"
 
 
 def minor_digits_of(currency: str) -> int | None:
