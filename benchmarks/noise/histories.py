@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -80,32 +80,26 @@ class Histories:
             }
         return self._facts[history]
 
-    def _measure(self, history: RetainedSets, then: Sequence[tuple[str, ...]] = ()) -> None:
-        """Measure the round after this history, and keep the state in which each set of `then` starts the next."""
-        with self._start(history) as clients:
-            self._measure_with(clients, history, then)
-
-    def _measure_with(self, clients: InProcessClients, history: RetainedSets, then: Sequence[tuple[str, ...]]) -> None:
+    def _measure(self, history: RetainedSets) -> None:
+        """Measure the round after this history, and keep the state in which everybody in it starts the next."""
         number = len(history) + 1
         active = self.active(history)
-        # The model that opens a round is the one that ended the last.
-        opening_truth = (
-            {client: facts.true_accuracy for client, facts in self.round(history[:-1]).items()}
-            if history
-            else self._truth_of(clients, number, active)
-        )
-        measured = measure_round(clients, self.scenario, number, active)
-        truth = self._truth_of(clients, number, active)
+        with self._start(history) as clients:
+            # The model that opens a round is the one that ended the last.
+            opening_truth = (
+                {client: facts.true_accuracy for client, facts in self.round(history[:-1]).items()}
+                if history
+                else self._truth_of(clients, number, active)
+            )
+            measured = measure_round(clients, self.scenario, number, active)
+            truth = self._truth_of(clients, number, active)
+            decision = decision_with(measured.figures, self.scenario.mechanism.rules, active)
+            clients.close_round(RoundRecord(round_number=number, decision=decision, absent=measured.absent))
+            np.savez(self._file(history, "npz"), **dict(clients.save()))  # type: ignore[arg-type]
         facts = {client: self._facts_of(client, measured, opening_truth[client], truth[client]) for client in active}
         document = json.dumps({client: asdict(one) for client, one in facts.items()})
         write_atomically(self._file(history, "json"), document.encode(), what="the rounds")
         self.computed += 1
-        for retained in dict.fromkeys([active, *then]):
-            if len(retained) >= 2 and number < self.scenario.round_count:
-                fork = clients.fork()
-                decision = decision_with(measured.figures, self.scenario.mechanism.rules, retained)
-                fork.close_round(RoundRecord(round_number=number, decision=decision, absent=measured.absent))
-                np.savez(self._file((*history, retained), "npz"), **dict(fork.save()))  # type: ignore[arg-type]
 
     def _facts_of(self, client: str, measured: MeasuredRound, true_before: float, true_now: float) -> ClientFacts:
         assert measured.gains is not None, "figures are pooled"
@@ -126,14 +120,12 @@ class Histories:
         )
 
     def _start(self, history: RetainedSets) -> InProcessClients:
-        """The clients as they start the round after this history."""
+        """The clients as they start the round after this history: the state after the last round, without who left."""
         fresh = self._fresh()
         if history:
-            state = self._file(history, "npz")
-            if not state.exists():
-                self._measure(history[:-1], [history[-1]])
-            with np.load(state) as stored:
-                fresh.restore(len(history), dict(stored))
+            with np.load(self._file(history[:-1], "npz")) as stored:
+                state = dict(stored)
+            fresh.restore(len(history), _without_others(state, history[-1]))
         return fresh
 
     def _fresh(self) -> InProcessClients:
@@ -150,3 +142,13 @@ class Histories:
     def _file(self, history: RetainedSets, kind: str) -> Path:
         name = hashlib.sha256(json.dumps(history).encode()).hexdigest()[:24]
         return self._folder / f"{len(history) + 1:02d}-{name}.{kind}"
+
+
+def _without_others(state: Mapping[str, np.ndarray], retained: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The saved state of these clients; what is saved of a client begins with its number."""
+    others = {
+        key.removesuffix("name")
+        for key, array in state.items()
+        if key.endswith("/name") and array.tobytes().decode() not in retained
+    }
+    return {key: array for key, array in state.items() if not any(key.startswith(number) for number in others)}
