@@ -11,6 +11,7 @@ from benchmarks.noise.histories import Facts, Histories, RetainedSets
 from benchmarks.noise.rules import Rule
 
 from commonweal.decision.decide import decision_with, select
+from commonweal.decision.ending import find_ending
 from commonweal.records import Figures, Rules
 
 
@@ -49,7 +50,8 @@ def follow(histories: Histories, rule: Rule, mu: float) -> Outcome:
         following = histories.round((*history, active)) if rule.sees_next_round and not last else None
         profits = rule.profits(rounds, following)
         contributions = [facts[client].contribution for client in active]
-        retained = _retained(profits.selection, contributions, mu)
+        finished = rule.stops and find_ending(profits.selection) is not None
+        retained = active if finished else _retained(profits.selection, contributions, mu)
         by_truth = _retained({client: one.true_profit for client, one in facts.items()}, contributions, mu)
         welfare += math.fsum(one.true_profit for one in facts.values())
         tsw += math.fsum(facts[client].profit for client in retained)
@@ -63,7 +65,7 @@ def follow(histories: Histories, rule: Rule, mu: float) -> Outcome:
             true = _transfers({client: one.true_profit for client, one in facts.items()}, facts, retained)
             error += math.fsum(abs(paid[client] - true[client]) for client in retained)
             moved += math.fsum(amount for amount in true.values() if amount > 0)
-        if last or len(retained) < 2:
+        if last or finished or len(retained) < 2:
             break
         history = (*history, retained)
     return Outcome(

@@ -29,6 +29,7 @@ class Rule:
     name: str
     profits: Callable[[Sequence[Facts], Facts | None], Profits]  # rounds so far; the next round, for an oracle
     sees_next_round: bool = False
+    stops: bool = False  # as with ending = "stop": nobody is eliminated when no further round is expected to pay
 
 
 def _measured(rounds: Sequence[Facts], following: Facts | None) -> Profits:
@@ -85,6 +86,7 @@ FIRST_RULES = (  # computed first for all seeds, since a default is chosen among
     Rule(name="measured", profits=_measured),
     Rule(name="pooled", profits=_pooled),
     Rule(name="forecast", profits=_forecast),
+    Rule(name="forecast, stopping", profits=_forecast, stops=True),
 )
 OTHER_RULES = (
     Rule(name="significance", profits=_significant),
