@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import commonweal as cw
@@ -108,3 +109,47 @@ def test_mu_infinity_never_eliminates():
 def test_bad_grace_is_refused(grace_rounds):
     with pytest.raises(cw.CommonwealError, match="grace_rounds must be a whole number of at least 0"):
         cw.replay([(1, round_(a=(1, 1)))], Rules(mu=1.0), grace_rounds=grace_rounds)
+
+
+def _with_errors(utilities: dict[str, float], *, error: float = 0.1) -> Figures:
+    return Figures(
+        profits=utilities,
+        contributions=dict.fromkeys(utilities, 1.0),
+        costs=dict.fromkeys(utilities, 0.0),
+        profit_errors=dict.fromkeys(utilities, error),
+    )
+
+
+def test_who_comes_later_stays_out_of_the_pool_in_its_first_round():
+    first = _with_errors({"a": 0.1, "b": 0.3, "c": 0.2})
+    second = _with_errors({"a": 0.1, "b": 0.3, "c": 0.2, "d": 9.0})
+    decided = cw.replay(
+        [(1, first), (2, second), (3, second)], Rules(mu=math.inf), figures_rule="pooled"
+    ).history.rounds
+    one, two, three = (dict(each.decision.figures.profits) for each in decided)
+    assert two == {**one, "d": 9.0}
+    assert three != two, "in its second round it belongs to the pool"
+
+
+def test_each_draw_is_pooled_again():
+    """With equal errors, τ² = max(0, s² − error²), s² the variance of what was measured: a second implementation."""
+    utilities, error, costs = [0.05, 0.06, 0.04, 0.01], 0.02, [0.02, 0.02, 0.02, 0.024]
+    names = ["a", "b", "c", "d"]
+    figures = Figures(
+        profits={name: u - cost for name, u, cost in zip(names, utilities, costs, strict=True)},
+        contributions=dict.fromkeys(names, 1.0),
+        costs=dict(zip(names, costs, strict=True)),
+        profit_errors=dict.fromkeys(names, error),
+    )
+    (record,) = cw.replay([(1, figures)], Rules(mu=0.0), figures_rule="pooled").history.rounds
+    random = np.random.default_rng(1)
+    stays = 0
+    for _ in range(20_000):
+        drawn = np.array(utilities) + error * random.standard_normal(4)
+        between = max(0.0, drawn.var(ddof=1) - error**2)
+        pooled = drawn.mean() + between / (between + error**2) * (drawn - drawn.mean())
+        stays += pooled[3] >= costs[3]
+    expected = stays / 20_000 if "d" in record.decision.retained else 1 - stays / 20_000
+    stability = record.evidence["d"].stability
+    assert stability is not None
+    assert abs(stability.share - expected) < 4 * math.sqrt(expected * (1 - expected) / stability.draw_count)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 from commonweal.decision.mechanism import Mechanism, State, view_of
 from commonweal.decision.stability import draw_count_for, stabilities
 from commonweal.federation.round_result import ClientMeasurement
-from commonweal.records import Decision, Evidence
+from commonweal.records import Decision, Evidence, Figures
 from commonweal.seeds import stream
+from commonweal.valuation.pooled_utilities import pooled_draws
 
 
 def measured_evidence(
@@ -53,10 +55,21 @@ def measured_evidence(
     }
 
 
-def stated_evidence(decision: Decision, mechanism: Mechanism, state: State, round_number: int) -> dict[str, Evidence]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pooling:
+    """What the figures of a decision were pooled from."""
+
+    measured: Figures
+    newcomers: Sequence[str]  # outside the pool
+
+
+def stated_evidence(
+    decision: Decision, mechanism: Mechanism, state: State, round_number: int, pooling: Pooling | None = None
+) -> dict[str, Evidence]:
     """Of figures that were given with standard errors; empty if they were given without.
 
     Draws add independent normal errors to the figures, the same on every call. Figures without errors count as exact.
+    Where figures are pooled, each draw of those measured is pooled again.
     """
     figures = decision.figures
     errors = {"profit": figures.profit_errors, "contribution": figures.contribution_errors}
@@ -65,18 +78,20 @@ def stated_evidence(decision: Decision, mechanism: Mechanism, state: State, roun
     view = view_of(mechanism, figures, grace=decision.grace)
     shape = (len(view.clients), draw_count_for(len(view.clients)))
 
-    def drawn(kind: str, values: Mapping[str, float]) -> NDArray[np.float64]:
-        spread = np.array([(errors[kind] or {}).get(client, 0.0) for client in view.clients])
+    def drawn(kind: str, values: Mapping[str, float], spreads: Mapping[str, float] | None) -> NDArray[np.float64]:
+        spread = np.array([(spreads or {}).get(client, 0.0) for client in view.clients])
         noise = stream(0, "stability", kind, round_number).standard_normal(shape)
         return np.array([values[client] for client in view.clients])[:, None] + spread[:, None] * noise
 
+    given = figures if pooling is None else pooling.measured
+    profit_draws = drawn("profit", given.profits, given.profit_errors)
     stable = stabilities(
         mechanism,
         view,
         state,
         decision,
-        profit_draws=drawn("profit", figures.profits),
-        contribution_draws=drawn("contribution", figures.contributions),
+        profit_draws=profit_draws if pooling is None else pooled_draws(given, pooling.newcomers, profit_draws),
+        contribution_draws=drawn("contribution", figures.contributions, figures.contribution_errors),
     )
     return {
         client: Evidence(

@@ -12,7 +12,7 @@ from typing import Literal
 from commonweal.decision.mechanism import RoundDecider
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import InputError
-from commonweal.federation.evidence import stated_evidence
+from commonweal.federation.evidence import Pooling, stated_evidence
 from commonweal.records import Figures, History, RoundRecord, Rules
 from commonweal.valuation.pooled_utilities import with_pooled_utilities
 
@@ -39,7 +39,7 @@ def replay(
 
     All clients are active from the start: a client without figures in a round is absent from it and may return. The
     federation ends when eliminations leave fewer than two clients. With the figures rule "pooled", utilities are pooled
-    over the clients that take part in a round.
+    over the clients that take part in a round, without those that do so for the first time after the first round.
     """
     if not isinstance(grace_rounds, int) or isinstance(grace_rounds, bool) or grace_rounds < 0:
         raise InputError(
@@ -53,6 +53,7 @@ def replay(
     measured: dict[int, Figures] = {}
     ignored: dict[int, tuple[str, ...]] = {}
     ended_after: int | None = None
+    seen: set[str] = set()
     decider = RoundDecider(make_mechanism(rules))
     for position, (round_number, figures) in enumerate(rounds):
         if len(active) < min(2, len(clients)):
@@ -63,8 +64,11 @@ def replay(
             ignored[round_number] = late
             figures = figures.without(late)
         if figures.profits:
+            newcomers = [client for client in figures.profits if records and client not in seen]
+            seen.update(figures.profits)
+            given = figures
             if figures_rule == "pooled":
-                measured[round_number], figures = figures, with_pooled_utilities(figures)
+                measured[round_number], figures = given, with_pooled_utilities(given, newcomers)
             state = decider.state
             decision = decider.decide(figures, grace=position < grace_rounds)
             absent = (
@@ -72,7 +76,8 @@ def replay(
                 if len(figures.profits) < len(active)
                 else ()
             )
-            evidence = stated_evidence(decision, decider.mechanism, state, round_number)
+            pooling = None if figures_rule == "measured" else Pooling(measured=given, newcomers=newcomers)
+            evidence = stated_evidence(decision, decider.mechanism, state, round_number, pooling)
             records.append(RoundRecord(round_number=round_number, decision=decision, absent=absent, evidence=evidence))
             for client in decision.eliminated:
                 del active[client]
