@@ -17,6 +17,7 @@ from commonweal.scenario.keys import (
 )
 from commonweal.scenario.spec import DataDefect, LearningSpec, MechanismSpec, TaskSpec
 from commonweal.scenario.toml_table import TomlTable
+from commonweal.valuation.harm import FEWEST_SCORERS
 from commonweal.valuation.measure import Measure
 from commonweal.valuation.registry import MEASURES
 
@@ -39,7 +40,7 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
             "advantage over a model trained alone instead",
             'Write figures = "measured", or remove utility = "advantage"',
         )
-    _check_harm_and_ending(table, values)
+    _check_harm_and_ending(table, values, client_count)
     if not _sound(table, values, "contribution", "evaluation_limit"):
         return
     measure = MEASURES[values.get("contribution", _DEFAULT_MEASURE)]
@@ -75,7 +76,7 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
         )
 
 
-def _check_harm_and_ending(table: TomlTable, values: Values) -> None:
+def _check_harm_and_ending(table: TomlTable, values: Values, client_count: int) -> None:
     """Harm is seen in the effects on each scorer, and the end in what is expected of the next round."""
     harm, ending = values.get("harm", "none"), values.get("ending", "none")
     measure = values.get("contribution", _DEFAULT_MEASURE)
@@ -85,6 +86,13 @@ def _check_harm_and_ending(table: TomlTable, values: Values) -> None:
             f'harm = "{harm}" needs contribution = "path", got "{measure}": by other measures, a negative contribution '
             "is no sign of harm",
             'Write contribution = "path", or remove harm',
+        )
+    if harm != "none" and client_count <= FEWEST_SCORERS:
+        table.faults.add(
+            (*table.path, "harm"),
+            f'harm = "{harm}" needs at least {FEWEST_SCORERS + 1} clients, got {client_count}: with fewer, too few others '
+            "can say who does harm",
+            "Remove harm",
         )
     figures = values.get("figures", "measured")
     if ending != "none" and figures != "forecast" and _sound(table, values, "figures"):
