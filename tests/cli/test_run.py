@@ -160,7 +160,7 @@ def test_options_override_the_scenario(commonweal, small, tmp_path):
 
 def test_two_runs_are_not_mixed_in_one_folder(refused, ran_one_round, small):
     ran_one_round("out/small")
-    assert "'out/small' already contains a run. Resume it, overwrite it" in refused("run", "small.toml", "--rounds", 1)
+    assert "'out/small' already contains a run. Resume it (--resume)" in refused("run", "small.toml", "--rounds", 1)
     error = refused("run", "small.toml", "--seed", 4, "--resume")
     assert "was written for a different scenario. Give the scenario, mu, seed and rounds" in error
 

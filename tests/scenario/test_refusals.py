@@ -48,6 +48,11 @@ REFUSALS = {
         'figures = "pooled" pools gains over the last round',
         'Write figures = "measured", or remove utility = "advantage".',
     ),
+    "harm that too few could see": (
+        in_table("mechanism", 'contribution = "path"\nharm = "advise" #!'),
+        'harm = "advise" needs at least 4 clients, got 2',
+        "Remove harm.",
+    ),
     "unknown figures": (
         in_table("mechanism", 'figures = "guessed" #!'),
         "figures must be one of measured, pooled, forecast",

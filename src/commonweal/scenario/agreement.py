@@ -90,8 +90,8 @@ def _check_harm_and_ending(table: TomlTable, values: Values, client_count: int) 
     if harm != "none" and client_count <= FEWEST_SCORERS:
         table.faults.add(
             (*table.path, "harm"),
-            f'harm = "{harm}" needs at least {FEWEST_SCORERS + 1} clients, got {client_count}: with fewer, too few others '
-            "can say who does harm",
+            f'harm = "{harm}" needs at least {FEWEST_SCORERS + 1} clients, got {client_count}: with fewer, too few '
+            "others can say who does harm",
             "Remove harm",
         )
     figures = values.get("figures", "measured")

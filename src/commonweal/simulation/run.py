@@ -119,7 +119,8 @@ def run_directory(directory: Path, *, resume: bool, overwrite: bool) -> Iterator
 def _check_no_other_run(checkpoint: Path, *, resume: bool, overwrite: bool) -> None:
     if checkpoint.exists() and not resume and not overwrite:
         raise StorageError(
-            f"{str(checkpoint.parent)!r} already contains a run. Resume it (--resume), overwrite it (--overwrite), or choose another folder (--out)."
+            f"{str(checkpoint.parent)!r} already contains a run. Resume it (--resume), overwrite it (--overwrite), "
+            "or choose another folder (--out)."
         )
     if resume and not checkpoint.exists():
         raise StorageError(
