@@ -9,6 +9,9 @@ BENCH_INSTALLED := $(VENV)/.installed-bench
 # Each worker starts with a run of whole files, whose tests share what they make; one that is done early takes over some.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
+# Tests start hundreds of processes, and each would compile commonweal anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo federation quick test soak check bench pins clean
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20

@@ -9,8 +9,13 @@ import pytest
 from hypothesis import settings
 
 from tests import one_thread, quick
+from tests.in_memory import folder_in_memory
 
 one_thread.limit()
+
+# pytest makes its temporary folders here. SQLite waits for the disk in every commit: 5 ms, and 0.03 ms in memory.
+if folder := folder_in_memory():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
 
 PACE = os.environ.get("COMMONWEAL_TESTS", "test")
 EXAMPLE_COUNTS = {"quick": 20, "test": 60, "soak": 1000}

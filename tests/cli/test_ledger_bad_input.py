@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from .conftest import COMMAND
+from .conftest import run_here
 
 MONEY = ("--currency", "XTS", "--worth", "1000")
 ROUND = "round,client,profit,contribution\n1,north,0.15,0.4\n1,south,-0.05,0.5\n"
@@ -29,7 +29,7 @@ def made(tmp_path_factory):
         ("decide", "r.csv", "--mu", "inf", "--ledger", "a.db", "--keys", "keys"),
         ("ledger", "realise", "a.db", "10", "--reference", "used", "--keys", "keys"),
     ):
-        subprocess.run([COMMAND, *arguments], cwd=folder, check=True, capture_output=True)
+        assert run_here(arguments, folder).returncode == 0
     return folder
 
 

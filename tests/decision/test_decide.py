@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import commonweal as cw
@@ -30,7 +30,6 @@ def rounds(draw, contribution=weight, max_size=8):
 
 
 @given(rounds(), st.sampled_from(["contribution", "equal", "cost", "loss"]), st.one_of(st.none(), st.floats(0, 1e6)))
-@settings(max_examples=300, deadline=None)
 def test_money_sums_to_zero_and_nobody_is_lost(round_, loss_rule, cap):
     decision = cw.decide(**round_, loss_rule=loss_rule, liability_cap=cap)
     assert abs(imbalance(decision)) <= decision.rounding
@@ -42,7 +41,6 @@ def test_money_sums_to_zero_and_nobody_is_lost(round_, loss_rule, cap):
 
 
 @given(rounds())
-@settings(max_examples=200, deadline=None)
 def test_payoffs_follow_contribution(round_):
     decision = cw.decide(**round_)
     assert disproportion(decision) <= decision.rounding
@@ -53,7 +51,6 @@ def test_payoffs_follow_contribution(round_):
 
 
 @given(rounds(contribution=amount, max_size=6))
-@settings(max_examples=200, deadline=None)
 def test_clipping_is_the_same_as_giving_no_negative_contribution(round_):
     clipped = {client: max(q, 0.0) for client, q in round_["contributions"].items()}
     as_given = cw.decide(**round_)
@@ -63,7 +60,6 @@ def test_clipping_is_the_same_as_giving_no_negative_contribution(round_):
 
 
 @given(rounds(), st.floats(0, 1e6))
-@settings(max_examples=100, deadline=None)
 def test_a_cap_takes_from_the_receivers_in_proportion(round_, cap):
     free, capped = cw.decide(**round_), cw.decide(**round_, liability_cap=cap)
     assert free.retained == capped.retained

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import commonweal as cw
@@ -66,7 +66,6 @@ clients = st.lists(
 
 
 @given(clients)
-@settings(max_examples=150, deadline=None)
 def test_the_penalty_ratio_and_the_budget_never_rise_with_mu(figures_of_clients):
     profits = np.array([p for p, _ in figures_of_clients])
     contributions = np.array([q for _, q in figures_of_clients])
@@ -81,7 +80,6 @@ def test_the_penalty_ratio_and_the_budget_never_rise_with_mu(figures_of_clients)
 
 
 @given(clients, st.tuples(size, size).filter(lambda mus: mus[0] < mus[1]))
-@settings(max_examples=150, deadline=None)
 def test_ties_within_rounding_change_that_by_no_more_than_rounding(figures_of_clients, mus):
     """Either set falls short of the other by at most the width δ where it is retained, so with μ < ν
 
@@ -97,7 +95,6 @@ def test_ties_within_rounding_change_that_by_no_more_than_rounding(figures_of_cl
 
 
 @given(clients)
-@settings(max_examples=100, deadline=None)
 def test_ranges_of_clients_agree_with_who_is_retained(figures_of_clients):
     names = [f"c{i}" for i in range(len(figures_of_clients))]
     arguments = {

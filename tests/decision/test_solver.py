@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import commonweal as cw
@@ -75,7 +75,6 @@ client = st.tuples(st.one_of(sizes, sizes.map(lambda x: -x), st.just(0.0)), st.o
 
 
 @given(st.lists(client, min_size=1, max_size=9), st.one_of(sizes, st.just(0.0)))
-@settings(max_examples=400, deadline=None)
 def test_equals_brute_force_on_any_doubles(clients, mu):
     profits = np.array([p for p, _ in clients])
     contributions = np.array([q for _, q in clients])
@@ -83,7 +82,6 @@ def test_equals_brute_force_on_any_doubles(clients, mu):
 
 
 @given(st.lists(client, min_size=2, max_size=8), sizes, st.integers(-20, 20), st.integers(-20, 20))
-@settings(max_examples=150, deadline=None)
 def test_units_do_not_matter(clients, mu, utility_unit, contribution_unit):
     profits = np.array([p for p, _ in clients])
     contributions = np.array([q for _, q in clients])

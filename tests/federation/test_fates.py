@@ -140,6 +140,7 @@ def test_its_evidence_is_in_the_history_the_page_the_statement_and_the_ledger(po
     assert findings(folder) == ()
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_an_interrupted_run_finds_the_same(poisoned, tmp_path):
     """The effects of earlier rounds are in the checkpoint."""
     _, folder = poisoned
@@ -152,6 +153,7 @@ def test_an_interrupted_run_finds_the_same(poisoned, tmp_path):
     assert findings(out) == ()
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_advice_tells_the_operator_and_eliminates_nobody(poisoned, tmp_path):
     after = poisoned[0].harmful_after["poisoner"]
     report = run(edited(POISONED, ('"eliminate"', '"advise"')), tmp_path)
@@ -216,6 +218,7 @@ def test_a_federation_that_no_further_round_would_pay_ends(finished):
     assert all("the federation is finished: " in statement(folder, client)[-1] for client in stayed)
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_a_finished_run_stays_finished_when_it_is_resumed(finished, tmp_path):
     report, folder = finished
     out = tmp_path / "out"
@@ -225,6 +228,7 @@ def test_a_finished_run_stays_finished_when_it_is_resumed(finished, tmp_path):
     assert (out / "history.json").read_bytes() == (folder / "history.json").read_bytes()
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_advice_on_the_end_lets_the_federation_go_on(finished, tmp_path):
     told = len(finished[0].rounds)
     report = run(edited(FINISHED, ('"stop"', '"advise"')), tmp_path)

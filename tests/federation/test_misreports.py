@@ -123,6 +123,7 @@ def test_the_ledger_sees_only_the_report(folder, lying):
             assert repr(each.clients["liar"].actual_profit.value) not in json.dumps(body)
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_both_survive_the_file_and_a_resumption(folder, lying):
     kept = [each.clients["liar"].actual_profit for each in lying.rounds if "liar" in each.clients]
     for report in (read_history(folder / "history.json"), run(folder, resume=True)):

@@ -26,6 +26,8 @@ from commonweal.simulation.simulated_task import with_sites
 from commonweal.task.file import task_in
 
 TOLERANCE = 1e-6
+# test_twin.py compares SCAFFOLD between simulation and Flower in every run.
+ALGORITHMS = pytest.mark.parametrize("algorithm", ["fedavg", pytest.param("scaffold", marks=pytest.mark.soak)])
 
 
 def import_app(folder, package, monkeypatch):
@@ -99,7 +101,7 @@ def starter(tmp_path):
     return tmp_path / "mine" / "scenario.toml"
 
 
-@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
+@ALGORITHMS
 def test_a_task_of_ones_own(starter, tmp_path, monkeypatch, algorithm):
     edit(
         starter,
@@ -119,7 +121,7 @@ def test_a_task_of_ones_own(starter, tmp_path, monkeypatch, algorithm):
     check_equal(run_on_flower(tmp_path / "twin", monkeypatch, tmp_path), run_scenario(read_scenario(starter)))
 
 
-@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
+@ALGORITHMS
 def test_hostile_members(starter, tmp_path, monkeypatch, algorithm):
     """Poisoners, a free rider, and a profit that is not the truth, outside of the usual bounds."""
     edit(

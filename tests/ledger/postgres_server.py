@@ -28,10 +28,10 @@ from urllib.parse import urlsplit
 
 from pg8000.native import Connection
 
+from tests.in_memory import folder_in_memory
+
 DEBIAN_FOLDER = Path("/usr/lib/postgresql")
 ACCOUNTS_INSTEAD_OF_ROOT = ("postgres", "nobody")
-MEMORY_FOLDER = Path("/dev/shm")
-MEMORY_NEEDED_BYTES = 2**30  # a container has 64 MB unless told otherwise: a cluster and four databases
 USER = "ledger"
 HOST = "127.0.0.1"
 START_LIMIT_SECONDS = 30.0
@@ -76,7 +76,8 @@ class PostgresServer:
             raise RuntimeError(reason)
         with contextlib.ExitStack() as undo:
             # Not pytest's tmp_path: only its owner may enter it, and the server may run as another user.
-            self.directory = Path(tempfile.mkdtemp(prefix="commonweal-postgres-", dir=_quick_folder()))
+            # In memory, since a database is 300 files.
+            self.directory = Path(tempfile.mkdtemp(prefix="commonweal-postgres-", dir=folder_in_memory()))
             undo.callback(shutil.rmtree, self.directory)
             undo.enter_context(_removal_after_our_death(self.directory))
             self._make_cluster()
@@ -206,13 +207,6 @@ def _removal_after_our_death(directory: Path) -> Iterator[None]:
             yield
         finally:
             remover.kill()
-
-
-def _quick_folder() -> Path | None:
-    """A folder in memory if there is plenty, since a database is 300 files; None: the system's temporary folder."""
-    if os.access(MEMORY_FOLDER, os.W_OK) and shutil.disk_usage(MEMORY_FOLDER).free >= MEMORY_NEEDED_BYTES:
-        return MEMORY_FOLDER
-    return None
 
 
 def _programs_folder() -> Path | None:

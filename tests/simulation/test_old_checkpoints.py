@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from commonweal.scenario.toml_file import read_scenario
 from commonweal.simulation.run import run_scenario
@@ -14,6 +15,7 @@ from commonweal.simulation.run import run_scenario
 LEFT = Path(__file__).parent / "made_by_0_1"
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_a_run_of_the_first_version_continues(tmp_path):
     shutil.copy(LEFT / "checkpoint.npz", tmp_path)
     with np.load(LEFT / "checkpoint.npz") as archive:
