@@ -123,12 +123,42 @@ def test_a_report_without_a_receipt_is_logged_once(toy, monkeypatch):
     assert "round 1: NO RECEIPT came for the report" in log(toy, "north")
 
 
+def test_a_report_that_is_asked_for_again_needs_no_second_receipt(toy):
+    """The question comes again after the receipt: the report is the same, and nothing is missing."""
+    member, again = toy.member("north"), []
+
+    def answer(kind, question, original=member.answer):
+        given = original(kind, question)
+        if kind == "query.receipt" and question.fields["round"] == 1 and not again:
+            again.append(original("query.report", asked(toy, "north", "query.report")))
+        return given
+
+    member.answer = answer
+    toy.coordinate()
+    assert "round 1: sends report 1 again, as it was signed" in log(toy, "north")
+    assert "NO RECEIPT" not in log(toy, "north")
+    assert receipts(toy, "north") == ["round-0001-1.json", "round-0002-1.json"]
+
+
+def test_a_second_receipt_for_a_report_is_neither_doubtful_nor_kept(toy):
+    toy.coordinate()
+    folder = toy.home("north") / "receipts"
+    good = (folder / "round-0002-1.json").read_text()
+    later = {**json.loads(good)["document"], "at": "2099-01-01T00:00:00.000000Z"}
+    again = signed_content(later, KeyDirectory(toy.folder / "operator-keys").current()).decode()
+    for content in (good, again):
+        agent_of(toy, "north").answer("query.receipt", asked(toy, "north", "query.receipt", receipt=content))
+        assert log(toy, "north").splitlines()[-1].endswith("receipt for the report again; round-0002-1.json is kept")
+    assert receipts(toy, "north") == ["round-0001-1.json", "round-0002-1.json"]
+
+
 def test_doubtful_receipts_are_kept_aside_and_nothing_is_overwritten(toy):
     toy.coordinate()
     folder = toy.home("north") / "receipts"
     good = (folder / "round-0002-1.json").read_text()
     others = (toy.home("south") / "receipts" / "round-0002-1.json").read_text()
     document = json.loads(good)["document"]
+    never_sent = signed_content({**document, "report": "0" * 64}, KeyDirectory(toy.folder / "operator-keys").current())
     forged = signed_content(document, SigningKey.new()).decode()
     changed = json.dumps({**json.loads(good), "document": {**document, "report": "0" * 64}})
     before = {file.name: file.read_bytes() for file in folder.glob("round-*")}
@@ -137,7 +167,7 @@ def test_doubtful_receipts_are_kept_aside_and_nothing_is_overwritten(toy):
         changed: "the operator did not sign it",
         others: "it is for another member",
         "{}": "is not a signed file",
-        good: "not waiting to have acknowledged",  # it has been already
+        never_sent.decode(): "not waiting to have acknowledged",
     }
     for content, doubt in doubts.items():
         agent_of(toy, "north").answer("query.receipt", asked(toy, "north", "query.receipt", receipt=content))
