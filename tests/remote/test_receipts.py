@@ -11,9 +11,11 @@ from commonweal.cli.main import app
 from commonweal.errors import LedgerError
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.receipts import read_receipt, receipt_document
 from commonweal.ledger.signed_files import signed_content
+from commonweal.ledger.sql.store import open_store
 from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.member.agent import MemberAgent
 from commonweal.remote.member.member_file import read_member
@@ -176,6 +178,26 @@ def test_doubtful_receipts_are_kept_aside_and_nothing_is_overwritten(toy):
         assert doubt in line
     assert {file.name: file.read_bytes() for file in folder.glob("round-*")} == before
     assert len(list(folder.glob("doubtful-*"))) == len(doubts)
+
+
+def test_a_receipt_by_a_key_that_the_operator_replaced_is_doubtful(toy):
+    """The member knows of the change from its statements; whoever has the old key leaves it out."""
+    toy.coordinate()
+    keys = KeyDirectory(toy.folder / "operator-keys")
+    old = keys.current()
+    store = open_store(str(toy.out / "ledger.db"))
+    Ledger(store, keys).rotate_key()
+    store.close()
+    genuine = json.loads((toy.home("north") / "receipts" / "round-0002-1.json").read_text())["document"]
+    forged = signed_content({**genuine, "at": "2099-01-01T00:00:00.000000Z", "key_rotations": []}, old).decode()
+
+    def told():
+        agent_of(toy, "north").answer("query.receipt", asked(toy, "north", "query.receipt", receipt=forged))
+        return log(toy, "north").splitlines()[-1]
+
+    assert "DOUBTFUL" not in told(), "nobody has told it yet"
+    toy.coordinate()  # sends the last statements again, under the new key
+    assert f"DOUBTFUL RECEIPT in doubtful-0002-1.json: it is signed with the key {old.public[:16]}…, which" in told()
 
 
 def test_who_reports_twice_because_another_was_lost_has_two_receipts(toy):

@@ -203,6 +203,7 @@ class FederationLedger:
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         """A receipt for a client's report of a round, signed with the ledger's current key."""
         ledger = self._opened()
+        ledger.refresh()  # the key may have been changed since
         document = receipt_document(
             ledger=ledger.identity,
             round_number=round_number,
