@@ -16,6 +16,7 @@ from commonweal.ledger.amendments import (
 from commonweal.ledger.departures import departures
 from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.ledger.verification.written_terms import terms_as_written
+from commonweal.names import all_look_alikes
 
 
 def check_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
@@ -53,6 +54,7 @@ def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
         findings.compare(number, f"in an amendment, {rule}", list(dict.fromkeys(names)), names)
     for fault in faults_of_amendment(amendment, signatures, body["first_round"], state):
         findings.add(number, fault.rule, fault.expected, fault.found)
+    note_look_alikes(number, list(amendment.members), replay)
     if not signing_members(state):
         replay.notes.add(
             number,
@@ -70,6 +72,15 @@ def check_newcomers(number: int, clients: Sequence[str], replay: LedgerReplay) -
     found = f"{', '.join(map(str, clients))} admitted by the operator alone after round {max(state.ever_settled)}"
     kept = replay.findings if is_by_amendment_only(state) else replay.notes
     kept.add(number, "newcomers are admitted by an amendment", "signatures of newcomers and members", found)
+
+
+def note_look_alikes(number: int, newcomers: Sequence[object], replay: LedgerReplay) -> None:
+    """Note names that people could take for one another: ledgers that were opened before could admit them."""
+    names = [name for name in (*replay.state.members, *newcomers) if isinstance(name, str)]
+    for one, other in all_look_alikes(names):
+        if other in newcomers:
+            rule = "no two members' names look the same"
+            replay.notes.add(number, rule, f"a name that does not look like {one!a}", f"{other!a}")
 
 
 def check_by_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
