@@ -431,7 +431,7 @@ def notes_on_who_is_back(sample: SampleLedger) -> list[str]:
 
 
 def test_who_had_left_when_an_amendment_was_entered_is_under_it_if_it_comes_back(sample):
-    """Whose signatures are needed is decided when it is entered, and a note says who is under it without being asked."""
+    """Whose signatures are needed is decided when it is entered; a note says who is under it without being asked."""
     ledger = sample.ledger
     ledger.settle(a_round(ledger, 1))
     ledger.settle(a_round(ledger, 2, LOSING))
