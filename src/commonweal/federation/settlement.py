@@ -271,6 +271,14 @@ class FederationLedger:
         assert self._store is not None, "opened just now"
         return contradiction(self._store, content, source)
 
+    def hash_of(self, number: int) -> str:
+        """The hash of an entry; empty if there is no such entry."""
+        self._opened()
+        assert self._store is not None, "opened just now"
+        with self._store.reading() as reading:
+            entry = next(reading.entries(after=number - 1), None)
+        return entry.hash if entry is not None and entry.number == number else ""
+
     def close(self) -> None:
         if self._store is not None:
             self._store.close()

@@ -24,6 +24,9 @@ class LedgerInForce(Protocol):
     def terms_hash(self) -> str: ...
     def contradiction(self, content: bytes, source: str) -> str: ...
 
+    def hash_of(self, number: int) -> str:
+        """The hash of an entry; empty if there is no such entry."""
+
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         """The operator's receipt for a client's report; empty if there is no operator to sign it."""
 
@@ -37,6 +40,9 @@ class NoLedger:
     terms_hash = ""
 
     def contradiction(self, content: bytes, source: str) -> str:
+        return ""
+
+    def hash_of(self, number: int) -> str:
         return ""
 
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:

@@ -7,6 +7,7 @@ import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,6 +49,7 @@ from commonweal.remote.coordinator.answer_rules import (
 )
 from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, check_baseline
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
+from commonweal.remote.coordinator.confirmed_heads import ConfirmedHeads
 from commonweal.remote.coordinator.exchange import Exchange, Question
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.coordinator.late_reports import LateReports, OwedReport
@@ -85,9 +87,11 @@ class RemoteClients:
         say: Callable[[str], None] = lambda line: None,
         make_layout: Callable[[Model], Packing] = ArrayLayout,
         settled_in: LedgerInForce | None = None,
+        confirmed_heads: Path | None = None,
     ) -> None:
         self._settled_in = NoLedger() if settled_in is None else settled_in
         self._heads = PassedHeads(ledger, federation.keys)
+        self.confirmed = ConfirmedHeads(self._settled_in, ledger, confirmed_heads)
         self._late = LateReports(ledger, federation.keys)
         self._given: dict[str, tuple[str, Model]] = {}  # the last adopted model that each client has a part in
         self._make_layout = make_layout
@@ -321,6 +325,7 @@ class RemoteClients:
         Who is called silent must learn it at once: it may have a receipt, and no later round. A member that is not
         connected gets its statement with that of its next round. If it has left, the operator must send it.
         """
+        self.confirmed.check()
         self._round = record.round_number
         clients = (*record.decision.figures.clients, *record.silent)
 
@@ -336,7 +341,7 @@ class RemoteClients:
 
         connected = self._exchange.connected(clients)
         answers = self._statements.deliver(connected, fields_for, partial(self._exchange.tell, CLOSE))
-        self._heads.take(answers)
+        self.confirmed.confirm(self._heads.take(answers))
 
     def save(self) -> State:
         facts = {
@@ -359,6 +364,7 @@ class RemoteClients:
         self._agreed = facts.get("agreed", {})
         self._statements.line_counts = facts.get("statement_lines", {})
         self._heads.restore(facts.get("heads", {}))
+        self.confirmed.restore()
         self._late.restore(facts.get("owed", {}), state)
         self._use({name.removeprefix("shared/"): array for name, array in state.items() if name.startswith("shared/")})
         self._memories = {
