@@ -67,6 +67,7 @@ from commonweal.remote.messages.message import (
     TRAIN,
     Message,
 )
+from commonweal.remote.messages.settings_hash import settings_hash
 from commonweal.remote.transport import NoAnswer, Transport
 from commonweal.task.measured import Measured
 from commonweal.task.models import checked_model, fingerprint
@@ -312,6 +313,7 @@ class RemoteClients:
             self._exchange.put,
             self._common,
             lambda client: self._federation.terms_of(client).profit_bounds,
+            self._settings_hash(),
         )
         for late in found:
             self._say(f"{late.client} reported round {late.round_number} late; the round stays as it was settled")
@@ -426,7 +428,8 @@ class RemoteClients:
         is_forecast = table is not None and table.gains.expected is not None
         expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
         basis = self._report_question().basis_in(answer, client, self._federation.keys[client])
-        check_baseline(basis, self._settled_report.get(client))
+        if table is None and self._federation.mechanism.utility == "gain":
+            check_baseline(basis, self._settled_report.get(client))
         report = ClientReport(
             ledger=self._ledger,
             round_number=self._round,
@@ -462,7 +465,11 @@ class RemoteClients:
             model=self._shared_hash,
             opening_model=self._opening_hash,
             terms=self._terms,
+            settings=self._settings_hash(),
         )
+
+    def _settings_hash(self) -> str:
+        return settings_hash(self._common(""), self._agreed)
 
     def _evaluate_whole(
         self, models: Sequence[tuple[Coalition, Model]], clients: Sequence[str]

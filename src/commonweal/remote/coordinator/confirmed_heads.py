@@ -70,11 +70,11 @@ class ConfirmedHeads:
 def _gone_back(client: str, number: int, *, is_missing: bool) -> str:
     what = f"has no entry {number}" if is_missing else f"has another entry {number}"
     return (
-        f"The ledger is older than what was told to members, or another one: {client} signed that it saw entry {number}, "
-        f"which the ledger had then, and now the ledger {what}. It was probably restored from a backup, while the "
-        "results folder and the members are newer; entries since the backup that are no rounds, such as amendments, "
-        "income, charges or changes of the key, cannot be made again. Nothing was told to members now, and nobody was "
-        "eliminated. Put back the newer ledger. If it is lost, the members' statements are the evidence of what was "
-        "settled: agree on the balances by them, and start again with a new ledger, another results folder and new "
-        "member folders."
+        f"The ledger is older than what was told to members, or another one: {client} signed that it saw entry "
+        f"{number}, which the ledger had then, and now the ledger {what}. It was probably restored from a backup, "
+        "while the results folder and the members are newer; entries since the backup that are no rounds, such as "
+        "amendments, income, charges or changes of the key, cannot be made again. Nothing was told to members now, and "
+        "nobody was eliminated. Put back the newer ledger. If it is lost, the members' statements are the evidence of "
+        "what was settled: agree on the balances by them, and start again with a new ledger, another results folder "
+        "and new member folders."
     )
