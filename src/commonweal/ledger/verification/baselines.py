@@ -8,12 +8,15 @@ federation can be checked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from commonweal.ledger.member_documents import SignedTable
 from commonweal.ledger.reports import ReportBasis, bases_in
 from commonweal.ledger.verification.replay import LedgerReplay
+
+_ROUNDING = 1e-9  # processors round differently
 
 
 def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | None, replay: LedgerReplay) -> None:
@@ -23,7 +26,11 @@ def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | Non
     if before and bases:
         _check_opening(number, bases, before, replay)
         _note_other_settings(number, bases, before, replay)
-    if table is None:
+    if table is not None:
+        for client, row in table.gains.table.items():
+            if client in bases:
+                _check_gain(number, client, bases[client], row.gain, replay)
+    else:
         for client, basis in bases.items():
             _check_baseline(number, client, basis, before, replay)
     for client, basis in bases.items():
@@ -53,6 +60,17 @@ def _note_other_settings(number: int, bases: Mapping[str, ReportBasis], before: 
         rule = "clients measure by the same settings in all rounds"
         expected = f"{' or '.join(sorted(str(each)[:16] for each in known))}… as in round {last}"
         replay.notes.add(number, rule, expected, f"{found[:16]}… in the report of {client}")
+
+
+def _check_gain(number: int, client: str, basis: ReportBasis, gain: float, replay: LedgerReplay) -> None:
+    """The metric of the model minus that of the opening model, or the other way round where less is better."""
+    if basis.measured is None or basis.baseline is None:
+        return  # one of them cannot be measured, or the client's version did not sign both
+    difference = abs(basis.measured - basis.baseline)
+    if not math.isclose(difference, abs(gain), rel_tol=_ROUNDING, abs_tol=_ROUNDING * max(1.0, abs(basis.baseline))):
+        rule = "a gain is measured from the model that opened the round"
+        expected = f"{client} {difference:.12g}, from {basis.baseline!r} to {basis.measured!r}"
+        replay.findings.add(number, rule, expected, f"{abs(gain):.12g}")
 
 
 def _check_baseline(number: int, client: str, basis: ReportBasis, before: _Before, replay: LedgerReplay) -> None:
