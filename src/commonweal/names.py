@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 _DRAWN_LIKE = {  # Latin, digits and signs, Cyrillic, Greek, Armenian
     "A": "\u0410\u0391",
@@ -66,12 +66,16 @@ def tidy_name(text: str) -> str:
 
 def look_alikes(names: Iterable[str]) -> tuple[str, str] | None:
     """The first two different names that look the same; None if there are none."""
+    return next(all_look_alikes(names), None)
+
+
+def all_look_alikes(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each name that looks like an earlier one, after the first that it looks like."""
     seen: dict[str, str] = {}
     for name in names:
         first = seen.setdefault(_shape(name), name)
         if first != name:
-            return first, name
-    return None
+            yield first, name
 
 
 def _shape(name: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from commonweal.decision.decide import decide_figures
 from commonweal.decision.mechanisms.paper import Paper
 from commonweal.ledger.canonical import canonical, hash_of
+from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.statements import make_statement, read_statement, signed_statement
 from commonweal.records import Figures, PairedGain, RoundRecord, Rules
@@ -33,7 +34,7 @@ TABLES = (
 CLIENTS = (("ann", "bob", "cyd"), ("ann", "bob", "cyd", "dan"), ("ann", "bob", "cyd", "dan"))
 
 
-def settled_round(ledger, number, version):
+def settled_round(ledger, number, version, bases=None):
     gains = used_gains(version, TABLES[:number])
     clients, cost = CLIENTS[number - 1], 0.03
 
@@ -46,7 +47,9 @@ def settled_round(ledger, number, version):
         expected=None if gains.expected is None else profits(gains.expected),
     )
     record = RoundRecord(round_number=number, decision=decide_figures(figures, Rules(mu=float("inf"))), gains=gains)
-    unsigned = RoundToSettle(record=record, rules_version=Paper.version, sample_counts=dict.fromkeys(clients, 50))
+    unsigned = RoundToSettle(
+        record=record, rules_version=Paper.version, sample_counts=dict.fromkeys(clients, 50), bases=bases or {}
+    )
     signatures = {c: unsigned.report(ledger, c).signed(CLIENT_KEYS[c]) for c in clients if MEMBERS[c] is not None}
     return replace(unsigned, signatures=signatures)
 
@@ -211,3 +214,54 @@ def test_a_round_on_measured_figures_signs_and_records_what_it_always_did(sample
     }
     assert plain.report("b", "ann").message() == canonical(document)
     assert copy.deepcopy(plain).table is None
+
+
+FROM_OPENING = "a gain is measured from the model that opened the round"
+OPENS = "a round opens with the model of the round before"
+
+
+def rests_on(ledger, number, **other):
+    """What ann and bob sign of a round: both models, and what they measured on them."""
+    given = {"model": f"{number:064x}", "opening_model": f"{number - 1:064x}", **other}
+    first = other.get("baseline", 0.25 + 0.1 * number)  # measured anew in each round, on its own samples
+    return {
+        client: ReportBasis(
+            number=1,
+            attempt=f"{number}/1",
+            terms=ledger.state.terms_hash,
+            **{"measured": first + TABLES[number - 1][client].gain, **given, "baseline": first},
+        )
+        for client in ("ann", "bob")
+    }
+
+
+@pytest.mark.parametrize("version", ["pooled/1", "forecast/1"])
+@pytest.mark.parametrize(
+    ("other", "rules"),
+    [
+        ({}, []),
+        ({"measured": 0.3}, [FROM_OPENING, FROM_OPENING]),
+        ({"measured": None}, []),  # as earlier versions signed it
+        ({"opening_model": "f" * 64}, [OPENS]),
+    ],
+)
+def test_a_gain_is_that_of_both_models(tmp_path, version, other, rules):
+    made = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "operator")
+    made.ledger.admit(MEMBERS)
+    for number, changed in ((1, {}), (2, other)):
+        settled = settled_round(made.ledger.identity, number, version, rests_on(made.ledger, number, **changed))
+        made.ledger.settle(others_absent(settled, made.ledger))
+    assert [finding.rule for finding in verified(made.store).findings] == rules
+    made.store.close()
+
+
+def test_where_less_is_better_the_metric_falls(tmp_path):
+    made = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "operator")
+    made.ledger.admit(MEMBERS)
+    falling = {
+        client: replace(basis, measured=basis.baseline - TABLES[0][client].gain)
+        for client, basis in rests_on(made.ledger, 1).items()
+    }
+    made.ledger.settle(others_absent(settled_round(made.ledger.identity, 1, "pooled/1", falling), made.ledger))
+    assert verified(made.store).findings == ()
+    made.store.close()

@@ -108,6 +108,17 @@ def test_the_ledger_refuses_a_round_that_leaves_a_member_out(tmp_path):
     sample.store.close()
 
 
+def test_names_that_look_the_same_are_a_note(sample, forge):
+    """Ledgers of versions that did not refuse them may have such members: ann, and one with a Cyrillic a."""
+    twin, other = "\u0430nn", "zoe"
+    members = [{"client": client, "key": None} for client in (other, twin)]
+    findings, notes = forge("admission", {"members": members})
+    assert not findings
+    note = notes["no two members' names look the same"]
+    assert (note.expected, note.found) == ("a name that does not look like 'ann'", "'\\u0430nn'")
+    assert "no two members' names look the same" not in forge("admission", {"members": members[:1]})[1]
+
+
 # Numbers of rounds.
 
 

@@ -33,6 +33,7 @@ def basis(number, terms, **other):
         "model": f"{number:064x}",
         "opening_model": "0" * 64,
         "baseline": 0.25,
+        "settings": "5" * 64,
     }
     return ReportBasis(**{**given, **other}, number=number, terms=terms)
 
@@ -143,6 +144,16 @@ FORGERIES = {
     "all reports without what they rest on": (
         lambda body: [row.pop("report", None) for row in body["inputs"]], "a report is signed by its client",
     ),
+    "other settings": (
+        lambda body: body["inputs"][0]["report"].update(settings="f" * 64), "all clients measure by the same settings",
+    ),
+    "other settings of all": (
+        lambda body: [row["report"].update(settings="f" * 64) for row in body["inputs"][:2]],
+        "a report is signed by its client",
+    ),
+    "settings that are none": (
+        lambda body: body["inputs"][0]["report"].update(settings=5), "the entry has everything that its kind needs",
+    ),
     "a number that is none": (
         lambda body: body["inputs"][0]["report"].update(number="3"), "the entry has everything that its kind needs",
     ),
@@ -193,6 +204,10 @@ def of_other_terms(bases):
     return {client: [replace(each, terms="0" * 64) for each in own] for client, own in bases.items()}
 
 
+def by_other_settings(bases):
+    return {**bases, "bob": [replace(each, settings="6" * 64) for each in bases["bob"]]}
+
+
 def of_one_alone(bases):
     return {"ann": bases["ann"]}
 
@@ -203,6 +218,7 @@ def of_one_alone(bases):
         (without_the_first, "reports 1 to 3 of ann"),
         (of_two_attempts, "are of one attempt"),
         (of_other_terms, "the terms in force"),
+        (by_other_settings, "all clients measure by the same settings: expected 5+… as in the report of ann"),
         (of_one_alone, "The report of client 'bob' for round 1 is not signed"),
     ],
 )
@@ -255,3 +271,34 @@ def test_a_round_goes_on_from_the_one_before(sample, other, rules):
         reported(sample.ledger, {client: [basis(1, terms, **going_on)] for client in SIGNERS}, round_number=2)
     )
     assert [finding.rule for finding in verified(sample.store).findings] == rules
+
+
+def test_clients_of_earlier_versions_sign_no_settings(sample):
+    """Their reports verify as before, also beside reports with settings and as earlier reports of a round."""
+    terms = sample.ledger.state.terms_hash
+    second = {"attempt": ATTEMPTS[1], "model": f"{2:064x}"}
+    bases = {
+        "ann": [basis(1, terms, settings=None), basis(2, terms)],
+        "bob": [basis(1, terms, settings=None, **second)],
+    }
+    sample.ledger.settle(reported(sample.ledger, bases))
+    assert verified(sample.store).findings == ()
+    ann, bob, _ = parsed(sample.entries()[2])["body"]["inputs"]
+    assert ann["report"]["earlier"][0]["report"]["format"] == "commonweal.report/3"
+    assert ann["report"]["settings"] == "5" * 64
+    assert "settings" not in bob["report"]
+
+
+@pytest.mark.parametrize(("settings", "is_noted"), [("5" * 64, False), ("6" * 64, True), (None, False)])
+def test_other_settings_than_in_the_round_before_are_a_note(sample, settings, is_noted):
+    terms = sample.ledger.state.terms_hash
+    sample.ledger.settle(reported(sample.ledger, {client: [basis(1, terms)] for client in SIGNERS}))
+    second = {"opening_model": f"{1:064x}", "settings": settings}
+    bases = {client: [basis(1, terms, **second)] for client in SIGNERS}
+    sample.ledger.settle(reported(sample.ledger, bases, round_number=2))
+    outcome = verified(sample.store)
+    assert outcome.findings == ()
+    rule = "clients measure by the same settings in all rounds"
+    assert [note.found for note in outcome.notes if note.rule == rule] == (
+        ["6666666666666666… in the report of ann"] if is_noted else []
+    )

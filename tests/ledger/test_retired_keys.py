@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from commonweal.ledger.chain import key_rotations
+from commonweal.ledger.receipts import read_receipt, receipt_document
 from commonweal.ledger.signed_files import head_document, read_known_head, signed_content
 from commonweal.ledger.statements import (
     faults_of,
@@ -15,6 +16,7 @@ from commonweal.ledger.statements import (
     read_statement,
     statement_document,
 )
+from commonweal.ledger.verification.receipts import disproved_by_receipts
 from tests.ledger.sample_ledger import make_sample, parsed, rewritten, tampering, verified
 
 AT = "2026-03-01T00:00:00.000000Z"
@@ -119,3 +121,72 @@ def test_a_stranger_cannot_retire_a_key(sample, rotation, write, tmp_path):
         faults_of(*read_statement(late), sample.operator.public, known_rotations=read_known_head(claimed).key_rotations)
         == []
     )
+
+
+BEFORE, LATER = "2026-01-01T00:00:00.000000Z", "2026-01-01T01:00:00.000000Z"  # the rotation is between them
+
+
+def receipt_faults(sample, path, known_rotations=()):
+    outcome = verified(sample.store)
+    receipts = [read_receipt(path)]
+    findings, notes = disproved_by_receipts(sample.store, outcome.state, receipts, outcome.operators, known_rotations)
+    return [finding.rule for finding in findings], [note.found for note in notes]
+
+
+@pytest.mark.parametrize("with_rotations", [True, False])
+@pytest.mark.parametrize(
+    ("round_number", "at", "is_in_use"),
+    [
+        (1, BEFORE, True),  # settled before the rotation
+        (2, BEFORE, True),  # under way when the key was changed
+        (3, BEFORE, False),  # the date is the word of whoever has the key
+        (4, BEFORE, False),
+        (1, LATER, False),
+        (2, LATER, False),
+        (2, "now", False),
+    ],
+)
+def test_a_receipt_of_a_later_round_by_the_retired_key_is_found(
+    sample, retired, tmp_path, round_number, at, is_in_use, with_rotations
+):
+    """Nothing follows from it: whoever has the retired key could disprove what the operator settled."""
+    rotations = key_rotations(sample.store, "a test") if with_rotations else []
+    document = receipt_document(
+        ledger=sample.ledger.identity,
+        round_number=round_number,
+        client="ann",
+        signature="00",
+        at=at,
+        key_rotations=rotations,
+    )
+    path = tmp_path / "receipt.json"
+    path.write_bytes(signed_content(document, retired))
+    found, _ = receipt_faults(sample, path)
+    assert found == [
+        "the round has the report that receipt.json acknowledges"
+        if is_in_use
+        else "receipt.json is signed with a key that was in use"
+    ]
+    path.write_bytes(signed_content(document, sample.operator))
+    if with_rotations:
+        found, notes = receipt_faults(sample, path)
+        assert "in use" not in "".join(found)
+        assert found or notes == ["not in the ledger"]
+
+
+def test_another_file_knows_of_the_rotation_if_the_ledger_does_not(sample, retired, rotation, tmp_path):
+    document = receipt_document(ledger=sample.ledger.identity, round_number=3, client="ann", signature="00", at=BEFORE)
+    path = tmp_path / "receipt.json"
+    path.write_bytes(signed_content(document, retired))
+
+    def without_rotation(document):
+        document["kind"], document["body"] = "admission", {"members": []}
+
+    known = key_rotations(sample.store, "a test")
+    with tampering(sample.store) as inside:
+        for entry in rewritten(inside.entries(), without_rotation, rotation, lambda public: retired):
+            inside.put(entry)
+        outcome = verified(inside)
+        for rotations, expected in ((known, True), ([], False)):
+            found, _ = disproved_by_receipts(inside, outcome.state, [read_receipt(path)], outcome.operators, rotations)
+            assert ("receipt.json is signed with a key that was in use" in [each.rule for each in found]) == expected

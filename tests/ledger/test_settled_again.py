@@ -231,6 +231,18 @@ def test_a_round_reversed_after_income_was_divided_by_it(tmp_path):
     outcome = verified(sample.store)
     assert outcome.findings == ()
     assert [(note.entry, note.rule, note.found) for note in odd_notes(outcome)] == [
-        (5, "rounds are reversed before income is divided by them", "income in entry 4")
+        (5, "rounds are reversed before income is divided by them", "income in entry 4"),
+        (5, "a reversed round is settled again", "round 1 reversed, and not settled since"),
     ]
     sample.store.close()
+
+
+def test_a_round_that_stays_reversed_is_a_note(sample):
+    rule = "a reversed round is settled again"
+    outcome = verified(sample.store)
+    assert not outcome.findings
+    assert [(note.entry, note.found) for note in outcome.notes if note.rule == rule] == [
+        (4, "round 1 reversed, and not settled since")
+    ]
+    sample.ledger.settle(a_round(sample))
+    assert rule not in [note.rule for note in verified(sample.store).notes]

@@ -420,6 +420,63 @@ def test_eliminated_members_do_not_sign(sample):
     assert not verified(sample.store).findings
 
 
+BACK_SINCE = "an amendment is signed by the members that were active when it was entered"
+LOSING = {"ann": (0.3, 0.5, None), "bob": (-0.4, 0.01, None), "cyd": (0.1, 0.2, None)}  # bob is eliminated
+
+
+def notes_on_who_is_back(sample: SampleLedger) -> list[str]:
+    result = verified(sample.store)
+    assert not result.findings
+    return [note.found for note in result.notes if note.rule == BACK_SINCE]
+
+
+def test_who_had_left_when_an_amendment_was_entered_is_under_it_if_it_comes_back(sample):
+    """Whose signatures are needed is decided when it is entered; a note says who is under it without being asked."""
+    ledger = sample.ledger
+    ledger.settle(a_round(ledger, 1))
+    ledger.settle(a_round(ledger, 2, LOSING))
+    amendment = amendment_of(ledger.state, rules=LENIENT.rules)
+    ledger.amend(amendment, signed_by(amendment, "ann"))
+    assert not notes_on_who_is_back(sample)
+    ledger.reverse_round(2, "the figures of bob were wrong")
+    assert notes_on_who_is_back(sample) == ["bob, who had left in round 2, is a member again by a reversal since"]
+    with pytest.raises(LedgerError, match="departs"):
+        ledger.settle(a_round(ledger, 2, GAINS, rules=LENIENT.rules))
+    ledger.settle(a_round(ledger, 2, GAINS))  # by the terms of its time
+    ledger.settle(a_round(ledger, 3, GAINS, rules=LENIENT.rules))
+    assert len(notes_on_who_is_back(sample)) == 1
+    back = amendment_of(ledger.state, rules=STRICT)
+    with pytest.raises(LedgerError, match="missing: bob"):
+        ledger.amend(back, signed_by(back, "ann"))
+
+
+def test_who_is_eliminated_again_is_not_back(sample):
+    ledger = sample.ledger
+    ledger.settle(a_round(ledger, 1))
+    ledger.settle(a_round(ledger, 2, LOSING))
+    amendment = amendment_of(ledger.state, rules=LENIENT.rules)
+    ledger.amend(amendment, signed_by(amendment, "ann"))
+    ledger.reverse_round(2, "the figures of ann were wrong")
+    ledger.settle(a_round(ledger, 2, {**LOSING, "ann": (0.31, 0.5, None)}))
+    assert not notes_on_who_is_back(sample)
+
+
+def test_who_is_back_when_an_amendment_is_entered_must_sign(sample):
+    ledger = sample.ledger
+    ledger.settle(a_round(ledger, 1))
+    ledger.settle(a_round(ledger, 2, LOSING))
+    ledger.reverse_round(2, "the figures of ann were wrong")
+    amendment = amendment_of(ledger.state, rules=LENIENT.rules)
+    with pytest.raises(LedgerError, match="missing: bob"):
+        ledger.amend(amendment, signed_by(amendment, "ann"))
+    body = amendment_body(amendment, signed_by(amendment, "ann"), ledger.state)
+    assert rules_found(sample, next_document(sample.entries(), "amendment", body)) == ["a quorum signs an amendment"]
+    ledger.amend(amendment, signed_by(amendment, "ann", "bob"))
+    ledger.settle(a_round(ledger, 2, {**LOSING, "ann": (0.31, 0.5, None)}))
+    assert "bob" in ledger.state.eliminated
+    assert not notes_on_who_is_back(sample)
+
+
 def test_newcomers_need_the_members_after_the_first_round(sample):
     ledger, dan = sample.ledger, {"dan": CLIENT_KEYS["dan"].public}
     ledger.settle(a_round(ledger, 1))

@@ -70,14 +70,14 @@ def test_the_ledger_refuses_expected_profits_without_a_table_of_gains(sample):
 FIVE = dict.fromkeys(("ann", "bob", "cyd", "dan", "eve"), (0.2, 0.3, None))
 EFFECTS = [{"scorer": client, "sum": -9.0 - place / 1e6} for place, client in enumerate(("ann", "cyd", "dan", "eve"))]
 HARM_BY_BOB = {
-    "client": "bob", "is_eliminated": True, "rounds": [1], "effects": EFFECTS, "test_count": 5, "margin": -1e-3,
+    "client": "bob", "is_eliminated": True, "rounds": [1], "effects": EFFECTS, "test_count": 20, "margin": -1e-3,
 }  # fmt: skip
 
 
 @pytest.fixture
 def five(tmp_path):
     members = dict.fromkeys(FIVE) | {client: CLIENT_KEYS[client].public for client in ("ann", "bob")}
-    made = open_with(tmp_path, replace(FREE, harm="eliminate"), members=members)
+    made = open_with(tmp_path, replace(FREE, harm="eliminate", round_count=4), members=members)
     yield made
     made.store.close()
 
@@ -96,3 +96,22 @@ def test_evidence_of_harm_names_a_client_once(five):
 
 def test_new_rounds_are_tested_for_harm_with_a_margin(five):
     assert harm_found(five, "harm/1", HARM_BY_BOB) == ["rounds keep to the terms: the version of the test for harm"]
+
+
+@pytest.mark.parametrize(("test_count", "is_enough"), [(20, True), (19, False), (5, False)])
+def test_the_chance_of_an_error_is_divided_among_the_planned_rounds(five, test_count, is_enough):
+    """Four rounds are planned, of which this is the first, for five clients."""
+    found = harm_found(five, "harm/2", {**HARM_BY_BOB, "test_count": test_count})
+    assert found == ([] if is_enough else ["the chance of an error is divided among all tests"])
+
+
+def test_clients_that_are_no_longer_there_were_tested_too(five):
+    """eve took part in round 1 and is absent from round 2, where bob is tested."""
+    agreed = five.ledger.terms.agreed
+    five.ledger.settle(a_round(five.ledger, 1, FIVE, agreed))
+    there = {client: row for client, row in FIVE.items() if client != "eve"}
+    settled = a_round(five.ledger, 2, there, agreed, absent=("eve",))
+    by_bob = {**HARM_BY_BOB, "rounds": [2], "effects": EFFECTS[:3]}
+    for test_count, expected in ((20, []), (16, ["the chance of an error is divided among all tests"])):
+        harm = {"version": "harm/2", "found": [{**by_bob, "test_count": test_count}]}
+        assert rules_found(five, decided_again(five, {**drafted(five, settled), "harm": harm})) == expected

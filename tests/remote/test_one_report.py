@@ -252,7 +252,7 @@ def test_what_is_signed_stands_in_the_entry(reported):
             ][-1]
             assert last["signature"] == row["signature"]
             assert last["report"] == {
-                "format": "commonweal.report/3",
+                "format": "commonweal.report/4",
                 "book": opened[number]["book"],
                 "round": number,
                 **{name: row[name] for name in ("client", "profit", "sample_count", "cost")},
@@ -272,8 +272,10 @@ MEASURED_FROM = {
 
 @pytest.mark.parametrize("rule", MEASURED_FROM)
 def test_the_baseline_is_what_utility_is_measured_from(tmp_path, rule):
+    """And the round opens with the model of the one before, which verify finds to be so by any rule."""
     toy = make_toy(tmp_path / "f", rounds=2, mechanism=f'mu = "inf"\n{rule}', names=NAMES[:3])
     run_report, _ = toy.coordinate()
+    settled(toy.out)  # without findings
     for completed, body in zip(run_report.rounds, entries(toy).values(), strict=True):
         assert not completed.record.absent
         for row in body["inputs"]:

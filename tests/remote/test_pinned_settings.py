@@ -26,6 +26,8 @@ from commonweal.remote.messages.message import (
     Message,
     QuestionError,
 )
+from commonweal.remote.messages.settings_hash import SETTINGS as SETTINGS_SIGNED
+from commonweal.remote.messages.settings_hash import settings_hash
 from commonweal.tables.federated import table_task
 from commonweal.task.models import fingerprint
 from commonweal.task.records import TaskPlan
@@ -60,6 +62,42 @@ OTHERS = {
     "smooth": True,
     "learning": json.dumps({"algorithm": "fedavg", "learning_rate": 9, "parameters": {}, "iteration_limit": 2}),
 }
+
+
+def test_members_sign_what_they_measure_by(tmp_path):
+    """The operator gives one member other settings from the start, and lets it sign: all others can see it."""
+    toy = make_toy(tmp_path / "f", rounds=1, names=NAMES[:3], learning="iteration_limit = 1")
+    ask = toy.transport.ask
+
+    def with_another_seed(kind, questions, *, seconds):
+        if "east" in questions:
+            question = questions["east"]
+            questions = questions | {"east": replace(question, fields={**question.fields, "seed": 7})}
+        return ask(kind, questions, seconds=seconds)
+
+    toy.transport.ask = with_another_seed
+    _, said = toy.coordinate()
+    assert any("east missed round 1: it measured by other settings than those of this federation" in s for s in said)
+
+    def signed(name):
+        reports = json.loads((toy.home(name) / "reports" / "round-0001.json").read_text())["reports"]
+        return reports[0]["report"]["settings"]
+
+    assert signed("north") == signed("south") == settings_hash(COMMON | asked_of(toy, "north"), {})
+    assert signed("east") != signed("north")
+
+
+def asked_of(toy, name):
+    """The settings in the first question to a member."""
+    fields = next(sent.message.fields for sent in toy.transport.sent if sent.to_member and sent.client == name)
+    return {setting: fields[setting] for setting in SETTINGS_SIGNED}
+
+
+@pytest.mark.parametrize("name", [*OTHERS, "agreed"])
+def test_every_setting_is_part_of_what_is_signed(name):
+    others, agreed = (COMMON, {"columns": 3}) if name == "agreed" else (COMMON | {name: OTHERS[name]}, {})
+    assert settings_hash(others, agreed) != settings_hash(COMMON, {})
+    assert set(OTHERS) == set(SETTINGS_SIGNED)
 
 
 class TableMember:

@@ -11,9 +11,11 @@ from commonweal.cli.main import app
 from commonweal.errors import LedgerError
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.receipts import read_receipt, receipt_document
 from commonweal.ledger.signed_files import signed_content
+from commonweal.ledger.sql.store import open_store
 from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.member.agent import MemberAgent
 from commonweal.remote.member.member_file import read_member
@@ -123,12 +125,42 @@ def test_a_report_without_a_receipt_is_logged_once(toy, monkeypatch):
     assert "round 1: NO RECEIPT came for the report" in log(toy, "north")
 
 
+def test_a_report_that_is_asked_for_again_needs_no_second_receipt(toy):
+    """The question comes again after the receipt: the report is the same, and nothing is missing."""
+    member, again = toy.member("north"), []
+
+    def answer(kind, question, original=member.answer):
+        given = original(kind, question)
+        if kind == "query.receipt" and question.fields["round"] == 1 and not again:
+            again.append(original("query.report", asked(toy, "north", "query.report")))
+        return given
+
+    member.answer = answer
+    toy.coordinate()
+    assert "round 1: sends report 1 again, as it was signed" in log(toy, "north")
+    assert "NO RECEIPT" not in log(toy, "north")
+    assert receipts(toy, "north") == ["round-0001-1.json", "round-0002-1.json"]
+
+
+def test_a_second_receipt_for_a_report_is_neither_doubtful_nor_kept(toy):
+    toy.coordinate()
+    folder = toy.home("north") / "receipts"
+    good = (folder / "round-0002-1.json").read_text()
+    later = {**json.loads(good)["document"], "at": "2099-01-01T00:00:00.000000Z"}
+    again = signed_content(later, KeyDirectory(toy.folder / "operator-keys").current()).decode()
+    for content in (good, again):
+        agent_of(toy, "north").answer("query.receipt", asked(toy, "north", "query.receipt", receipt=content))
+        assert log(toy, "north").splitlines()[-1].endswith("receipt for the report again; round-0002-1.json is kept")
+    assert receipts(toy, "north") == ["round-0001-1.json", "round-0002-1.json"]
+
+
 def test_doubtful_receipts_are_kept_aside_and_nothing_is_overwritten(toy):
     toy.coordinate()
     folder = toy.home("north") / "receipts"
     good = (folder / "round-0002-1.json").read_text()
     others = (toy.home("south") / "receipts" / "round-0002-1.json").read_text()
     document = json.loads(good)["document"]
+    never_sent = signed_content({**document, "report": "0" * 64}, KeyDirectory(toy.folder / "operator-keys").current())
     forged = signed_content(document, SigningKey.new()).decode()
     changed = json.dumps({**json.loads(good), "document": {**document, "report": "0" * 64}})
     before = {file.name: file.read_bytes() for file in folder.glob("round-*")}
@@ -137,7 +169,7 @@ def test_doubtful_receipts_are_kept_aside_and_nothing_is_overwritten(toy):
         changed: "the operator did not sign it",
         others: "it is for another member",
         "{}": "is not a signed file",
-        good: "not waiting to have acknowledged",  # it has been already
+        never_sent.decode(): "not waiting to have acknowledged",
     }
     for content, doubt in doubts.items():
         agent_of(toy, "north").answer("query.receipt", asked(toy, "north", "query.receipt", receipt=content))
@@ -146,6 +178,26 @@ def test_doubtful_receipts_are_kept_aside_and_nothing_is_overwritten(toy):
         assert doubt in line
     assert {file.name: file.read_bytes() for file in folder.glob("round-*")} == before
     assert len(list(folder.glob("doubtful-*"))) == len(doubts)
+
+
+def test_a_receipt_by_a_key_that_the_operator_replaced_is_doubtful(toy):
+    """The member knows of the change from its statements; whoever has the old key leaves it out."""
+    toy.coordinate()
+    keys = KeyDirectory(toy.folder / "operator-keys")
+    old = keys.current()
+    store = open_store(str(toy.out / "ledger.db"))
+    Ledger(store, keys).rotate_key()
+    store.close()
+    genuine = json.loads((toy.home("north") / "receipts" / "round-0002-1.json").read_text())["document"]
+    forged = signed_content({**genuine, "at": "2099-01-01T00:00:00.000000Z", "key_rotations": []}, old).decode()
+
+    def told():
+        agent_of(toy, "north").answer("query.receipt", asked(toy, "north", "query.receipt", receipt=forged))
+        return log(toy, "north").splitlines()[-1]
+
+    assert "DOUBTFUL" not in told(), "nobody has told it yet"
+    toy.coordinate()  # sends the last statements again, under the new key
+    assert f"DOUBTFUL RECEIPT in doubtful-0002-1.json: it is signed with the key {old.public[:16]}…, which" in told()
 
 
 def test_who_reports_twice_because_another_was_lost_has_two_receipts(toy):

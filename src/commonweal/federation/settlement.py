@@ -203,6 +203,7 @@ class FederationLedger:
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         """A receipt for a client's report of a round, signed with the ledger's current key."""
         ledger = self._opened()
+        ledger.refresh()  # the key may have been changed since
         document = receipt_document(
             ledger=ledger.identity,
             round_number=round_number,
@@ -269,6 +270,14 @@ class FederationLedger:
         self._opened()
         assert self._store is not None, "opened just now"
         return contradiction(self._store, content, source)
+
+    def hash_of(self, number: int) -> str:
+        """The hash of an entry; empty if there is no such entry."""
+        self._opened()
+        assert self._store is not None, "opened just now"
+        with self._store.reading() as reading:
+            entry = next(reading.entries(after=number - 1), None)
+        return entry.hash if entry is not None and entry.number == number else ""
 
     def close(self) -> None:
         if self._store is not None:

@@ -70,11 +70,17 @@ def keys_since(first: str, ledger: str, rotations: Iterable[Any]) -> list[str]:
 
 def retired_by(public: str, ledger: str, rotations: Iterable[Any]) -> int | None:
     """The number of the entry that retired a key, if `rotations` have it: both keys signed it, whoever keeps it."""
-    return next((number for _, number in _successors(public, ledger, rotations)), None)
+    retirement = retirement_of(public, ledger, rotations)
+    return None if retirement is None else retirement["number"]
 
 
-def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[tuple[str, int]]:
-    """Each later key, and the number of the entry that announced it."""
+def retirement_of(public: str, ledger: str, rotations: Iterable[Any]) -> Mapping[str, Any] | None:
+    """The entry that retired a key; it has a number."""
+    return next((document for _, document in _successors(public, ledger, rotations)), None)
+
+
+def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each later key, and the entry that announced it."""
     key = first
     for rotation in rotations:
         content = rotation.get("content") if isinstance(rotation, dict) else None
@@ -90,7 +96,7 @@ def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[t
             and is_signed_by_operator(rotation_message(ledger, public), proof, public)
         ):
             key = public
-            yield key, number
+            yield key, document
 
 
 def rotation_message(ledger: str, public: str) -> bytes:

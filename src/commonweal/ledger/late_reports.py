@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from commonweal.ledger.reports import BASED_REPORT_FORMAT
+from commonweal.ledger.reports import BASED_REPORT_FORMATS
 
 if TYPE_CHECKING:  # the state knows late reports
     from commonweal.ledger.state import LedgerState
 
-REPORT_FORMATS = ("commonweal.report/1", "commonweal.report/2", BASED_REPORT_FORMAT)
+REPORT_FORMATS = ("commonweal.report/1", "commonweal.report/2", *BASED_REPORT_FORMATS)
 
 
 def attempt_of(body: Mapping[str, Any]) -> str | None:
@@ -26,7 +26,7 @@ def fault_of_late_report(document: Mapping[str, Any], round_number: int, state: 
     settled = state.attempts.get(round_number)
     if settled is None:
         return None
-    if form != BASED_REPORT_FORMAT:
+    if form not in BASED_REPORT_FORMATS:
         return "it does not say what it rests on, as the reports of this round do"
     opening, _, valuation = settled.rpartition("/")
     its_opening, _, its_valuation = str(document.get("attempt")).rpartition("/")

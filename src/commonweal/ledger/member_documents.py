@@ -7,7 +7,7 @@ from typing import Any
 
 from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.keys import Signer, is_signed
-from commonweal.ledger.reports import BASED_REPORT_FORMAT, ReportBasis
+from commonweal.ledger.reports import ReportBasis
 from commonweal.records import PairedGain, RoundGains
 
 REPORT_FORMAT = "commonweal.report/1"
@@ -85,7 +85,7 @@ class ClientReport:
                 "expected_profit": told.expected_profit,
             }
         if self.basis is not None:
-            document |= {**self.basis.signed_fields, "format": BASED_REPORT_FORMAT}
+            document |= self.basis.signed_fields
         return document
 
     def message(self) -> bytes:

@@ -15,7 +15,8 @@ from typing import Any
 from commonweal.ledger.canonical import Document, canonical
 from commonweal.ledger.keys import is_signed
 
-BASED_REPORT_FORMAT = "commonweal.report/3"  # of a client that signs what its report rests on
+BASED_REPORT_FORMATS = ("commonweal.report/3", "commonweal.report/4")
+"""Of a client that signs what its report rests on: without the settings that it measured under, and with them."""
 REPORT_LIMIT = 20  # reports that a member signs for one round
 
 
@@ -64,7 +65,8 @@ class ReportBasis:
     opening_model: str  # hash of the model that opened the round
     baseline: float | None  # the metric that utility is measured from; None: it cannot be measured
     terms: str  # hash of the terms in force
-    measured: float | None = None  # the metric of `model`, if the next utility is measured from it
+    measured: float | None = None  # the metric of `model`, where utility is the gain
+    settings: str | None = None  # hash of what the client measures by; None: earlier versions did not sign it
     earlier: tuple[SignedReport, ...] = ()  # the client's reports of the round before this one
 
     def __post_init__(self) -> None:
@@ -73,6 +75,8 @@ class ReportBasis:
         for text in (self.attempt, self.model, self.opening_model, self.terms):
             if not isinstance(text, str):
                 raise TypeError(f"an attempt and hashes must be texts, got {text!r}")
+        if self.settings is not None and not isinstance(self.settings, str):
+            raise TypeError(f"the hash of settings must be a text, got {self.settings!r}")
         for name in ("baseline", "measured"):
             value = getattr(self, name)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -82,7 +86,7 @@ class ReportBasis:
     @property
     def signed_fields(self) -> Document:
         """Its part of the message that the client signs."""
-        return {**self._own_fields(), "terms": self.terms}
+        return {**self._own_fields(), "terms": self.terms, "format": BASED_REPORT_FORMATS[self.settings is not None]}
 
     def to_document(self) -> Document:
         """As an input of a round's entry states it. The terms' hash is the whole round's."""
@@ -94,7 +98,8 @@ class ReportBasis:
         earlier = tuple(map(SignedReport.from_document, document["earlier"]))
         names = ("number", "attempt", "model", "opening_model", "baseline")
         rests_on = {name: document[name] for name in names}
-        return cls(**rests_on, measured=document.get("measured"), terms=terms, earlier=earlier)
+        rests_on |= {name: document.get(name) for name in ("measured", "settings")}
+        return cls(**rests_on, terms=terms, earlier=earlier)
 
     def _own_fields(self) -> dict[str, Any]:
         fields = {
@@ -104,7 +109,8 @@ class ReportBasis:
             "opening_model": self.opening_model,
             "baseline": self.baseline,
         }
-        return fields if self.measured is None else fields | {"measured": self.measured}
+        later = {"measured": self.measured, "settings": self.settings}
+        return fields | {name: value for name, value in later.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,14 @@ def faults_of_reports(
                         f"{_short(found)} in that of {client}",
                     )
                 )
+        if None not in (first.settings, basis.settings) and basis.settings != first.settings:
+            faults.append(
+                ReportFault(
+                    "all clients measure by the same settings",
+                    f"{_short(str(first.settings))} as in the report of {first_client}",
+                    f"{_short(str(basis.settings))} in that of {client}",
+                )
+            )
         if basis.terms != terms:
             faults.append(
                 ReportFault("reports name the terms in force", _short(terms), f"{_short(basis.terms)} by {client}")
@@ -187,9 +201,11 @@ def _faults_of_earlier(
     attempts = [basis.attempt, *(report.document.get("attempt") for report in basis.earlier)]
     if len({str(attempt) for attempt in attempts}) < len(attempts):
         faults.append(ReportFault("a client reports once per attempt", f"one report of {client}", "several"))
-    wanted = {"format": BASED_REPORT_FORMAT, "book": ledger, "round": round_number, "client": client}
+    wanted = {"book": ledger, "round": round_number, "client": client}
     for report in basis.earlier:
         other = next((name for name, value in wanted.items() if report.document.get(name) != value), None)
+        if report.document.get("format") not in BASED_REPORT_FORMATS:
+            other = "format"
         if other is not None:
             found = f"{other} {report.document.get(other)!r}"
             faults.append(ReportFault("earlier reports are of this round", f"a report of {client}", found))

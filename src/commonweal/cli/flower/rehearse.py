@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 TERMINATED = 143  # the shell's exit code for SIGTERM
 _ERROR = "commonweal: error: "  # how the coordinator's output tells of one
-_RESULTS = ("checkpoint.npz", "history.json", "report.html", "ledger.db", "ledger.db-wal", "ledger.db-shm")
+_RESULTS = (
+    "checkpoint.npz", "confirmed-heads.json", "history.json", "report.html", "ledger.db", "ledger.db-wal",
+    "ledger.db-shm",
+)  # fmt: skip
 
 
 def rehearse_command(

@@ -104,7 +104,8 @@ def verify_command(
         ]
         findings += statement_contradictions(store, [(source, part) for source, part, _ in kept])
         findings += [each for one in kept for each in written_otherwise(*one)]
-        disproved, notes = disproved_by_receipts(store, outcome.state, receipts, outcome.operators)
+        rotations = [rotation for known in known_heads for rotation in known.key_rotations]
+        disproved, notes = disproved_by_receipts(store, outcome.state, receipts, outcome.operators, rotations)
         findings += disproved
     state = outcome.state
     if as_json:

@@ -1,34 +1,84 @@
-"""Check that each round goes on from the one before: with its model, and from what each client measured on it."""
+"""Check that each round goes on from the one before: with its model, and from what each client measured on it.
+
+Where gains are pooled or forecast, clients measure both models on the samples of the round, so nothing that was
+measured before counts: the round opens with the model of the round before, and what a client signed of both models must
+give its gain. The model that a client trains alone never leaves it, so of an advantage only the models of the
+federation can be checked.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from commonweal.ledger.reports import bases_in
+from commonweal.ledger.member_documents import SignedTable
+from commonweal.ledger.reports import ReportBasis, bases_in
 from commonweal.ledger.verification.replay import LedgerReplay
 
+_ROUNDING = 1e-9  # processors round differently
 
-def check_goes_on(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+
+def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | None, replay: LedgerReplay) -> None:
     """Rounds that were reversed count too: a reversal does not change what members have trained and measured."""
     round_number, bases = body["round"], bases_in(body)
     before = {each: rounds for each, rounds in replay.bases.items() if each < round_number}
     if before and bases:
-        last = max(before)
-        models = {basis.model for own in before[last].values() for basis in own}
-        client, first = next(iter(bases.items()))
-        if first.opening_model not in models:
-            rule = "a round opens with the model of the round before"
-            expected = f"the model of round {last}, {' or '.join(sorted(model[:16] for model in models))}…"
-            replay.findings.add(number, rule, expected, f"{first.opening_model[:16]}… in the report of {client}")
-    for client, basis in bases.items():
-        rounds = [each for each, settled in before.items() if client in settled]
-        if not rounds or basis.measured is None:
-            continue
-        measured = [each.measured for each in before[max(rounds)][client]]
-        if None not in measured and basis.baseline not in measured:
-            rule = "utility is measured from what the client measured in its last settled round"
-            expected = f"{' or '.join(map(str, measured))} as {client} signed in round {max(rounds)}"
-            replay.findings.add(number, rule, expected, str(basis.baseline))
+        _check_opening(number, bases, before, replay)
+        _note_other_settings(number, bases, before, replay)
+    if table is not None:
+        for client, row in table.gains.table.items():
+            if client in bases:
+                _check_gain(number, client, bases[client], row.gain, replay)
+    else:
+        for client, basis in bases.items():
+            _check_baseline(number, client, basis, before, replay)
     for client, basis in bases.items():
         replay.bases.setdefault(round_number, {}).setdefault(client, []).append(basis)
+
+
+_Before = Mapping[int, Mapping[str, list[ReportBasis]]]
+"""What the reports of earlier rounds rest on, by round and client; several if a round was settled again."""
+
+
+def _check_opening(number: int, bases: Mapping[str, ReportBasis], before: _Before, replay: LedgerReplay) -> None:
+    last = max(before)
+    models = {basis.model for own in before[last].values() for basis in own}
+    client, first = next(iter(bases.items()))
+    if first.opening_model not in models:
+        rule = "a round opens with the model of the round before"
+        expected = f"the model of round {last}, {' or '.join(sorted(model[:16] for model in models))}…"
+        replay.findings.add(number, rule, expected, f"{first.opening_model[:16]}… in the report of {client}")
+
+
+def _note_other_settings(number: int, bases: Mapping[str, ReportBasis], before: _Before, replay: LedgerReplay) -> None:
+    """Within a round other settings are a finding; from one to the next, another version may have more of them."""
+    last = max(before)
+    known = {basis.settings for own in before[last].values() for basis in own} - {None}
+    client, found = next(((client, basis.settings) for client, basis in bases.items() if basis.settings), ("", None))
+    if known and found is not None and found not in known:
+        rule = "clients measure by the same settings in all rounds"
+        expected = f"{' or '.join(sorted(str(each)[:16] for each in known))}… as in round {last}"
+        replay.notes.add(number, rule, expected, f"{found[:16]}… in the report of {client}")
+
+
+def _check_gain(number: int, client: str, basis: ReportBasis, gain: float, replay: LedgerReplay) -> None:
+    """The metric of the model minus that of the opening model, or the other way round where less is better."""
+    if basis.measured is None or basis.baseline is None:
+        return  # one of them cannot be measured, or the client's version did not sign both
+    difference = abs(basis.measured - basis.baseline)
+    if not math.isclose(difference, abs(gain), rel_tol=_ROUNDING, abs_tol=_ROUNDING * max(1.0, abs(basis.baseline))):
+        rule = "a gain is measured from the model that opened the round"
+        expected = f"{client} {difference:.12g}, from {basis.baseline!r} to {basis.measured!r}"
+        replay.findings.add(number, rule, expected, f"{abs(gain):.12g}")
+
+
+def _check_baseline(number: int, client: str, basis: ReportBasis, before: _Before, replay: LedgerReplay) -> None:
+    rounds = [each for each, settled in before.items() if client in settled]
+    if not rounds or basis.measured is None:
+        return
+    measured = [each.measured for each in before[max(rounds)][client]]
+    if None not in measured and basis.baseline not in measured:
+        rule = "utility is measured from what the client measured in its last settled round"
+        expected = f"{' or '.join(map(str, measured))} as {client} signed in round {max(rounds)}"
+        replay.findings.add(number, rule, expected, str(basis.baseline))

@@ -23,7 +23,7 @@ from commonweal.ledger.verification.silence import (
     check_may_be_reversed,
     expected_of_charge,
 )
-from commonweal.ledger.verification.terms import check_amendment, check_newcomers, check_terms
+from commonweal.ledger.verification.terms import check_amendment, check_newcomers, check_terms, note_look_alikes
 from commonweal.ledger.verification.written_terms import terms_as_written
 
 Expected = tuple[Posting, ...] | None
@@ -106,7 +106,9 @@ def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerRep
 
 
 def _check_admission(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
-    check_newcomers(number, [member["client"] for member in body["members"]], replay)
+    newcomers = [member["client"] for member in body["members"]]
+    check_newcomers(number, newcomers, replay)
+    note_look_alikes(number, newcomers, replay)
     known = set(replay.state.members)
     for member in body["members"]:
         if member["client"] in known:

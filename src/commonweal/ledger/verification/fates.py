@@ -9,6 +9,7 @@ from commonweal.decision.ending import find_ending
 from commonweal.errors import CommonwealError
 from commonweal.ledger.fates import harm_of, harmful_in
 from commonweal.ledger.rounds import figures_of
+from commonweal.ledger.state import LedgerState
 from commonweal.ledger.verification.replay import LedgerReplay
 
 
@@ -45,7 +46,7 @@ def _check_harm(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
                 f"some of {sorted(each for each in known if each <= round_number)}",
                 f"{list(one.round_numbers)}",
             )
-        fewest = len(one.round_numbers) * len(clients)
+        fewest = _fewest_tests(body, state) or len(one.round_numbers) * len(clients)
         if one.test_count < fewest:
             findings.add(
                 number,
@@ -57,6 +58,18 @@ def _check_harm(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
         findings.add(number, "nobody is eliminated in a grace round", "nobody", ", ".join(harmful))
     if 2 * len(harmful) >= len(clients) and harmful:
         findings.add(number, "only a minority is harmful", f"fewer than half of {len(clients)}", f"{len(harmful)}")
+
+
+def _fewest_tests(body: Mapping[str, Any], state: LedgerState) -> int | None:
+    """One per planned round after grace, by the terms of the round, and client that ever took part.
+
+    None if the terms do not say how many rounds are planned.
+    """
+    agreed = state.terms_of(body["round"]).terms.agreed if state.terms_since else None
+    if agreed is None or agreed.round_count is None:
+        return None
+    ever_there = {row["client"] for row in body["inputs"]}.union(*state.took_part.values())
+    return (agreed.round_count - agreed.grace_rounds) * len(ever_there)
 
 
 def _check_ending(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:

@@ -25,7 +25,7 @@ def _values(names: str) -> dict[str, object]:
 _TERMS = dict.fromkeys((each.name for each in fields(Terms)), ANYTHING)  # `Terms` refuses other fields
 _MEMBERS = [_values("client key")]
 _EARLIER = [_values("signature") | {"report": ANYTHING}]  # signed by its client as a whole
-_REPORT = _values("number attempt model opening_model baseline measured") | {"earlier": _EARLIER}
+_REPORT = _values("number attempt model opening_model baseline measured settings") | {"earlier": _EARLIER}
 
 BODIES: Mapping[str, Mapping[str, object]] = {
     "opening": _values("operator") | {"terms": _TERMS},

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from commonweal.ledger.canonical import parse
+from commonweal.ledger.chain import retirement_of
+from commonweal.ledger.entries import moment_of
+from commonweal.ledger.order import CLOCK_SKEW
 from commonweal.ledger.receipts import ReportReceipt, report_hash
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.state import LedgerState
@@ -14,15 +17,22 @@ from commonweal.ledger.verification.replay import Finding, Findings
 
 
 def disproved_by_receipts(
-    store: Store, state: LedgerState, receipts: Sequence[ReportReceipt], operators: Sequence[str]
+    store: Store,
+    state: LedgerState,
+    receipts: Sequence[ReportReceipt],
+    operators: Sequence[str],
+    known_rotations: Sequence[Any] = (),
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """Findings and notes: where entries of rounds differ from what the operator signed receipts for.
 
-    `operators` are the operator's known keys. A round that was interrupted is run again, so a member may have receipts
-    for several reports of it. Reports are numbered, and an entry lists all of them: each one must be there.
+    `operators` are the operator's known keys, `known_rotations` changes of them that other files tell of. A round that
+    was interrupted is run again, so a member may have receipts for several reports of it. Reports are numbered, and an
+    entry lists all of them: each one must be there.
     """
     findings, notes = Findings(), Findings()
     valid = [receipt for receipt in receipts if _is_valid(receipt, state, operators, findings)]
+    if valid:
+        valid = _by_keys_in_use(store, valid, known_rotations, findings)
     for client, number in dict.fromkeys((receipt.client, receipt.round_number) for receipt in valid):
         given = [receipt for receipt in valid if (receipt.client, receipt.round_number) == (client, number)]
         late = _late_reports(store, state, client, number) & _given_after(store, state, given)
@@ -64,6 +74,45 @@ def _is_valid(receipt: ReportReceipt, state: LedgerState, operators: Sequence[st
         findings.add(0, f"the operator signed {receipt.source}", keys, "another signature or none")
         return False
     return True
+
+
+def _by_keys_in_use(
+    store: Store, receipts: Sequence[ReportReceipt], known_rotations: Sequence[Any], findings: Findings
+) -> list[ReportReceipt]:
+    """The receipts that the operator can have signed: whoever has a key that was retired may not be the operator.
+
+    A receipt names no entry, and its date is the word of whoever signed it. But the key may have been changed between a
+    receipt and the settlement of its round only in the first round that is settled after the change.
+    """
+    rotations, settled = list[Any](), list[tuple[int, int]]()  # entry and round, in order
+    with store.reading() as reading:
+        for entry in reading.entries():
+            document = parse(entry.content) or {}
+            body = document.get("body")
+            if document.get("kind") == "key-rotation":
+                rotations.append({"content": entry.content, "signature": entry.signature})
+            elif document.get("kind") == "round" and isinstance(body, dict) and type(body.get("round")) is int:
+                settled.append((entry.number, body["round"]))
+    rotations += known_rotations  # a rewritten ledger may lack them
+    rotations += [rotation for receipt in receipts for rotation in receipt.signed.document["key_rotations"]]
+    in_use = []
+    for receipt in receipts:
+        retirement = retirement_of(receipt.signed.signer, receipt.ledger, rotations)
+        if retirement is None:
+            in_use.append(receipt)
+            continue
+        number = retirement["number"]
+        ever_before = {settled_round for entry, settled_round in settled if entry < number}
+        under_way = next((each for entry, each in settled if entry > number and each not in ever_before), None)
+        given, retired = moment_of(receipt.signed.document["at"]), moment_of(retirement.get("at"))
+        is_after = given is None or (retired is not None and given > retired + CLOCK_SKEW)
+        if is_after or (under_way is not None and receipt.round_number > under_way):
+            expected = f"a key of the operator after entry {number}"
+            found = f"{receipt.signed.signer[:16]}…, which entry {number} retired"
+            findings.add(number, f"{receipt.source} is signed with a key that was in use", expected, found)
+        else:
+            in_use.append(receipt)
+    return in_use
 
 
 def _late_reports(store: Store, state: LedgerState, client: str, number: int) -> set[str]:

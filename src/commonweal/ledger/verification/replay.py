@@ -87,6 +87,15 @@ class DividedWithout:
     settled_again: int | None = None  # the entry that settled the round afterwards
 
 
+@dataclass(frozen=True, slots=True)
+class NotAsked:
+    """A member that had left when an amendment was entered, so that its signature was not needed."""
+
+    entry: int
+    client: str
+    left_in: int  # the round
+
+
 @dataclass(slots=True, kw_only=True)
 class LedgerReplay:
     """What the checks of an entry read and update."""
@@ -102,6 +111,7 @@ class LedgerReplay:
     gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
     divided_without: list[DividedWithout] = field(default_factory=list)
+    not_asked: list[NotAsked] = field(default_factory=list)
     report_counts: dict[tuple[int, str], int] = field(default_factory=dict)  # by round and client, as listed so far
     bases: dict[int, dict[str, list[ReportBasis]]] = field(default_factory=dict)  # by round and client
     round_count: int = 0  # decisions that were recomputed

@@ -53,3 +53,10 @@ def conclude_divided_without(replay: LedgerReplay) -> None:
             f"round {divided.round_number} settled",
             f"divided without round {divided.round_number}{later}",
         )
+
+
+def note_never_settled_again(replay: LedgerReplay) -> None:
+    """Note rounds that stay reversed: their clients have neither transfers nor payoffs from them."""
+    for round_number, entry in replay.state.undone.items():
+        rule, found = "a reversed round is settled again", f"round {round_number} reversed, and not settled since"
+        replay.notes.add(replay.state.reversals[entry], rule, f"round {round_number} settled", found)

@@ -54,7 +54,7 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
     for row in body["inputs"]:
         _check_report(number, body, row, table, replay)
     _check_attempt(number, body, replay)
-    check_goes_on(number, body, replay)
+    check_goes_on(number, body, table, replay)
     _check_evidence(number, body, replay)
     check_fates(number, body, replay)
     check_by_terms(number, body, replay)

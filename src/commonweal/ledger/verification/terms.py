@@ -14,8 +14,10 @@ from commonweal.ledger.amendments import (
     signing_members,
 )
 from commonweal.ledger.departures import departures
-from commonweal.ledger.verification.replay import LedgerReplay
+from commonweal.ledger.state import LedgerState
+from commonweal.ledger.verification.replay import LedgerReplay, NotAsked
 from commonweal.ledger.verification.written_terms import terms_as_written
+from commonweal.names import all_look_alikes
 
 
 def check_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
@@ -53,6 +55,12 @@ def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
         findings.compare(number, f"in an amendment, {rule}", list(dict.fromkeys(names)), names)
     for fault in faults_of_amendment(amendment, signatures, body["first_round"], state):
         findings.add(number, fault.rule, fault.expected, fault.found)
+    note_look_alikes(number, list(amendment.members), replay)
+    replay.not_asked += [
+        NotAsked(number, client, left_in)
+        for client, left_in in _left(state).items()
+        if state.members.get(client) is not None
+    ]
     if not signing_members(state):
         replay.notes.add(
             number,
@@ -60,6 +68,21 @@ def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
             "members with keys",
             "none: the operator vouches for their agreement",
         )
+
+
+def note_back_since(replay: LedgerReplay) -> None:
+    """Note members that are under an amendment which they were not asked to sign: their elimination was reversed."""
+    left = _left(replay.state)
+    for each in replay.not_asked:
+        if left.get(each.client) != each.left_in:
+            rule = "an amendment is signed by the members that were active when it was entered"
+            found = f"{each.client}, who had left in round {each.left_in}, is a member again by a reversal since"
+            replay.notes.add(each.entry, rule, "nobody else under it but newcomers", found)
+
+
+def _left(state: LedgerState) -> dict[str, int]:
+    """The members whose membership ended by a round or by silence, which can be reversed, and the round."""
+    return {**state.excluded, **state.eliminated}
 
 
 def check_newcomers(number: int, clients: Sequence[str], replay: LedgerReplay) -> None:
@@ -70,6 +93,15 @@ def check_newcomers(number: int, clients: Sequence[str], replay: LedgerReplay) -
     found = f"{', '.join(map(str, clients))} admitted by the operator alone after round {max(state.ever_settled)}"
     kept = replay.findings if is_by_amendment_only(state) else replay.notes
     kept.add(number, "newcomers are admitted by an amendment", "signatures of newcomers and members", found)
+
+
+def note_look_alikes(number: int, newcomers: Sequence[object], replay: LedgerReplay) -> None:
+    """Note names that people could take for one another: ledgers that were opened before could admit them."""
+    names = [name for name in (*replay.state.members, *newcomers) if isinstance(name, str)]
+    for one, other in all_look_alikes(names):
+        if other in newcomers:
+            rule = "no two members' names look the same"
+            replay.notes.add(number, rule, f"a name that does not look like {one!a}", f"{other!a}")
 
 
 def check_by_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:

@@ -24,8 +24,8 @@ from commonweal.ledger.verification.entries import check_chain, check_entry
 from commonweal.ledger.verification.known_fields import check_fields
 from commonweal.ledger.verification.members import check_known_head, check_not_retired
 from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEntry, Recompute
-from commonweal.ledger.verification.reversals import conclude_divided_without
-from commonweal.ledger.verification.terms import note_missing_terms
+from commonweal.ledger.verification.reversals import conclude_divided_without, note_never_settled_again
+from commonweal.ledger.verification.terms import note_back_since, note_missing_terms
 from commonweal.ledger.verification.texts import check_texts
 from commonweal.ledger.verification.value_types import check_value_types
 
@@ -119,6 +119,7 @@ class _Verifier:
             found = ", ".join(f"{key[:16]}…" for key in operators) or "no key"
             self._findings.add(1, "the operator signed the ledger", f"the key {operator[:16]}…", found)
         self._conclude(note_missing_terms)
+        self._conclude(note_back_since)
         for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(
                 state.number,
@@ -128,6 +129,7 @@ class _Verifier:
             )
         self._findings.compare(state.number, "the ledger sums to zero", 0, state.balances.total())
         self._conclude(conclude_divided_without)
+        self._conclude(note_never_settled_again)
         for known in self._known_heads:
             check_known_head(
                 known, ledger=state.identity, operators=operators, seen=self._seen, findings=self._findings

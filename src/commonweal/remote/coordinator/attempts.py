@@ -24,6 +24,9 @@ class LedgerInForce(Protocol):
     def terms_hash(self) -> str: ...
     def contradiction(self, content: bytes, source: str) -> str: ...
 
+    def hash_of(self, number: int) -> str:
+        """The hash of an entry; empty if there is no such entry."""
+
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         """The operator's receipt for a client's report; empty if there is no operator to sign it."""
 
@@ -37,6 +40,9 @@ class NoLedger:
     terms_hash = ""
 
     def contradiction(self, content: bytes, source: str) -> str:
+        return ""
+
+    def hash_of(self, number: int) -> str:
         return ""
 
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
@@ -56,9 +62,13 @@ class ReportQuestion:
     model: str
     opening_model: str
     terms: str
+    settings: str
 
     def basis_in(self, answer: Message, client: str, key: str) -> ReportBasis:
         """What the client says its report rests on, with its earlier reports of the round."""
+        settings = answer.fields.get("settings")  # members of earlier versions do not sign them
+        if settings not in (None, self.settings):
+            raise BrokenRuleError("it measured by other settings than those of this federation")
         try:
             basis = ReportBasis(
                 number=count_in(answer, "report_number", least=1, most=REPORT_LIMIT),
@@ -68,6 +78,7 @@ class ReportQuestion:
                 baseline=None if answer.fields.get("baseline", 0) is None else number_in(answer, "baseline"),
                 measured=number_in(answer, "measured") if "measured" in answer.fields else None,
                 terms=self.terms,
+                settings=settings,
                 earlier=_earlier_in(answer),
             )
         except (KeyError, TypeError, ValueError, RecursionError):

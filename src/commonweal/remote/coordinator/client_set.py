@@ -7,6 +7,7 @@ import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,6 +49,7 @@ from commonweal.remote.coordinator.answer_rules import (
 )
 from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, check_baseline
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
+from commonweal.remote.coordinator.confirmed_heads import ConfirmedHeads
 from commonweal.remote.coordinator.exchange import Exchange, Question
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.coordinator.late_reports import LateReports, OwedReport
@@ -65,6 +67,7 @@ from commonweal.remote.messages.message import (
     TRAIN,
     Message,
 )
+from commonweal.remote.messages.settings_hash import settings_hash
 from commonweal.remote.transport import NoAnswer, Transport
 from commonweal.task.measured import Measured
 from commonweal.task.models import checked_model, fingerprint
@@ -85,9 +88,11 @@ class RemoteClients:
         say: Callable[[str], None] = lambda line: None,
         make_layout: Callable[[Model], Packing] = ArrayLayout,
         settled_in: LedgerInForce | None = None,
+        confirmed_heads: Path | None = None,
     ) -> None:
         self._settled_in = NoLedger() if settled_in is None else settled_in
         self._heads = PassedHeads(ledger, federation.keys)
+        self.confirmed = ConfirmedHeads(self._settled_in, ledger, confirmed_heads)
         self._late = LateReports(ledger, federation.keys)
         self._given: dict[str, tuple[str, Model]] = {}  # the last adopted model that each client has a part in
         self._make_layout = make_layout
@@ -308,6 +313,7 @@ class RemoteClients:
             self._exchange.put,
             self._common,
             lambda client: self._federation.terms_of(client).profit_bounds,
+            self._settings_hash(),
         )
         for late in found:
             self._say(f"{late.client} reported round {late.round_number} late; the round stays as it was settled")
@@ -321,6 +327,7 @@ class RemoteClients:
         Who is called silent must learn it at once: it may have a receipt, and no later round. A member that is not
         connected gets its statement with that of its next round. If it has left, the operator must send it.
         """
+        self.confirmed.check()
         self._round = record.round_number
         clients = (*record.decision.figures.clients, *record.silent)
 
@@ -336,7 +343,7 @@ class RemoteClients:
 
         connected = self._exchange.connected(clients)
         answers = self._statements.deliver(connected, fields_for, partial(self._exchange.tell, CLOSE))
-        self._heads.take(answers)
+        self.confirmed.confirm(self._heads.take(answers))
 
     def save(self) -> State:
         facts = {
@@ -359,6 +366,7 @@ class RemoteClients:
         self._agreed = facts.get("agreed", {})
         self._statements.line_counts = facts.get("statement_lines", {})
         self._heads.restore(facts.get("heads", {}))
+        self.confirmed.restore()
         self._late.restore(facts.get("owed", {}), state)
         self._use({name.removeprefix("shared/"): array for name, array in state.items() if name.startswith("shared/")})
         self._memories = {
@@ -420,7 +428,8 @@ class RemoteClients:
         is_forecast = table is not None and table.gains.expected is not None
         expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
         basis = self._report_question().basis_in(answer, client, self._federation.keys[client])
-        check_baseline(basis, self._settled_report.get(client))
+        if table is None and self._federation.mechanism.utility == "gain":
+            check_baseline(basis, self._settled_report.get(client))
         report = ClientReport(
             ledger=self._ledger,
             round_number=self._round,
@@ -456,7 +465,11 @@ class RemoteClients:
             model=self._shared_hash,
             opening_model=self._opening_hash,
             terms=self._terms,
+            settings=self._settings_hash(),
         )
+
+    def _settings_hash(self) -> str:
+        return settings_hash(self._common(""), self._agreed)
 
     def _evaluate_whole(
         self, models: Sequence[tuple[Coalition, Model]], clients: Sequence[str]

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from commonweal.atomic_write import locked_directory, make_results_folder
 from commonweal.client.work import no_gradient
-from commonweal.errors import FederationError
+from commonweal.errors import FederationError, LedgerError
 from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile, remove_unfinished
 from commonweal.federation.measuring import Progress
 from commonweal.federation.round_result import RoundResult
@@ -25,6 +25,7 @@ from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.money import LARGEST_AMOUNT
 from commonweal.records import RunReport
 from commonweal.remote.coordinator.client_set import RemoteClients
+from commonweal.remote.coordinator.confirmed_heads import CONFIRMED_HEADS
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.transport import Transport
 from commonweal.task.records import InitialModel, Model, Task, TaskPlan
@@ -73,7 +74,15 @@ def coordinate(
         if settled_in.has_opened:
             say(f"new ledger {money_in_words(settled_in.terms)}")
         _check_amounts(settled_in, federation)
-        clients = RemoteClients(transport, federation, identity, say, task.layout or ArrayLayout, settled_in)
+        clients = RemoteClients(
+            transport,
+            federation,
+            identity,
+            say,
+            task.layout or ArrayLayout,
+            settled_in,
+            confirmed_heads=directory / CONFIRMED_HEADS,
+        )
         if not checkpoint.path.exists():
             clients.start(task.initial_model, task.agree, task.name)
         session = Session(
@@ -87,7 +96,11 @@ def coordinate(
             on_resume=lambda results: say(f"resuming after round {len(results)}"),
             on_round=lambda result: _say_round(result, say),
         )
-        run_report = session.run(resume=checkpoint.path.exists(), directory=directory)
+        try:
+            run_report = session.run(resume=checkpoint.path.exists(), directory=directory)
+        except LedgerError:
+            clients.confirmed.check()  # a ledger that lacks an amendment may refuse the rounds after it
+            raise
         say(run_report.sentence)
         return run_report
 

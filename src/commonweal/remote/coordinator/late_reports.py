@@ -74,8 +74,12 @@ class LateReports:
         put: Put,
         common: Callable[[str], dict[str, Any]],
         bounds: Callable[[str], tuple[float, float]],
+        settings: str,
     ) -> list[LateReport]:
-        """Ask members that owe reports of these rounds; returns those that came and count."""
+        """Ask members that owe reports of these rounds; returns those that came and count.
+
+        `settings` is the hash of what members measure by.
+        """
         asked = {c: owed for c in owing if (owed := self._owed.get(c)) and owed.round_number in owing[c]}
 
         def question(client: str, limit: AnswerLimit, *, with_model: bool = False, **fields: Any) -> Message:
@@ -98,7 +102,7 @@ class LateReports:
         found = []
         for client, answer in reports.given.items():
             try:
-                found.append(self._read(client, asked[client], answer, bounds(client)))
+                found.append(self._read(client, asked[client], answer, bounds(client), settings))
             except BrokenRuleError:
                 continue
         for late in found:
@@ -106,7 +110,9 @@ class LateReports:
         self._forget_models()
         return found
 
-    def _read(self, client: str, owed: OwedReport, answer: Message, bounds: tuple[float, float]) -> LateReport:
+    def _read(
+        self, client: str, owed: OwedReport, answer: Message, bounds: tuple[float, float], settings: str
+    ) -> LateReport:
         rests_on = ReportQuestion(
             ledger=self._ledger,
             round_number=owed.round_number,
@@ -114,6 +120,7 @@ class LateReports:
             model=owed.model,
             opening_model=owed.opening_model,
             terms=owed.terms,
+            settings=settings,
         )
         report = ClientReport(
             ledger=self._ledger,

@@ -22,8 +22,9 @@ class PassedHeads:
         self._keys = keys
         self._heads: dict[str, SignedSeenHead] = {}
 
-    def take(self, answers: Mapping[str, Message]) -> None:
-        """Keep the heads in answers to the end of a round; members of earlier versions sign none."""
+    def take(self, answers: Mapping[str, Message]) -> list[SignedSeenHead]:
+        """Keep and return the heads in answers to the end of a round; members of earlier versions sign none."""
+        taken = []
         for client, answer in answers.items():
             try:
                 document = document_in(answer, "head")
@@ -32,6 +33,8 @@ class PassedHeads:
                 continue
             if signed.is_signed(self._keys[client]):
                 self._heads[client] = signed
+                taken.append(signed)
+        return taken
 
     def fields(self, client: str, clients: Sequence[str]) -> dict[str, Any]:
         """For one client: the keys of the others in the round, and the heads that they signed.

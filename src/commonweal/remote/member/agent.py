@@ -60,6 +60,7 @@ from commonweal.remote.messages.message import (
     printable,
     signed_answer,
 )
+from commonweal.remote.messages.settings_hash import settings_hash
 from commonweal.task.measured import Measured
 from commonweal.task.records import Task
 
@@ -326,8 +327,9 @@ class MemberAgent:
                 model=fields["adopted"],
                 opening_model=open_round.opening or "",
                 baseline=None if math.isnan(measured_from) else measured_from,
-                measured=None if alone is not None or told is not None or math.isnan(now) else now,
+                measured=None if alone is not None or math.isnan(now) else now,
                 terms=_signed_terms(open_round),
+                settings=settings_hash(state.pinned, state.agreed),
             ),
         )
         signed, is_new = reports.signed(report, self._key)

@@ -24,12 +24,12 @@ from commonweal.ledger.statement_parts import LinesSoFar, StatementPart, faults_
 from commonweal.ledger.statements import faults_of_signature
 from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.store import ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
+from commonweal.remote.member.store import ACCOUNT, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
 from commonweal.remote.member.told_rounds import differences_from_reports, last_round_told
 from commonweal.remote.messages.message import printable
 
 DOUBTFUL_STATEMENT = "DOUBTFUL STATEMENT"  # in the log: after the time of a line that tells of one
-DOUBTFUL, ACCOUNT = "doubtful", "account.json"
+DOUBTFUL = "doubtful"
 MOST_BYTES = 32 * 2**20  # of a statement
 MOST_DOUBTFUL, MOST_DOUBTFUL_BYTES = 100, 128 * 2**20  # files that the operator signed, and bytes of all of them
 MOST_UNSIGNED, MOST_UNSIGNED_BYTES = 20, 16 * 2**20  # of others: they prove nothing, and have a room of their own

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from commonweal.atomic_write import write_atomically
 from commonweal.ledger.keys import public_pem, read_operator_key
 from commonweal.ledger.signed_files import SignedDocument
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.store import OPERATOR_KEY, MemberStore
+from commonweal.remote.member.store import ACCOUNT, OPERATOR_KEY, MemberStore
 
 
 def known_operator(store: MemberStore, member: Member, signed: SignedDocument) -> str:
@@ -19,3 +21,12 @@ def known_operator(store: MemberStore, member: Member, signed: SignedDocument) -
             return ""
         write_atomically(known, public_pem(signed.signer), what="the operator's public key")
     return read_operator_key(known)
+
+
+def key_in_use(store: MemberStore, known: str) -> str:
+    """The key that signed the last statement kept, since those before it are retired; `known` if there is none."""
+    try:
+        signer = json.loads((store.path / ACCOUNT).read_bytes())["signer"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return known
+    return signer if isinstance(signer, str) else known

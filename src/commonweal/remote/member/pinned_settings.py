@@ -14,6 +14,7 @@ from typing import Any
 
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
 from commonweal.remote.messages.message import CLOSE, OPEN, RECEIPT, SUMMARISE, QuestionError
+from commonweal.remote.messages.settings_hash import SETTINGS
 
 LEAST_SUMMARY_ROWS = 5  # sums over fewer rows tell too much of each
 MOST_ROUNDS = 10_000
@@ -35,7 +36,7 @@ def _is_table(value: object) -> bool:
         return False
 
 
-_SETTINGS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+_RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "seed": (lambda value: type(value) is int and value >= 0, "a whole number"),
     "rounds": (lambda value: type(value) is int and 1 <= value <= MOST_ROUNDS, f"from 1 to {MOST_ROUNDS}"),
     "settings": (_is_table, "the text of a JSON object"),
@@ -46,6 +47,7 @@ _SETTINGS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "smooth": (lambda value: type(value) is bool, "true or false"),
     "learning": (_is_table, "the text of a JSON object"),
 }
+assert tuple(_RULES) == SETTINGS, "every setting has a rule"
 
 
 def check_question(store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any]) -> None:
@@ -58,11 +60,11 @@ def check_question(store: MemberStore, state: MemberState, kind: str, fields: Ma
 
 def pin(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
     """Fix what the question says, where nothing is fixed yet; it has passed `check_question`."""
-    given = {name: fields[name] for name in (_BOOK, *_SETTINGS) if name in fields and name not in state.pinned}
+    given = {name: fields[name] for name in (_BOOK, *SETTINGS) if name in fields and name not in state.pinned}
     if not given:
         return
     state.pinned |= given
-    shown = ", ".join(f"{name} {given[name]}" for name in _SETTINGS if name in given)
+    shown = ", ".join(f"{name} {given[name]}" for name in SETTINGS if name in given)
     store.log(f"ledger {fields['book'][:16]}…: fixed from now on are {shown}")
 
 
@@ -108,7 +110,7 @@ def _malformed(kind: str, fields: Mapping[str, Any]) -> str:
         return f"A ledger must be named by 64 hexadecimal digits, got {_shown(ledger)}."
     if kind in _NOTHING_TO_MEASURE:
         return ""  # what they bring is doubted, and kept as evidence
-    for name, (is_sound, rule) in _SETTINGS.items():
+    for name, (is_sound, rule) in _RULES.items():
         if name in fields and not is_sound(fields[name]):
             return f"{name} must be {rule}, got {_shown(fields[name])}."
     if kind == SUMMARISE:
@@ -133,7 +135,7 @@ def _too_early(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
 def _departs(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
     if kind in _NOTHING_TO_MEASURE:
         return ""
-    for name in (_BOOK, *_SETTINGS):
+    for name in (_BOOK, *SETTINGS):
         if name in state.pinned and fields.get(name) != state.pinned[name]:
             return (
                 f"{name} was {_shown(state.pinned[name])} in the first question of this federation and is "

@@ -15,7 +15,7 @@ from commonweal.errors import CommonwealError
 from commonweal.ledger.receipts import RECEIPT_FORMAT, ReportReceipt, read_receipt, report_hash
 from commonweal.ledger.signed_files import signed_in
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.operator_key import known_operator
+from commonweal.remote.member.operator_key import key_in_use, known_operator
 from commonweal.remote.member.store import MemberStore
 
 RECEIPTS = "receipts"
@@ -44,7 +44,9 @@ class KeptReceipts:
         self._folder = store.path / RECEIPTS
 
     def expect(self, round_number: int, signature: str) -> None:
-        """Remember a report that is about to be sent."""
+        """Remember a report that is about to be sent, unless its receipt is here: a report may be asked for again."""
+        if report_hash(signature) in acknowledged(self._store, round_number):
+            return
         awaited = self._awaited()
         awaited[report_hash(signature)] = round_number
         self._save(awaited)
@@ -52,23 +54,27 @@ class KeptReceipts:
     def keep(self, content: str, *, ledger: str, round_number: int) -> str:
         """Write a receipt to the disk and check it; returns in one line what it says or what is wrong.
 
-        Nothing is ever overwritten, and what is doubtful is kept too, under a name that says so.
+        Nothing is ever overwritten, and what is doubtful is kept too, under a name that says so. One receipt for a
+        report is enough.
         """
-        awaited = self._awaited()
+        awaited, here = self._awaited(), acknowledged(self._store, round_number)
         try:
             receipt = ReportReceipt.of(signed_in(content.encode(), "the message", (RECEIPT_FORMAT,)), "the message")
+            operator = known_operator(self._store, self._member, receipt.signed)
+            is_by_operator = receipt.is_by(operator)
             faults = [
                 fault
                 for fault, is_found in {
-                    "the operator did not sign it": not receipt.is_by(
-                        known_operator(self._store, self._member, receipt.signed)
+                    "the operator did not sign it": not is_by_operator,
+                    f"it is signed with the key {receipt.signed.signer[:16]}…, which the operator has replaced": (
+                        is_by_operator and not receipt.is_by(key_in_use(self._store, operator))
                     ),
                     "it is for another member, ledger or round": (
                         (receipt.client, receipt.ledger, receipt.round_number)
                         != (self._member.name, ledger, round_number)
                     ),
                     "it is for a report that this member is not waiting to have acknowledged": (
-                        awaited.get(receipt.report) != round_number
+                        awaited.get(receipt.report) != round_number and receipt.report not in here
                     ),
                 }.items()
                 if is_found
@@ -77,6 +83,8 @@ class KeptReceipts:
             faults = [str(error)]
         if faults:
             return f"DOUBTFUL RECEIPT{self._aside(content, round_number)}: {'; '.join(faults)}"
+        if receipt.report in here:
+            return f"the operator has signed a receipt for the report again; {here[receipt.report]} is kept"
         file = self._write(content, f"round-{round_number:04d}")
         del awaited[receipt.report]
         self._save(awaited)

@@ -68,7 +68,7 @@ class ReportBook:
         """What is sent of a report: what the coordinator cannot know, and the reports before it."""
         document = signed.document
         fields: dict[str, Any] = {name: document[name] for name in ("number", "profit", "baseline")}
-        for name in ("expected_profit", "measured"):
+        for name in ("expected_profit", "measured", "settings"):
             if document.get(name) is not None:
                 fields[name] = document[name]
         earlier = [report.to_document() for report in self.reports[: document["number"] - 1]]

@@ -23,7 +23,7 @@ from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, 
 from commonweal.ledger.signed_files import known_head_in, signed_in
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.operator_key import known_operator
+from commonweal.remote.member.operator_key import key_in_use, known_operator
 from commonweal.remote.member.store import ERROR, STATEMENTS, MemberStore
 
 HEADS, TRAILS, DOUBTFUL = "heads.txt", "trails", "doubtful"
@@ -107,7 +107,7 @@ class SeenEntries:
         try:
             signed = signed_in(content, "the message", (TRAIL_FORMAT,))
             operator = known_operator(self._store, self._member, signed)
-            hashes = hashes_in_trail(signed, ledger=self.ledger, operator=operator)
+            hashes = hashes_in_trail(signed, ledger=self.ledger, operator=key_in_use(self._store, operator))
         except CommonwealError as error:
             return [f"DOUBTFUL TRAIL of the ledger's entries: {error}"]
         known = {**shown, **self.by_number}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from commonweal.ledger.reports import BASED_REPORT_FORMAT, SignedReport, is_of_opening
+from commonweal.ledger.reports import BASED_REPORT_FORMATS, SignedReport, is_of_opening
 from commonweal.remote.member.going_back import check_settled, note_another_attempt
 from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
@@ -132,11 +132,11 @@ def _own_report(fields: Mapping[str, Any], *, client: str, key: str) -> SignedRe
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     wanted = {
-        "format": BASED_REPORT_FORMAT,
         "book": fields["book"],
         "client": client,
         "round": fields["settled_round"],
         "model": fields["settled_model"],
     }
     is_wanted = all(document.get(name) == value for name, value in wanted.items())
+    is_wanted &= document.get("format") in BASED_REPORT_FORMATS
     return report if is_wanted and is_of_attempt and report.is_signed(key) else None
