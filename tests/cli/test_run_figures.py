@@ -56,7 +56,7 @@ def test_a_run_on_forecasts(run, tmp_path):
     assert "round 1: 3 clients, mu 0.05, forecast figures" in run("ledger", "show", "out/ledger.db")
     told = " ".join(run("ledger", "statement", "out/ledger.db", "north", "--out", "north.txt").split())
     told += " ".join((tmp_path / "north.txt").read_text().split())
-    for word in ("as measured", "as used", "expected next"):
+    for word in ("paired gain", "as used", "expected next"):
         assert word in told
     settled = json.loads((tmp_path / "again" / "history.json").read_text())["rounds"]
     run("run", "forecast.toml", "--out", "again", "--keys", "keys", "--rounds", "2", "--resume")

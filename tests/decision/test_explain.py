@@ -101,7 +101,10 @@ def test_ranges_of_mu_read_as_a_sentence():
 
     assert said(range_of(0.0, math.inf)) == "at any mu."
     assert said(range_of(math.inf, math.inf)) == "only at mu = inf."
-    assert said(range_of(0.1, 0.2, closed_above=False), range_of(0.5, math.inf)) == "for mu in [0.1, 0.2) or for mu >= 0.5."
+    assert (
+        said(range_of(0.1, 0.2, closed_above=False), range_of(0.5, math.inf))
+        == "for mu in [0.1, 0.2) or for mu >= 0.5."
+    )
     assert said(range_of(0.1, 0.1), range_of(0.5, math.inf)) == "at mu = 0.1 or for mu >= 0.5."
     assert said() == "at no mu."
 

@@ -69,9 +69,7 @@ def test_where_nobody_can_be_eliminated_no_draw_is_mentioned():
 )
 def test_contributions_in_words(contribution, error, words):
     others = 3 * contribution if contribution > 0 else 1.0  # a quarter of the total
-    decision = cw.decide(
-        profits={"a": -0.005, "b": 1.0}, contributions={"a": contribution, "b": others}, mu=math.inf
-    )
+    decision = cw.decide(profits={"a": -0.005, "b": 1.0}, contributions={"a": contribution, "b": others}, mu=math.inf)
     said = brought_and_earned(decision, "a", Evidence(contribution_error=error))
     assert said == f"{words} and lost 0.005"
 

@@ -87,10 +87,12 @@ def test_statements_say_how_sure_a_fate_is(sample):
     settle(sample, 1, SECOND_ROUND, STRICT, absent=("bob",))
     assert texts(sample, "cyd") == [
         "round 1: eliminated; contributed 0.07 ± 0.09 (14 % of the total), which cannot be told from nothing, and lost "
-        "0.3 ± 0.4; at mu = 0.05 the federation gains 0.2923 by eliminating you; in 61 of 100 draws you would have stayed"
+        "0.3 ± 0.4; at mu = 0.05 the federation gains 0.2923 by eliminating you; in 61 of 100 draws you would have "
+        "stayed"
     ]
     assert texts(sample, "ann") == [
-        "round 1: retained; contributed 0.44 ± 0.03 (86 % of the total) and earned 0.18 ± 0.02; the same in all 100 draws"
+        "round 1: retained; contributed 0.44 ± 0.03 (86 % of the total) and earned 0.18 ± 0.02; the same in all 100 "
+        "draws"
     ]
     assert texts(sample, "bob") == ["round 1: absent"]
 
@@ -127,8 +129,9 @@ def test_errors_that_stay_private_are_left_out(sample):
         ),
         (
             Rules(mu=float("inf"), loss_rule="loss"),
-            "by the loss rule 'loss' profits cover the others' losses first, and those who lost bear the rest, in proportion "
-            "to their losses, of which you made 83 %, so you bear 0.1496; as you lost 0.2003, you receive 0.05074",
+            "by the loss rule 'loss' profits cover the others' losses first, and those who lost bear the rest, in "
+            "proportion to their losses, of which you made 83 %, so you bear 0.1496; as you lost 0.2003, you receive "
+            "0.05074",
         ),
     ],
 )
@@ -143,8 +146,8 @@ def test_by_the_rule_loss_who_earned_pays_no_more_than_that(sample):
     figures, rules = {"ann": (-0.3, 0.1, None), "bob": (0.1, 0.9, None)}, Rules(mu=9.0, loss_rule="loss")
     settle(sample, 1, figures, rules, evidence={}, absent=("cyd",))
     assert texts(sample, "bob") == [
-        "round 1: retained; the federation made a loss of 0.2; by the loss rule 'loss' profits cover the others' losses "
-        "first, and those who lost bear the rest; you earned 0.1, so you pay 0.1 and keep 0"
+        "round 1: retained; the federation made a loss of 0.2; by the loss rule 'loss' profits cover the others' "
+        "losses first, and those who lost bear the rest; you earned 0.1, so you pay 0.1 and keep 0"
     ]
 
 

@@ -162,8 +162,8 @@ def reported_as_harmful(evidence: HarmEvidence, *, who: str = "it") -> str:
     """The finding against a client that is not eliminated for it, and why it differs from its contribution."""
     whose = "your" if who == "you" else "its"
     return (
-        f"reported as harmful: {harm_in_words(evidence, who=who)}, which is another figure than {whose} contribution to "
-        f"this round: it is summed over rounds, {whose} own score does not count, and all others weigh the same"
+        f"reported as harmful: {harm_in_words(evidence, who=who)}, which is another figure than {whose} contribution "
+        f"to this round: it is summed over rounds, {whose} own score does not count, and all others weigh the same"
     )
 
 

@@ -102,13 +102,14 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         advice=advise_on_run(rounds, metric=named),
         warnings=(
             *misreport_warnings(rounds),
-            *(
-                sentence
-                for record in history.rounds
-                for sentence in warnings_of(record.decision, f"round {record.round_number}")
-            ),
+            *(sentence for each in rounds for sentence in _warnings(each)),
         ),
     )
+
+
+def _warnings(each: RoundReport) -> list[str]:
+    errors = {client: one.payoff.standard_error for client, one in each.clients.items() if one.payoff is not None}
+    return warnings_of(each.record.decision, f"round {each.number}", errors)
 
 
 def metric_name(metric: Metric) -> MetricName:

@@ -339,9 +339,7 @@ def _explained(body: Mapping[str, Any], client: str, facts: EntryFacts, *, is_pa
         return ""
     stays, told = client in decision.payoffs, []
     if evidence is not None or not stays:
-        told.append(
-            brought_and_earned(decision, client, evidence) + expectation(decision, client, evidence, who="you")
-        )
+        told.append(brought_and_earned(decision, client, evidence) + expectation(decision, client, evidence, who="you"))
     if not stays and client not in decision.harmful:
         told.append(elimination_reason(decision, client))
     if harm is not None:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CLIENTS_DRAWN = 60  # of more, nobody looks at each, and to draw a thousand takes longer than to train them
-_TOGETHER_LIMIT = 8  # more lines in one panel can no longer be told apart
+_TOGETHER_LIMIT = 6  # as many as there are colours: more lines in one panel can hardly be told apart
+_APART = 4  # a first round that widens the range of values so many times is left out of it
 _MARKED_ROUNDS = 30  # with more rounds, markers would overlap
 
 
@@ -48,8 +49,13 @@ def lines_by_client(
     *,
     width: float,
     value_text: Callable[[float], str],
+    is_first_round_apart: bool = False,
 ) -> Figure:
-    """Bands are ± one standard error; a cross marks where a client left; a value that is not a number makes a gap."""
+    """Bands are ± one standard error; a cross marks where a client left; a value that is not a number makes a gap.
+
+    With `is_first_round_apart`, the first round may lie outside the panel if it would hide the differences between all
+    others, as the large gains of an untrained model do.
+    """
     styles = client_styles(run_report.clients)
     lines = {
         client: _Line(points=points[client], style=styles[client], left=client in run_report.left_after)
@@ -58,8 +64,13 @@ def lines_by_client(
     }
     if not any(line.measured for line in lines.values()):
         return blank_figure(width, "It cannot be measured at any client.")
-    draw = _together if len(lines) <= _TOGETHER_LIMIT else _apart
-    return draw(lines, width, run_report.rounds[-1].number, value_text)
+    last_round = run_report.rounds[-1].number
+    if len(lines) > _TOGETHER_LIMIT:
+        return _apart(lines, width, last_round, value_text)
+    figure = _together(lines, width, last_round, value_text)
+    if is_first_round_apart:
+        _leave_out_first_round(figure, lines, value_text)
+    return figure
 
 
 def lines_beside(
@@ -127,6 +138,23 @@ def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_t
             f"{NOT_MEASURABLE}: {', '.join(unmeasured)}", loc="left", fontsize=TEXT_SIZE, color=MUTED, wrap=True
         )
     return figure
+
+
+def _leave_out_first_round(figure: Figure, lines: Mapping[str, _Line], value_text: Callable[[float], str]) -> None:
+    """Show the range of the later rounds, and say where the first one lies, if it is much wider."""
+    by_round = _extent(lines)
+    later = [limit for number, limits in by_round.items() if number > min(by_round) for limit in limits]
+    low, high = by_round[min(by_round)]
+    if not later or max(high, *later) - min(low, *later) <= _APART * (max(later) - min(later)):
+        return
+    errors = [p.standard_error or 0.0 for line in lines.values() for r, p in line.measured.items() if r > min(by_round)]
+    margin = max(errors) + 0.1 * (max(later) - min(later))
+    axes = figure.axes[0]
+    axes.set_ylim(min(*later, 0.0) - margin, max(*later, 0.0) + margin)
+    axes.set_title(
+        f"Round {min(by_round)} lies outside: {value_text(low)} to {value_text(high)}", loc="left", fontsize=TEXT_SIZE,
+        color=MUTED,
+    )  # fmt: skip
 
 
 def _apart(lines: Mapping[str, _Line], width: float, last_round: int, value_text: Callable[[float], str]) -> Figure:
