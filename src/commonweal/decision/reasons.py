@@ -213,13 +213,14 @@ def _brought(decision: Decision, client: str, error: float | None) -> str:
 
 
 def in_figures(value: float, error: float | None) -> str:
-    """ "−0.002 ± 0.004": as many decimals as the error has meaning."""
+    """ "−0.002 ± 0.004": as many decimals as the error has meaning, and one more where the value would be zero."""
     sign, size = "−" if value < 0 else "", abs(value)
     if not error:
         return sign + (f"{size:.{_DIGITS}g}" if size < 10**_DIGITS else f"{size:.0f}")
     decimals = _decimals(error) + (f"{error:.1e}"[0] == "1")  # 0.0012 has two digits, 0.004 one
     if decimals > _DECIMALS:
         return f"{sign}{size:.2g} ± {error:.2g}"
+    decimals += float(f"{size:.{decimals}f}") == 0 < size
     text = f"{size:.{decimals}f}"
     return f"{sign if float(text) else ''}{text} ± {error:.{decimals}f}"
 

@@ -53,7 +53,7 @@ def lines_by_client(
 ) -> Figure:
     """Bands are ± one standard error; a cross marks where a client left; a value that is not a number makes a gap.
 
-    With `is_first_round_apart`, the first round may lie outside the panel if it would hide the differences between all
+    With `is_first_round_apart`, the first round is only stated in words if it would hide the differences between all
     others, as the large gains of an untrained model do.
     """
     styles = client_styles(run_report.clients)
@@ -64,13 +64,30 @@ def lines_by_client(
     }
     if not any(line.measured for line in lines.values()):
         return blank_figure(width, "It cannot be measured at any client.")
-    last_round = run_report.rounds[-1].number
-    if len(lines) > _TOGETHER_LIMIT:
-        return _apart(lines, width, last_round, value_text)
-    figure = _together(lines, width, last_round, value_text)
-    if is_first_round_apart:
-        _leave_out_first_round(figure, lines, value_text)
+    draw = _together if len(lines) <= _TOGETHER_LIMIT else _apart
+    later = _without_first_round(lines) if is_first_round_apart else lines
+    figure = draw(later, width, run_report.rounds[-1].number, value_text)
+    if later is not lines:
+        number, (low, high) = next(iter(_extent(lines).items()))
+        figure.axes[0].set_title(
+            f"Round {number} is not drawn: {value_text(low)} to {value_text(high)}", loc="left", fontsize=TEXT_SIZE,
+            color=MUTED,
+        )  # fmt: skip
     return figure
+
+
+def _without_first_round(lines: Mapping[str, _Line]) -> Mapping[str, _Line]:
+    """The lines from the second round on, if the first one widens their range many times; otherwise the same lines."""
+    extent = _extent(lines)
+    first, later = min(extent), [limit for number, limits in extent.items() if number > min(extent) for limit in limits]
+    if not later or any(max(line.points) == first for line in lines.values()):
+        return lines
+    if max(*extent[first], *later) - min(*extent[first], *later) <= _APART * (max(later) - min(later)):
+        return lines
+    return {
+        client: replace(line, points={number: point for number, point in line.points.items() if number != first})
+        for client, line in lines.items()
+    }
 
 
 def lines_beside(
@@ -138,23 +155,6 @@ def _together(lines: Mapping[str, _Line], width: float, last_round: int, value_t
             f"{NOT_MEASURABLE}: {', '.join(unmeasured)}", loc="left", fontsize=TEXT_SIZE, color=MUTED, wrap=True
         )
     return figure
-
-
-def _leave_out_first_round(figure: Figure, lines: Mapping[str, _Line], value_text: Callable[[float], str]) -> None:
-    """Show the range of the later rounds, and say where the first one lies, if it is much wider."""
-    by_round = _extent(lines)
-    later = [limit for number, limits in by_round.items() if number > min(by_round) for limit in limits]
-    low, high = by_round[min(by_round)]
-    if not later or max(high, *later) - min(low, *later) <= _APART * (max(later) - min(later)):
-        return
-    errors = [p.standard_error or 0.0 for line in lines.values() for r, p in line.measured.items() if r > min(by_round)]
-    margin = max(errors) + 0.1 * (max(later) - min(later))
-    axes = figure.axes[0]
-    axes.set_ylim(min(*later, 0.0) - margin, max(*later, 0.0) + margin)
-    axes.set_title(
-        f"Round {min(by_round)} lies outside: {value_text(low)} to {value_text(high)}", loc="left", fontsize=TEXT_SIZE,
-        color=MUTED,
-    )  # fmt: skip
 
 
 def _apart(lines: Mapping[str, _Line], width: float, last_round: int, value_text: Callable[[float], str]) -> Figure:
