@@ -45,6 +45,7 @@ def test_a_run_on_forecasts(run, tmp_path):
     (tmp_path / "forecast.toml").write_text(SCENARIO)
     said = run("run", "forecast.toml", "--out", "out", "--keys", "keys", "--rounds", "2")
     assert "expected at a loss: " in said
+    assert "round 1/2: mean accuracy of 3 clients from " in said
     shutil.copytree(tmp_path / "out", tmp_path / "again")
     history = json.loads((tmp_path / "out" / "history.json").read_text())
     assert history["figures"] == "forecast"
@@ -56,7 +57,9 @@ def test_a_run_on_forecasts(run, tmp_path):
     assert "round 1: 3 clients, mu 0.05, forecast figures" in run("ledger", "show", "out/ledger.db")
     told = " ".join(run("ledger", "statement", "out/ledger.db", "north", "--out", "north.txt").split())
     told += " ".join((tmp_path / "north.txt").read_text().split())
-    for word in ("as measured", "as used", "expected next"):
+    written = (tmp_path / "north.txt").read_text().splitlines()
+    assert any(line.startswith("entry 3: contributed ") for line in written)  # not in a column of 25 characters
+    for word in ("paired gain", "as used", "expected next"):
         assert word in told
     settled = json.loads((tmp_path / "again" / "history.json").read_text())["rounds"]
     run("run", "forecast.toml", "--out", "again", "--keys", "keys", "--rounds", "2", "--resume")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 import commonweal as cw
 from commonweal.decision.decide import decide_figures
+from commonweal.decision.mechanism import decide_round
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.reference import score
-from commonweal.records import Figures, Rules
+from commonweal.records import Figures, MuRange, Rules
 from tests.decision.near_tie_rounds import near_tie_rounds, revealing_mus
 
 ROUND = {"profits": {"C1": -0.05, "C2": -0.05, "C3": 0.15}, "contributions": {"C1": 0.5, "C2": 0.1, "C3": 0.4}}
@@ -75,8 +78,35 @@ def test_sentences_answer_what_a_member_asks():
     stays = cw.explain(decision, "C1", path).sentence
     assert stays.startswith("C1 stays: keeping it gains 0.0333333; the best set without it (C3) scores 0.06.")
     assert cw.explain(decision, "C3").sentence == "C3 stays: it makes no loss."
-    assert "nobody can be eliminated" in cw.explain(cw.decide(**ROUND, mu=math.inf), "C1").sentence
-    assert "nobody can be eliminated" in cw.explain(cw.decide(**ROUND, mu=1.0, grace=True), "C1").sentence
+
+
+def test_why_nobody_can_be_eliminated():
+    def said(decision):
+        return cw.explain(decision, "C1").sentence
+
+    assert said(cw.decide(**ROUND, mu=math.inf)) == "C1 stays: at mu = inf nobody is ever eliminated."
+    assert said(cw.decide(**ROUND, mu=1.0, grace=True)) == "C1 stays: in a grace round nobody can be eliminated."
+    finished, _ = decide_round(make_mechanism(Rules(mu=1.0)), Figures(**ROUND), {}, finished=True)
+    assert said(finished) == "C1 stays: the federation is finished, and nobody is eliminated for a loss."
+
+
+def test_ranges_of_mu_read_as_a_sentence():
+    def range_of(lower, upper, **closed):
+        return MuRange(exact_lower=lower, exact_upper=upper, **{"closed_below": True, "closed_above": True} | closed)
+
+    fate = cw.explain(cw.decide(**ROUND, mu=0.06), "C2")
+
+    def said(*ranges):
+        return replace(fate, ranges=ranges).sentence.rpartition(" It would stay ")[2]
+
+    assert said(range_of(0.0, math.inf)) == "at any mu."
+    assert said(range_of(math.inf, math.inf)) == "only at mu = inf."
+    assert (
+        said(range_of(0.1, 0.2, closed_above=False), range_of(0.5, math.inf))
+        == "for mu in [0.1, 0.2) or for mu >= 0.5."
+    )
+    assert said(range_of(0.1, 0.1), range_of(0.5, math.inf)) == "at mu = 0.1 or for mu >= 0.5."
+    assert said() == "at no mu."
 
 
 def test_a_tie_is_called_a_tie():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 from statistics import NormalDist
 
 import numpy as np
@@ -13,7 +14,7 @@ from commonweal.decision.decide import decide_figures
 from commonweal.decision.mechanism import Mechanism, decide_round, view_of
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.problem import Choice
-from commonweal.decision.stability import draw_count_for, stabilities
+from commonweal.decision.stability import draw_count_for, ending_stability, stabilities
 from commonweal.decision.transfers import divide
 from commonweal.federation.evidence import stated_evidence
 from commonweal.records import Figures, Rules
@@ -69,6 +70,15 @@ def test_nobody_is_eliminated_in_a_draw_of_a_grace_round_or_at_infinite_mu():
     for rules, grace in ((Rules(mu=0.0), True), (Rules(mu=math.inf), False)):
         _, stable = found(figures, rules, draws, draws, grace=grace)
         assert {one.share for one in stable.values()} == {1.0}
+
+
+def test_an_end_is_as_stable_as_the_draws_in_which_no_two_clients_can_expect_a_profit():
+    draws = RNG.normal(-0.01, 0.02, (4, 60))
+    sets = [chosen for size in (2, 3, 4) for chosen in combinations(range(4), size)]
+    finished = sum(all(draw[list(chosen)].sum() <= 0 for chosen in sets) for draw in draws.T)
+    found = ending_stability(draws)
+    assert 0 < found.same_count < found.draw_count
+    assert (found.same_count, found.draw_count) == (finished, 60)
 
 
 def test_rounding_in_a_draw_makes_no_loss_maker():

@@ -6,13 +6,15 @@ import json
 from contextlib import closing
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.decision.decide import decide_figures
+from commonweal.decision.mechanism import decide_round
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.federation.checkpoint import CHECKPOINT, CheckpointFile
-from commonweal.federation.evidence import measured_evidence
+from commonweal.federation.evidence import measured_ending, measured_evidence
 from commonweal.federation.session import run_rounds
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.rounds import evidence_of
@@ -107,6 +109,36 @@ def test_ledger_history_and_checkpoint_have_the_same_evidence(results, folder, s
     assert [one.record for one in loaded] == [one.record for one in results]
 
 
+def test_a_finished_round_is_as_stable_as_its_end(results, scenario):
+    """Everybody stays to the end, in as many draws as the federation would have ended in; without the harmful ones."""
+    measured, mechanism = results[0].measured, make_mechanism(scenario.mechanism.rules)
+    expected = dict.fromkeys(measured, -0.001)
+    draws = np.random.default_rng(3).normal(-0.001, 0.01, (3, 100))
+    for harmful, others in (((), ["ann", "bob", "cyd"]), (("ann",), ["bob", "cyd"])):
+        figures = replace(results[0].record.decision.figures, expected=expected)
+        decision, _ = decide_round(mechanism, figures, {}, finished=True, harmful=harmful)
+        evidence = measured_evidence(
+            decision,
+            mechanism,
+            {},
+            measured,
+            profit_draws=results[0].profit_draws,
+            contribution_draws=results[0].contribution_draws,
+            expected_draws=draws,
+        )
+        end = measured_ending(decision, measured, draws)
+        rows = [list(measured).index(client) for client in others]
+        assert end.same_count == sum(sum(sorted(draw)[-2:]) <= 0 for draw in draws[rows].T.tolist())
+        assert 0 < end.share < 1
+        assert {client: one.stability for client, one in evidence.items()} == (
+            dict.fromkeys(harmful, None) | dict.fromkeys(others, end)
+        )
+        for client, draw in zip(measured, draws, strict=True):
+            assert evidence[client].expected_error == pytest.approx(draw.std(ddof=1))
+    private = {client: replace(one, profit_error=None) for client, one in measured.items()}
+    assert measured_ending(decision, private, draws) is None
+
+
 def test_without_the_errors_of_profits_no_stability_is_claimed(results, scenario):
     """As where profits are private: contributions alone would make every fate look certain."""
     result = results[1]
@@ -125,7 +157,5 @@ def test_without_the_errors_of_profits_no_stability_is_claimed(results, scenario
 
 
 def _document(path):
-    import numpy as np
-
     with np.load(path, allow_pickle=False) as archive:
         return archive["document"].tobytes()

@@ -165,6 +165,7 @@ def test_advice_tells_the_operator_and_eliminates_nobody(poisoned, tmp_path):
     assert event.text.startswith("poisoner harms the federation: ")
     assert "poisoner" in last.record.decision.retained
     assert any("reported as harmful: " in line for line in statement(tmp_path, "poisoner"))
+    assert " It is reported as harmful: " in last.clients["poisoner"].sentence
     assert findings(tmp_path) == ()
 
 
@@ -213,6 +214,9 @@ def test_a_federation_that_no_further_round_would_pay_ends(finished):
     written = json.loads((folder / "history.json").read_text())
     assert written["outcome"] == "finished"
     assert written["rounds"][-1]["finished"] is True
+    assert written["rounds"][-1]["ending"]["stability"] == 1.0  # the costs leave no doubt
+    assert "brings (the same in all 100 draws). " in report.sentence
+    assert "; the same in all 100 draws). The federation ends." in last.events[-1].text
     assert to_document(read_history(folder / "history.json")) == written
     assert findings(folder) == ()
     assert all("the federation is finished: " in statement(folder, client)[-1] for client in stayed)

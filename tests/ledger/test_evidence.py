@@ -86,11 +86,13 @@ def test_settling_again_with_other_evidence_changes_nothing(sample):
 def test_statements_say_how_sure_a_fate_is(sample):
     settle(sample, 1, SECOND_ROUND, STRICT, absent=("bob",))
     assert texts(sample, "cyd") == [
-        "round 1: eliminated; contributed nothing measurable (0.07 ± 0.09) and lost 0.3 ± 0.4; in 61 of 100 draws you "
-        "would have stayed"
+        "round 1: eliminated; contributed 0.07 ± 0.09 (14 % of the total), which cannot be told from nothing, and lost "
+        "0.3 ± 0.4; at mu = 0.05 the federation gains 0.2923 by eliminating you; in 61 of 100 draws you would have "
+        "stayed"
     ]
     assert texts(sample, "ann") == [
-        "round 1: retained; contributed 0.44 ± 0.03 and earned 0.18 ± 0.02; you stay in all 100 draws"
+        "round 1: retained; contributed 0.44 ± 0.03 (86 % of the total) and earned 0.18 ± 0.02; the same in all 100 "
+        "draws"
     ]
     assert texts(sample, "bob") == ["round 1: absent"]
 
@@ -99,7 +101,8 @@ def test_errors_that_stay_private_are_left_out(sample):
     settle(sample, 1, FIRST_ROUND)
     (text,) = texts(sample, "bob")
     assert text.startswith(
-        "round 1: retained; contributed nothing measurable (0.3 ± 0.4) and earned 0.1234; others lost 0.0507; "
+        "round 1: retained; contributed 0.3 ± 0.4 (29 % of the total), which cannot be told from nothing, and earned "
+        "0.1234; others lost 0.0507; "
     )
     sample.ledger.reverse_round(1, "again")
     settle(sample, 1, FIRST_ROUND, evidence={})
@@ -126,8 +129,9 @@ def test_errors_that_stay_private_are_left_out(sample):
         ),
         (
             Rules(mu=float("inf"), loss_rule="loss"),
-            "by the loss rule 'loss' those who lost bear it in proportion to their losses, and you made 83 % of these, "
-            "so you bear 0.1496; as you lost 0.2003, you receive 0.05074",
+            "by the loss rule 'loss' profits cover the others' losses first, and those who lost bear the rest, in "
+            "proportion to their losses, of which you made 83 %, so you bear 0.1496; as you lost 0.2003, you receive "
+            "0.05074",
         ),
     ],
 )
@@ -142,8 +146,8 @@ def test_by_the_rule_loss_who_earned_pays_no_more_than_that(sample):
     figures, rules = {"ann": (-0.3, 0.1, None), "bob": (0.1, 0.9, None)}, Rules(mu=9.0, loss_rule="loss")
     settle(sample, 1, figures, rules, evidence={}, absent=("cyd",))
     assert texts(sample, "bob") == [
-        "round 1: retained; the federation made a loss of 0.2; by the loss rule 'loss' those who lost bear it, and who "
-        "earned something pays no more than that; you lost nothing, so you bear 0; as you earned 0.1, you pay 0.1"
+        "round 1: retained; the federation made a loss of 0.2; by the loss rule 'loss' profits cover the others' "
+        "losses first, and those who lost bear the rest; you earned 0.1, so you pay 0.1 and keep 0"
     ]
 
 

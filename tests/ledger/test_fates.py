@@ -14,7 +14,7 @@ from commonweal.decision.mechanisms.paper import Paper
 from commonweal.errors import LedgerError
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.statements import make_statement
-from commonweal.records import Figures, RoundRecord, Rules
+from commonweal.records import Evidence, Figures, RoundRecord, Rules, Stability
 from commonweal.valuation.harm import harm_evidence
 from tests.ledger.sample_ledger import next_document, open_ledger, others_absent, sealed, tampering, undone, verified
 
@@ -84,7 +84,10 @@ def test_an_elimination_as_harmful_is_settled_stated_and_verified(sample):
     assert verified(sample.store).findings == ()
     line = lines(sample, "poisoner")[-1]
     assert line.startswith("round 2: eliminated as harmful; ")
-    assert "over rounds 1 to 2 the model got worse by what you sent at 5 of 5 other clients (−0.046 ± 0.002)" in line
+    assert (
+        "over rounds 1 to 2 the model got worse by what you sent at 5 of 5 other clients (mean effect −0.046 ± 0.002)"
+        in line
+    )
     assert lines(sample, "cyd")[-1].startswith("round 2: eliminated; ")  # by the mechanism, for its loss
     assert "harmful" not in " ".join(lines(sample, "cyd") + lines(sample, "ann"))
     with pytest.raises(LedgerError, match="was eliminated in round 2"):
@@ -165,10 +168,15 @@ def test_half_of_the_clients_cannot_be_harmful(forge):
 
 
 def test_a_finished_federation_ends_in_the_ledger(sample):
-    sample.ledger.settle(round_of(2, ends=True))
+    settled = round_of(2, ends=True)
+    doubt = Evidence(stability=Stability(same_count=39, draw_count=100))
+    sample.ledger.settle(replace(settled, record=replace(settled.record, evidence=dict.fromkeys(NAMES, doubt))))
     assert verified(sample.store).findings == ()
     for client in NAMES:
-        told = "the federation is finished: another round is expected to cost more than it brings"
+        told = (
+            "; the federation is finished: another round is expected to cost more than it brings; in 61 of 100 draws "
+            "the federation would have gone on"
+        )
         assert lines(sample, client)[-1].startswith("round 2: retained")
         assert told in lines(sample, client)[-1]
     with pytest.raises(LedgerError, match="was finished after round 2, so round 3 cannot be settled"):

@@ -28,6 +28,7 @@ from commonweal.records import (
     RoundReport,
     Rules,
     RunReport,
+    Stability,
     UsedFigures,
 )
 from commonweal.valuation.harm import harm_evidence
@@ -307,7 +308,12 @@ def with_forecasts(run_report):
             )
             for client, row in each.clients.items()
         }
-        record = replace(each.record, gains=gains, decision=replace(each.record.decision, figures=figures))
+        record = replace(
+            each.record,
+            gains=gains,
+            decision=replace(each.record.decision, figures=figures),
+            evidence={client: replace(one, expected_error=0.01) for client, one in each.record.evidence.items()},
+        )
         rounds.append(replace(each, record=record, clients=clients))
     return replace(run_report, rounds=tuple(rounds), figures="forecast")
 
@@ -317,7 +323,8 @@ def advised():
     report = make_run_report(clients=("ann", "bob", "cyd", "dan"), round_count=3, mu=math.inf)
     evidence = harm_evidence("dan", (1, 2), {"ann": -0.031, "bob": -0.03, "cyd": -0.0305}, 12, -0.01)
     ending = Ending(expected={"ann": -0.01, "bob": 0.0, "cyd": -0.02, "dan": -0.3}, best_budget=-0.01)
-    told = {2: {"harm": (evidence,)}, 3: {"harm": (evidence,), "ending": ending}}
+    doubt = Stability(same_count=39, draw_count=100)
+    told = {2: {"harm": (evidence,)}, 3: {"harm": (evidence,), "ending": ending, "ending_stability": doubt}}
     rounds = tuple(replace(each, record=replace(each.record, **told.get(each.number, {}))) for each in report.rounds)
     return replace(report, rounds=rounds)
 

@@ -12,10 +12,13 @@ from matplotlib.colors import to_hex
 from commonweal.records import Estimate, MetricName
 from commonweal.report.alone_or_together import differences, over_rounds
 from commonweal.report.drawing import NARROW, WIDE, rendered
+from commonweal.report.metric_text import MetricText
 from commonweal.report.palette import MUTED, client_styles
 from commonweal.report.plots import (
     contributions,
     durations,
+    expected_profits,
+    fate_with_stability,
     in_all_rounds,
     mean,
     metric,
@@ -182,6 +185,69 @@ def test_profits_and_contributions_are_drawn_with_their_errors(hospitals, draw, 
         bands = [band for band in axes.collections if to_hex(band.get_facecolor()[0]) == style.colour]
         heights = bands[0].get_paths()[0].vertices[:, 1]
         assert heights.max() == pytest.approx(max(one.value + one.standard_error for one in figures))
+
+
+def test_expected_profits_are_drawn_where_selection_goes_by_them(hospitals):
+    forecast = run_reports.with_forecasts(hospitals)
+    axes = expected_profits(forecast, WIDE).axes[0]
+    lines = {to_hex(line.get_color()): line for line in axes.lines if len(line.get_xdata()) > 1}
+    for client, style in client_styles(hospitals.clients).items():
+        used = [each.clients[client].used for each in forecast.rounds if client in each.clients]
+        assert lines[style.colour].get_ydata() == pytest.approx([one.expected_profit.value for one in used])
+    assert "expected-profits" in [plot.name for plot in plots(forecast)]
+    assert "expected-profits" not in [plot.name for plot in plots(hospitals)]
+
+
+@pytest.mark.parametrize("client_count", [5, 8])
+def test_a_first_round_that_hides_the_others_is_stated_in_words(client_count):
+    """An untrained model gains most in round 1; what decides later rounds must still be seen."""
+
+    def with_first(value):
+        report = run_reports.make_run_report(clients=tuple("abcdefgh"[:client_count]), round_count=4, mu=math.inf)
+        return replace(
+            report,
+            rounds=tuple(
+                replace(
+                    each,
+                    clients={
+                        client: replace(
+                            one, profit=replace(one.profit, value=value if each.number == 1 else 0.01 * place)
+                        )
+                        for place, (client, one) in enumerate(each.clients.items())
+                    },
+                )
+                for each in report.rounds
+            ),
+        )
+
+    hidden, seen = (profits(with_first(value), WIDE).axes[0] for value in (5.0, 0.02))
+    assert hidden.get_title(loc="left") == "Round 1 is not drawn: +5 to +5"
+    assert seen.get_title(loc="left") == ""
+    points = [{len(line.get_xdata()) for line in axes.lines} for axes in (hidden, seen)]
+    assert (max(points[0]), max(points[1])) == (3, 4)
+
+
+def test_seven_clients_have_a_panel_each_because_there_are_six_colours():
+    six, seven = (
+        run_reports.make_run_report(clients=tuple(names), round_count=2, mu=9.0) for names in ("abcdef", "abcdefg")
+    )
+    assert contributions(six, WIDE).axes[0].axison
+    assert not contributions(seven, WIDE).axes[0].axison  # panels have no common axis
+    assert len({style.colour for style in client_styles(six.clients).values()}) == 6
+
+
+def test_the_mean_has_the_axis_of_all_clients_and_its_ticks_are_not_rounded(hospitals):
+    together, alone = metric(hospitals, WIDE).axes[0].get_ylim(), mean(hospitals, WIDE).axes[0].get_ylim()
+    assert alone == pytest.approx(together, abs=0.02)
+    tick = MetricText.of(hospitals).tick
+    assert [tick(value) for value in (0.8, 0.825, 0.85)] == ["80 %", "82.5 %", "85 %"]
+
+
+def test_bars_say_how_stable_each_fate_is(hospitals):
+    said = texts(durations(hospitals, WIDE))
+    for client in hospitals.clients:
+        assert any(fate_with_stability(hospitals, client) in text for text in said)
+    assert sum("(stability " in text for text in said) == len(hospitals.clients)
 
 
 def test_an_infinite_error_is_not_drawn():

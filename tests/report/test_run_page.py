@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -10,7 +12,7 @@ import pytest
 
 from commonweal.records import MetricName
 from commonweal.report.glossary import GLOSSARY, metric_meaning, run_glossary
-from commonweal.report.run_page import to_page
+from commonweal.report.run_page import _maps, to_page
 from commonweal.task.metrics import METRICS
 from tests.report import run_reports
 from tests.report.conftest import UNUSUAL
@@ -206,3 +208,80 @@ def test_every_plot_has_a_label_for_screen_readers(page):
     outline = Outline(page)
     labelled = [tag for tag, key, value in outline.attributes if tag == "svg" and key == "aria-label" and value]
     assert len(labelled) == outline.tags.count("svg") > 8
+
+
+def test_a_run_without_a_client_of_all_rounds_has_a_page():
+    report = run_reports.make_run_report(
+        clients=("a", "b", "c"), round_count=3, mu=9.0, absences={(1, "a"), (2, "b"), (3, "c")}
+    )
+    assert "No client took part in all rounds, so there is no mean accuracy" in Outline(to_page(report)).text
+
+
+def test_where_the_expected_profit_decides_it_has_a_chart_and_the_words_say_so(page, unusual_pages):
+    shown = to_page(run_reports.with_forecasts(run_reports.hospitals()))
+    assert 'id="figure-expected-profits"' in shown
+    text = Outline(shown).text
+    assert "Who stays depends on the profit that a client can expect of the next round" in text
+    assert "The two figures that decide a round" not in text
+    assert 'id="figure-expected-profits"' not in page
+    assert "The two figures that decide a round" in Outline(page).text
+
+
+def test_everybody_has_a_stability_beside_its_fate(page, hospitals):
+    for client in hospitals.clients:
+        last = next(each for each in reversed(hospitals.rounds) if client in each.clients)
+        stability = f"(stability {100 * last.record.stability_of(client).share:.0f} %)"
+        state = hospitals.fate_of(client).replace("stayed", "stayed to the end")
+        assert page.count(f"{state} {stability}") >= 3  # in the totals, the list and the heading
+
+
+def test_the_evidence_of_harm_is_the_whole_test(unusual_pages):
+    text = Outline(to_page(run_reports.advised())).text
+    (found,) = run_reports.advised().rounds[1].record.harm
+    assert "scaled so that all others weigh the same" in text
+    for said in ("mean effect −0.0305 ± 0.0003", f"below −{-found.margin:.5f}", "the chance of error 12"):
+        assert said in text, said
+    assert f"upper bound of the mean −{-found.bound:.5f}" in text
+
+
+def test_a_harmful_client_has_no_stability_and_the_page_says_why():
+    report = run_reports.advised()
+    rounds = []
+    for each in report.rounds:
+        decision = each.record.decision
+        if each.number == 3:
+            decision = replace(decision, harmful=("dan",), eliminated=("dan",))
+        rounds.append(replace(each, record=replace(each.record, decision=decision)))
+    report = replace(report, rounds=tuple(rounds), eliminated_after=report.eliminated_after | {"dan": 3})
+    text = Outline(to_page(report)).text
+    assert "dan (harmful)" in text
+    assert "Who is harmful is not decided on draws, but by a test." in text
+
+
+def test_a_loss_is_said_to_be_divided_by_its_rule():
+    report = run_reports.make_run_report(clients=("a", "b"), round_count=2, mu=math.inf, costs={"a": 0.9, "b": 0.9})
+    assert all(each.record.decision.budget < 0 for each in report.rounds)
+    by_loss = replace(report, rules=replace(report.rules, loss_rule="loss"))
+    assert (
+        "Where they made a loss together (rounds 1 to 2), they bore it in proportion to their own losses: profits "
+        in (Outline(to_page(by_loss)).text)
+    )
+    assert "made a loss together" not in Outline(to_page(run_reports.pair())).text
+
+
+def test_a_reported_profit_is_not_passed_off_as_utility_minus_cost(unusual_pages):
+    said = "the profit is the one that the client reported, not utility minus cost."
+    assert Outline(to_page(run_reports.clinics())).text.count(said) == 1
+
+
+def test_what_is_said_of_rounds_without_a_map_is_in_their_order():
+    report = run_reports.make_run_report(clients=("a", "b", "c"), round_count=4, mu=0.05)
+    first, *others = report.rounds
+    last = others[-1]
+    grace = replace(
+        last, decision_map=None, record=replace(last.record, decision=replace(last.record.decision, grace=True))
+    )
+    said = _maps(replace(report, rounds=(first, *others[:-1], grace))).sentences
+    numbers = [int(re.findall(r"\d+", sentence)[0]) for sentence in said]
+    assert len(said) > 1
+    assert numbers == sorted(numbers)

@@ -7,6 +7,7 @@ import io
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -101,6 +102,25 @@ def test_the_page_has_the_lines_of_the_statement():
         ["9", "2026-03-09", "reversal of entry 3: wrong figures", *"–––––", "0.00", "50\u202f000.50",
          "−1\u202f234\u202f567.00", "0.89"],
     ]  # fmt: skip
+
+
+def test_an_explanation_has_a_row_of_its_own():
+    """In the column of the description it would take twenty lines."""
+    lines = ((3, "round 1: retained; contributed 0.1 and earned 0.2; the same in all 100 draws", 0, 0, None),)
+    page = to_html(statement(lines=lines))
+    _, line, why = Page(page).cells
+    assert line[2] == "round 1: retained"
+    assert why == ["", "contributed 0.1 and earned 0.2; the same in all 100 draws"]
+    (spans,) = re.findall(r'<tr class="why"><td colspan="(\d+)"></td><td colspan="(\d+)">', page)
+    assert sum(map(int, spans)) == len(line)
+
+
+def test_the_gain_of_the_same_samples_is_not_called_measured():
+    """A measured profit is another thing: it compares different samples."""
+    made = statement()
+    lines = tuple(replace(line, measured_gain=0.1, used_gain=0.2) for line in made.lines)
+    head, *_ = Page(to_html(replace(made, lines=lines))).cells
+    assert head[3:5] == ["paired gain", "used gain"]
 
 
 def test_what_a_reader_asks_first_comes_first():

@@ -17,10 +17,13 @@ from rich.text import Text
 
 from commonweal.cli.text_view import stability_text
 from commonweal.decision.mechanisms import make_mechanism
+from commonweal.decision.reasons import how_sure_of_the_end
 from commonweal.federation.measuring import Progress as RoundProgress
 from commonweal.federation.round_result import RoundResult
-from commonweal.records import Decision, Estimate, RunReport
+from commonweal.records import FINISHED, Decision, Estimate, RoundRecord, RunReport
 from commonweal.records.rounds import DEFAULT_MECHANISM
+from commonweal.report.plots import in_all_rounds
+from commonweal.report.text import counted
 from commonweal.scenario.spec import Scenario
 
 _CLIENTS_SHOWN = 25
@@ -92,10 +95,11 @@ class RunView:
                 for client in decision.eliminated
             ]
             eliminated = f"; eliminated: {', '.join(leaving)}" if leaving else ""
+            finished = "" if result.record.ending is None else f"; {_finished(result.record)}"
             self._console.print(
                 Text(
                     f"round {number}/{self._scenario.round_count}: {self._mean(result)}, {_at_a_loss(decision)}: "
-                    f"{loss_makers}{eliminated}"
+                    f"{loss_makers}{eliminated}{finished}"
                 ),
                 soft_wrap=True,
             )
@@ -103,7 +107,7 @@ class RunView:
     def _mean(self, result: RoundResult) -> str:
         """Before and after the round, over the same clients: those at which the metric can be measured.
 
-        Means of different rounds are not compared: they differ also because clients leave.
+        Means of different rounds differ also because clients leave, so it is said how many clients they are of.
         """
         label = self._scenario.task.metric.label
         pairs = [(m.previous_accuracy, m.accuracy.value) for m in result.measured.values()]
@@ -111,7 +115,7 @@ class RunView:
         if not measured:
             return f"{label} not measurable"
         before, now = (sum(values) / len(measured) for values in zip(*measured, strict=True))
-        return f"mean {label} from {before:.3f} to {now:.3f}"
+        return f"mean {label} of {counted(len(measured), 'client')} from {before:.3f} to {now:.3f}"
 
     def _refresh(self) -> None:
         if self._live is not None:
@@ -186,7 +190,18 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
     if run_report.rules.mechanism != DEFAULT_MECHANISM:
         console.print(Text(f"decided by {make_mechanism(run_report.rules).describe()}"), soft_wrap=True)
     if run_report.rounds:
-        console.print(f"TSW {_signed(run_report.tsw[-1])}, TSFI {_plain(run_report.tsfi[-1])} (± one standard error)")
+        for sentence in _mean_of_the_same(run_report):
+            console.print(sentence, soft_wrap=True)
+        console.print(
+            f"TSW {_signed(run_report.tsw[-1])}: total social welfare, what the federation gained as a whole",
+            soft_wrap=True,
+        )
+        console.print(
+            f"TSFI {_plain(run_report.tsfi[-1])}: selection fairness, the part of all contributions that came from "
+            "retained clients",
+            soft_wrap=True,
+        )
+        console.print("[dim]±: one standard error[/]")
     for warning in run_report.warnings[:_WARNINGS_SHOWN]:
         console.print(Text.assemble(("warning: ", "bold yellow"), warning), soft_wrap=True)
     if len(run_report.warnings) > _WARNINGS_SHOWN:
@@ -195,11 +210,28 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
         console.print(Text(f"{path.stem}: {path}"), soft_wrap=True)
 
 
+def _mean_of_the_same(run_report: RunReport) -> list[str]:
+    """From the first to the last round, over the clients of all rounds: it does not change because others leave."""
+    same, rounds = in_all_rounds(run_report), run_report.rounds
+    if not same or len(rounds) < 2:
+        return []
+    first, last = (sum(each.clients[c].accuracy.value for c in same) / len(same) for each in (rounds[0], rounds[-1]))
+    return [
+        f"mean {run_report.metric.label} of the {counted(len(same), 'client')} of all rounds: {first:.3f} after round "
+        f"{rounds[0].number}, {last:.3f} after round {rounds[-1].number}"
+    ]
+
+
+def _finished(record: RoundRecord) -> str:
+    sure = how_sure_of_the_end(record.ending_stability, is_advice=not record.decision.finished)
+    return f"{FINISHED}{f' ({sure})' if sure else ''}"
+
+
 def _about_stability(run_report: RunReport) -> str:
     counts = [each.record.draw_count for each in run_report.rounds if each.record.draw_count is not None]
     return (
         f"stability: how often each client's last decision is the same if its round is decided again on {min(counts)} "
-        "draws of the validation samples"
+        "draws of its figures"
     )
 
 

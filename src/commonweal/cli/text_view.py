@@ -207,7 +207,9 @@ def _totals(outcome: DecideResult) -> RenderableType:
 
 
 def stability_text(record: RoundRecord, client: str) -> str:
-    """A percentage; "" where it is not known."""
+    """A percentage; "harmful" where a test decided and not the draws; "" where it is not known."""
+    if client in record.decision.harmful:
+        return "harmful"
     stability = record.stability_of(client)
     return "" if stability is None else f"{100 * stability.share:.0f} %"
 

@@ -41,6 +41,7 @@ class Fate:
     ranges: tuple[MuRange, ...] | None  # the μ at which the client stays; None if not asked for
     is_expected: bool = False  # `profit` is the one expected of the next round
     is_harmful: bool = False  # eliminated for that, not by the mechanism
+    spared: str = ""  # why not even a loss-maker can be eliminated in this round
     rounding: float = 0.0  # a smaller gain is none
     tie: Tie | None = None  # why this outcome wins, if the runner-up ties with it
 
@@ -56,10 +57,10 @@ class Fate:
             return f"{self.client} is eliminated as harmful, whatever its profit."
         fate = "stays" if self.stays else "is eliminated"
         would = "stays" if self.stays else "would stay"
-        stays_at = "" if self.ranges is None else f" It {would} for mu {describe(self.ranges)}."
+        stays_at = "" if self.ranges is None else f" It {would} {_at(self.ranges)}."
         if not self.may_go:
             no_loss = "no loss is expected of it in the next round" if self.is_expected else "it makes no loss"
-            reason = no_loss if self.profit >= 0 else "nobody can be eliminated in this round"
+            reason = no_loss if self.profit >= 0 else self.spared
             return f"{self.client} stays: {reason}.{stays_at}"
         if self.gain is None or self.runner_up_retained is None:
             return f"{self.client} {fate}: there is no alternative.{stays_at}"
@@ -72,15 +73,44 @@ class Fate:
             gained = "no other set is better by more than rounding"
         if self.tie is not None:
             gained = f"two sets {_TIES[self.tie]}"
+        by = "by expected profits, " if self.is_expected else ""
         return (
-            f"{self.client} {fate}: {gained}; the best set {opposite} ({others}) "
+            f"{self.client} {fate}: {by}{gained}; the best set {opposite} ({others}) "
             f"scores {self.runner_up_objective:.6g}.{stays_at}"
         )
 
 
 def describe(ranges: tuple[MuRange, ...]) -> str:
-    """Ranges of μ in words."""
+    """Ranges of μ for a table."""
     return " or ".join(str(range_) for range_ in ranges) or "never"
+
+
+def _at(ranges: tuple[MuRange, ...]) -> str:
+    """Ranges of μ in a sentence: "for mu >= 0.05", "only at mu = inf", "at any mu"."""
+    if len(ranges) == 1 and (point := _point(ranges[0])):
+        return f"only at mu = {point}"
+    return " or ".join(map(_in_words, ranges)) or "at no mu"
+
+
+def _in_words(range_: MuRange) -> str:
+    if point := _point(range_):
+        return f"at mu = {point}"
+    text = str(range_)
+    return "at any mu" if text == "any" else f"for mu {'in ' if text[0] in '[(' else ''}{text}"
+
+
+def _point(range_: MuRange) -> str:
+    """The only μ of a range as it is shown; "" if there are more."""
+    value, _, rest = str(range_).partition(" ")
+    return value if rest == "only" else ""
+
+
+def _spared(decision: Decision) -> str:
+    if decision.grace:
+        return "in a grace round nobody can be eliminated"
+    if decision.finished:
+        return "the federation is finished, and nobody is eliminated for a loss"
+    return "at mu = inf nobody is ever eliminated"
 
 
 def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate:
@@ -138,6 +168,7 @@ def explain(decision: Decision, client: str, path: MuPath | None = None) -> Fate
         ranges=None if path is None or is_harmful else path.stays(client),
         is_expected=decision.figures.expected is not None,
         is_harmful=is_harmful,
+        spared=_spared(decision),
         rounding=rounding,
         tie=tie,
     )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 
+from commonweal.decision.reasons import in_figures
 from commonweal.records import Decision
 
 
@@ -39,15 +41,19 @@ def shares_outside(decision: Decision) -> dict[str, float]:
     return {client: share for client, share in decision.shares.items() if not -1e-12 <= share <= 1 + 1e-12}
 
 
-def warnings_of(decision: Decision, where: str) -> list[str]:
-    """What a reader of the decision must know: a promise that failed, or a set that is not proven to be best."""
+def warnings_of(decision: Decision, where: str, payoff_errors: Mapping[str, float | None] | None = None) -> list[str]:
+    """What a reader of the decision must know: a promise that failed, or a set that is not proven to be best.
+
+    `payoff_errors` are the standard errors of payoffs, where known.
+    """
+    errors = payoff_errors or {}
     warnings: list[str] = []
     below = decision.irrational
     if below:
         worst = sorted(below.items(), key=lambda item: -item[1])
-        told = ", ".join(f"{client} by {amount:.6g}" for client, amount in worst[:5])
+        told = ", ".join(f"{client} {in_figures(amount, errors.get(client))}" for client, amount in worst[:5])
         more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
-        warnings.append(f"individual rationality fails in {where}: the payoff is below zero for {told}{more}")
+        warnings.append(f"individual rationality fails in {where}: after transfers, these clients lose: {told}{more}")
     outside = shares_outside(decision)
     if outside:
         told = ", ".join(f"{client} {share:.6g}" for client, share in list(outside.items())[:5])

@@ -1,7 +1,8 @@
 """How stable a decision is: the share of draws of its figures in which a client has the same fate.
 
 Every draw is decided by the same mechanism, with the same state and the same grace. Only who is retained is decided;
-no money is divided.
+no money is divided. If the federation is finished, everybody's fate is to stay to its end, so a draw is the same if the
+federation would have been finished in it as well.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from commonweal.decision.ending import is_finished
 from commonweal.decision.exact import FloatArray
 from commonweal.decision.mechanism import Mechanism, RoundView, State
 from commonweal.decision.problem import used_contributions
@@ -67,6 +69,12 @@ def stabilities(
         client: Stability(same_count=count, draw_count=draw_count)
         for client, count in zip(view.clients, same.tolist(), strict=True)
     }
+
+
+def ending_stability(expected_draws: FloatArray) -> Stability:
+    """In how many draws of the expected profits, a row per client, the federation would have been finished as well."""
+    drawn = expected_draws[:, : draw_count_for(len(expected_draws))]
+    return Stability(same_count=sum(map(is_finished, drawn.T.tolist())), draw_count=drawn.shape[1])
 
 
 def _retained(mechanism: Mechanism, view: RoundView, state: State) -> np.ndarray:

@@ -30,7 +30,7 @@ from commonweal.decision.mechanism import RoundDecider
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import StorageError, os_reason
 from commonweal.federation.client_set import State
-from commonweal.federation.evidence import measured_evidence
+from commonweal.federation.evidence import measured_ending, measured_evidence
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
 from commonweal.ledger.reports import ReportBasis
 from commonweal.records import (
@@ -268,6 +268,9 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
             gains=_gains(document.get("gains")),
             harm=tuple(map(_harm, document.get("harm", ()))),
             ending=None if document.get("ending") is None else Ending(**document["ending"]),
+            ending_stability=None
+            if document.get("ending") is None
+            else measured_ending(decision, measured, arrays["expected_draws"]),
         ),
         measured=measured,
         iteration_accuracies=tuple(document["iteration_accuracies"]),

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.decision.mechanism import Mechanism, State, view_of
-from commonweal.decision.stability import draw_count_for, stabilities
+from commonweal.decision.stability import draw_count_for, ending_stability, stabilities
 from commonweal.federation.round_result import ClientMeasurement
-from commonweal.records import Decision, Evidence, Figures
+from commonweal.records import Decision, Evidence, Figures, Stability
 from commonweal.seeds import stream
+from commonweal.valuation.bootstrap import standard_error
 from commonweal.valuation.pooled_utilities import pooled_draws
 
 
@@ -30,29 +31,49 @@ def measured_evidence(
     """Of a measured round; `state` is the mechanism's before it. Without the error of every profit, no stability."""
     counts = {client: one.sample_count for client, one in measured.items()}
     own = decision.without_harmful  # harm is not decided on draws
-    view = view_of(mechanism, own.figures, grace=own.spares_losses, sample_counts=counts)
-    rows = [place for place, client in enumerate(measured) if client in own.used_contributions]
-    stable = (
-        {}
-        if any(one.profit_error is None for one in measured.values())
-        else stabilities(
+    rows = _deciding(own, measured)
+    stable: Mapping[str, Stability | None] = {}
+    if own.finished:
+        stable = dict.fromkeys(own.figures.clients, measured_ending(decision, measured, expected_draws))
+    elif _are_errors_known(measured):
+        stable = stabilities(
             mechanism,
-            view,
+            view_of(mechanism, own.figures, grace=own.grace, sample_counts=counts),
             state,
             own,
             profit_draws=profit_draws[rows],
             contribution_draws=contribution_draws[rows],
             expected_draws=None if expected_draws is None else expected_draws[rows],
         )
-    )
     return {
         client: Evidence(
             profit_error=one.profit_error,
             contribution_error=one.contribution_error if math.isfinite(one.contribution_error) else None,
             stability=stable.get(client),
+            expected_error=None
+            if expected_draws is None or one.profit_error is None
+            else standard_error(expected_draws[place]),
         )
-        for client, one in measured.items()
+        for place, (client, one) in enumerate(measured.items())
     }
+
+
+def measured_ending(
+    decision: Decision, measured: Mapping[str, ClientMeasurement], expected_draws: NDArray[np.float64] | None
+) -> Stability | None:
+    """How sure it is that the federation is finished after a measured round; None: not known."""
+    if expected_draws is None or not _are_errors_known(measured):
+        return None
+    return ending_stability(expected_draws[_deciding(decision.without_harmful, measured)])
+
+
+def _deciding(own: Decision, measured: Mapping[str, ClientMeasurement]) -> list[int]:
+    """The rows of the clients that the mechanism decides about: all but the harmful ones."""
+    return [place for place, client in enumerate(measured) if client in own.used_contributions]
+
+
+def _are_errors_known(measured: Mapping[str, ClientMeasurement]) -> bool:
+    return all(one.profit_error is not None for one in measured.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from commonweal.decision.ending import find_ending
-from commonweal.decision.reasons import harm_in_words
+from commonweal.decision.reasons import harm_in_words, how_sure_of_the_end
 from commonweal.federation.round_result import MeasuredRound
 from commonweal.records import FINISHED, Ending, Event, HarmEvidence, RoundRecord
 from commonweal.scenario.spec import FederationPlan
@@ -63,5 +63,7 @@ def events_of(record: RoundRecord) -> tuple[Event, ...]:
     if record.ending is None:
         return advice
     best = f"the two clients that expect most of it expect {record.ending.best_budget:+.4g} together"
+    sure = how_sure_of_the_end(record.ending_stability, is_advice=not record.decision.finished)
+    known = f"{best}; {sure}" if sure else best
     what = "The federation ends" if record.decision.finished else "Consider ending the federation"
-    return (*advice, Event(kind="finished", client=None, text=f"{FINISHED.capitalize()} ({best}). {what}."))
+    return (*advice, Event(kind="finished", client=None, text=f"{FINISHED.capitalize()} ({known}). {what}."))

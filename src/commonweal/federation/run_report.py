@@ -15,7 +15,13 @@ from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import used_contributions
 from commonweal.decision.promises import warnings_of
-from commonweal.decision.reasons import eliminated_as_harmful, loss_reason, reason
+from commonweal.decision.reasons import (
+    eliminated_as_harmful,
+    how_sure_of_the_end,
+    loss_reason,
+    reason,
+    reported_as_harmful,
+)
 from commonweal.federation.advice import advise_on_run
 from commonweal.federation.misreports import misreport_warnings
 from commonweal.federation.round_result import ClientMeasurement, RoundResult, rules_in_force
@@ -96,13 +102,14 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         advice=advise_on_run(rounds, metric=named),
         warnings=(
             *misreport_warnings(rounds),
-            *(
-                sentence
-                for record in history.rounds
-                for sentence in warnings_of(record.decision, f"round {record.round_number}")
-            ),
+            *(sentence for each in rounds for sentence in _warnings(each)),
         ),
     )
+
+
+def _warnings(each: RoundReport) -> list[str]:
+    errors = {client: one.payoff.standard_error for client, one in each.clients.items() if one.payoff is not None}
+    return warnings_of(each.record.decision, f"round {each.number}", errors)
 
 
 def metric_name(metric: Metric) -> MetricName:
@@ -133,7 +140,7 @@ def outcome_sentence(history: History, round_count: int, eliminated_after: dict[
     )
     ended = f"ran for {counted(round_total, 'round')}"
     if round_total and history.rounds[-1].decision.finished:
-        ended = f"ended after {counted(round_total, 'round')}, {FINISHED}"
+        ended = f"ended after {counted(round_total, 'round')}, {FINISHED}{_doubt(history.rounds[-1])}"
     elif round_total < round_count and len(stayed) < 2:
         ended = f"ended early after {counted(round_total, 'round')}, with fewer than two clients left"
     return (
@@ -145,7 +152,13 @@ def outcome_sentence(history: History, round_count: int, eliminated_after: dict[
 def _advised_end(history: History) -> str:
     """The first round after which the federation was finished, if it went on."""
     told = [record for record in history.rounds if record.ending is not None and not record.decision.finished]
-    return f" After round {told[0].round_number} it was {FINISHED}." if told else ""
+    return f" After round {told[0].round_number} it was {FINISHED}{_doubt(told[0])}." if told else ""
+
+
+def _doubt(record: RoundRecord) -> str:
+    """How sure it is that the federation is finished, in brackets; "" if that is not known."""
+    sure = how_sure_of_the_end(record.ending_stability, is_advice=not record.decision.finished)
+    return f" ({sure})" if sure else ""
 
 
 def withdrawn_after(history: History) -> dict[str, int]:
@@ -227,8 +240,12 @@ def _round(result: RoundResult, divisions: _Divisions, mechanism: Mechanism) -> 
             return reason(decision, client, evidence, eliminated_as_harmful(harm[client]))
         why = mechanism.explain(divisions.view, divisions.state, own, client, path)
         loss = loss_reason(own, client, who=client)
-        told = reason(own, client, evidence, why)
-        return f"{told} In this round {loss}." if loss else told
+        told = [reason(own, client, evidence, why)]
+        if client in harm:
+            told.append(f"It is {reported_as_harmful(harm[client])}.")
+        if loss:
+            told.append(f"In this round {loss}.")
+        return " ".join(told)
 
     return RoundReport(
         record=result.record,

@@ -25,7 +25,7 @@ from commonweal.errors import FederationError
 from commonweal.federation.agreed import plan_by_terms
 from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.client_set import ClientSet
-from commonweal.federation.evidence import measured_evidence
+from commonweal.federation.evidence import measured_ending, measured_evidence
 from commonweal.federation.fates import KnownFates, events_of, known_fates
 from commonweal.federation.measuring import Watch, measure_round
 from commonweal.federation.round_result import MeasuredRound, RoundResult, rules_in_force
@@ -255,4 +255,7 @@ def decided(measured: MeasuredRound, decider: RoundDecider, plan: FederationPlan
         gains=measured.gains,
         harm=known.harm,
         ending=known.ending,
+        ending_stability=None
+        if known.ending is None
+        else measured_ending(decision, measured.measured, measured.expected_draws),
     )

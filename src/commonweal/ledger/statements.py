@@ -12,11 +12,13 @@ from typing import Any
 
 from commonweal.decision.reasons import (
     brought_and_earned,
+    elimination_reason,
     expectation,
     harm_in_words,
-    how_sure,
+    how_sure_of,
     loss_reason,
     payment_reason,
+    reported_as_harmful,
 )
 from commonweal.errors import CommonwealError, LedgerError
 from commonweal.ledger.canonical import Document
@@ -337,21 +339,14 @@ def _explained(body: Mapping[str, Any], client: str, facts: EntryFacts, *, is_pa
         return ""
     stays, told = client in decision.payoffs, []
     if evidence is not None or not stays:
-        told.append(
-            brought_and_earned(
-                profit=decision.figures.profits[client],
-                contribution=decision.figures.contributions[client],
-                evidence=evidence,
-                part=None,
-            )
-            + expectation(decision, client, who="you")
-        )
+        told.append(brought_and_earned(decision, client, evidence) + expectation(decision, client, evidence, who="you"))
+    if not stays and client not in decision.harmful:
+        told.append(elimination_reason(decision, client))
     if harm is not None:
-        told.append(("" if not stays else "reported as harmful: ") + harm_in_words(harm, who="you"))
-    if evidence is not None and not decision.spares_losses and decision.mu < math.inf:
-        told.append(how_sure(stays, evidence.stability, who="you"))
+        told.append(reported_as_harmful(harm, who="you") if stays else harm_in_words(harm, who="you"))
     told.append(loss_reason(decision, client, who="you", is_paid=is_paid))
     told.append(payment_reason(decision, client) if is_paid else "")
     if "ending" in body:
         told.append(f"{'the federation is ' if decision.finished else ''}{FINISHED}")
+    told.append(how_sure_of(decision, client, evidence, who="you"))
     return "".join(f"{SEPARATOR}{sentence}" for sentence in told if sentence)

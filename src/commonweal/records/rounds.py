@@ -265,6 +265,7 @@ class Evidence:
     profit_error: float | None = None  # standard errors; None: not known
     contribution_error: float | None = None
     stability: Stability | None = None  # None: not known, because the errors of profits are not
+    expected_error: float | None = None  # of the profit that is expected of the next round; not in ledgers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +280,7 @@ class RoundRecord:
     withdrawn: tuple[str, ...] = ()  # took part, and leave of their own accord after it
     harm: tuple[HarmEvidence, ...] = ()  # against clients that are harmful, whether they are eliminated for it or not
     ending: Ending | None = None  # the federation is finished, whether it ends for it or not
+    ending_stability: Stability | None = None  # in how many draws it would have been finished as well; None: not known
     evidence: Mapping[str, Evidence] = field(default_factory=dict)  # of clients whose errors are known
     gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CLIENTS_DRAWN = 60  # of more, nobody looks at each, and to draw a thousand takes longer than to train them
-_TOGETHER_LIMIT = 8  # more lines in one panel can no longer be told apart
+_TOGETHER_LIMIT = 6  # as many as there are colours: more lines in one panel can hardly be told apart
+_APART = 4  # a first round that widens the range of values so many times is left out of it
 _MARKED_ROUNDS = 30  # with more rounds, markers would overlap
 
 
@@ -48,8 +49,13 @@ def lines_by_client(
     *,
     width: float,
     value_text: Callable[[float], str],
+    is_first_round_apart: bool = False,
 ) -> Figure:
-    """Bands are ± one standard error; a cross marks where a client left; a value that is not a number makes a gap."""
+    """Bands are ± one standard error; a cross marks where a client left; a value that is not a number makes a gap.
+
+    With `is_first_round_apart`, the first round is only stated in words if it would hide the differences between all
+    others, as the large gains of an untrained model do.
+    """
     styles = client_styles(run_report.clients)
     lines = {
         client: _Line(points=points[client], style=styles[client], left=client in run_report.left_after)
@@ -59,7 +65,29 @@ def lines_by_client(
     if not any(line.measured for line in lines.values()):
         return blank_figure(width, "It cannot be measured at any client.")
     draw = _together if len(lines) <= _TOGETHER_LIMIT else _apart
-    return draw(lines, width, run_report.rounds[-1].number, value_text)
+    later = _without_first_round(lines) if is_first_round_apart else lines
+    figure = draw(later, width, run_report.rounds[-1].number, value_text)
+    if later is not lines:
+        number, (low, high) = next(iter(_extent(lines).items()))
+        figure.axes[0].set_title(
+            f"Round {number} is not drawn: {value_text(low)} to {value_text(high)}", loc="left", fontsize=TEXT_SIZE,
+            color=MUTED,
+        )  # fmt: skip
+    return figure
+
+
+def _without_first_round(lines: Mapping[str, _Line]) -> Mapping[str, _Line]:
+    """The lines from the second round on, if the first one widens their range many times; otherwise the same lines."""
+    extent = _extent(lines)
+    first, later = min(extent), [limit for number, limits in extent.items() if number > min(extent) for limit in limits]
+    if not later or any(max(line.points) == first for line in lines.values()):
+        return lines
+    if max(*extent[first], *later) - min(*extent[first], *later) <= _APART * (max(later) - min(later)):
+        return lines
+    return {
+        client: replace(line, points={number: point for number, point in line.points.items() if number != first})
+        for client, line in lines.items()
+    }
 
 
 def lines_beside(

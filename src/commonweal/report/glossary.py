@@ -17,7 +17,7 @@ GLOSSARY = {
     "can be eliminated.",
     "contribution": "What the client added to the shared model in the round, as measured.",
     "share": "The client's part of what all retained clients contributed.",
-    "budget": "The sum of the retained clients' profits. It is divided among them by share.",
+    "budget": "The sum of the retained clients' profits. It is divided among them by share; a loss by the loss rule.",
     "transfer": "What a client receives (+) or pays (−) in a round. The transfers of a round add up to zero.",
     "payoff": "Profit plus transfer: what the client ends up with in the round.",
     "retained, eliminated": "A retained client stays in the federation after the round. An eliminated client leaves "
@@ -27,8 +27,10 @@ GLOSSARY = {
     "is eliminated whatever its profit, or the operator is told.",
     "finished": "A federation of which no two clients can expect the next round to bring them more than it costs. It "
     "ends, or the operator is told.",
-    "stability": "Figures are measured on few samples. Each round is decided again on draws of these samples; the "
-    "stability of a decision about a client is the share of draws in which it is the same.",
+    "stability": "Figures are measured on few samples, so they could have come out otherwise. Each round is decided "
+    "again on draws of its figures; the stability of a decision about a client is the share of draws in which it is "
+    "the same. If the federation was finished, it is the share of draws in which it would have been, too. Who is "
+    "harmful is not decided on draws, but by a test.",
     "absent": "A member without figures in a round: it has no transfer and no vote, and may return.",
     "silent": "Absent after it had the round's model: it did not report, and so had no transfer to pay.",
     "mu, leniency": "How much weight the federation gives to the contribution that it loses by eliminating a client. "

@@ -141,7 +141,7 @@ def _round(result: RoundReport) -> dict[str, Any]:
         "draw_count": result.record.draw_count,
         "gains": None if result.record.gains is None else result.record.gains.to_document(result.number),
         "harm": [_harm(evidence) for evidence in result.record.harm],
-        "ending": None if result.record.ending is None else _ending(result.record.ending),
+        "ending": None if result.record.ending is None else _ending(result.record.ending, result.record),
     }
 
 
@@ -158,10 +158,12 @@ def _harm(evidence: HarmEvidence) -> dict[str, Any]:
     }
 
 
-def _ending(ending: Ending) -> dict[str, Any]:
+def _ending(ending: Ending, record: RoundRecord) -> dict[str, Any]:
+    stability = record.ending_stability
     return {
         "expected": {client: _number(profit) for client, profit in ending.expected.items()},
         "best_budget": _number(ending.best_budget),
+        "stability": None if stability is None else stability.share,
     }
 
 
@@ -514,6 +516,7 @@ def _read_round(written: _Value) -> RoundReport:
             evidence={name: _read_evidence(one, clients[name], draw_count) for name, one in named.items()},
             harm=written.optional("harm", lambda found: found.each(_read_harm)) or (),
             ending=written.optional("ending", _read_ending),
+            ending_stability=written.optional("ending", lambda ending: _read_stability(ending, draw_count)),
         ),
         clients=clients,
         budget=budget,
@@ -546,15 +549,22 @@ def _read_gains(written: _Value) -> RoundGains:
 
 
 def _read_evidence(written: _Value, figures: ClientRound, draw_count: int | None) -> Evidence:
-    share = written.optional("stability", _Value.number)
     contribution_error = figures.contribution.standard_error
     return Evidence(
         profit_error=figures.profit.standard_error,
         contribution_error=None if contribution_error == math.inf else contribution_error,
-        stability=None
-        if share is None or draw_count is None
-        else Stability(same_count=round(share * draw_count), draw_count=draw_count),
+        stability=_read_stability(written, draw_count),
+        expected_error=None
+        if figures.used is None or figures.used.expected_profit is None
+        else figures.used.expected_profit.standard_error,
     )
+
+
+def _read_stability(written: _Value, draw_count: int | None) -> Stability | None:
+    share = written.optional("stability", _Value.number)
+    if share is None or draw_count is None:
+        return None
+    return Stability(same_count=round(share * draw_count), draw_count=draw_count)
 
 
 def _read_harm(written: _Value) -> HarmEvidence:

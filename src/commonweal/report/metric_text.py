@@ -58,7 +58,8 @@ class MetricText:
 
     def tick(self, value: float) -> str:
         """Beside an axis of the metric."""
-        return f"{100 * value:.0f} %" if self.metric.is_share else number(float(f"{value:.6g}"))
+        scaled = float(f"{100 * value if self.metric.is_share else value:.6g}")
+        return number(scaled) + (" %" if self.metric.is_share else "")
 
     def difference_tick(self, value: float) -> str:
         """Beside an axis of differences."""

@@ -46,6 +46,10 @@ def plots(run_report: RunReport) -> tuple[Plot, ...]:
         each(metric_plot_name(run_report), f"{heading} of each client after each round", metric),
         *([plot("mean", f"Mean {run_report.metric.label} of the same clients after each round", mean)] * has_mean),
         each("profits", "Profit of each client in each round", profits),
+        *(
+            [each("expected-profits", "Profit that each client can expect of the next round", expected_profits)]
+            * has_expectations(run_report)
+        ),
         each("contributions", "Contribution of each client in each round", contributions),
         plot("tsw", "TSW: total social welfare after each round", tsw),
         plot("tsfi", "TSFI: total selection fairness index after each round", tsfi),
@@ -72,10 +76,9 @@ def durations(run_report: RunReport, width: float) -> Figure:
         axes.barh(row, rounds, height=0.62, color=colour, alpha=0.38 if left else 1.0, linewidth=0)
         if left:
             axes.plot([rounds], [row], marker="X", markersize=9, color=colour, markeredgecolor=PAPER, clip_on=False)
-        fate = run_report.fate_of(client)
         axes.annotate(
-            f"{rounds} · {fate}", (rounds, row), (8, 0), textcoords="offset points", va="center", fontsize=TEXT_SIZE,
-            color=MUTED, annotation_clip=False,
+            f"{rounds} · {fate_with_stability(run_report, client)}", (rounds, row), (8, 0), textcoords="offset points",
+            va="center", fontsize=TEXT_SIZE, color=MUTED, annotation_clip=False,
         )  # fmt: skip
     quiet(axes)
     axes.spines["bottom"].set_visible(False)
@@ -86,6 +89,14 @@ def durations(run_report: RunReport, width: float) -> Figure:
     axes.set_xlabel("rounds", fontsize=TEXT_SIZE, color=MUTED)
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     return figure
+
+
+def fate_with_stability(run_report: RunReport, client: str) -> str:
+    """ "stayed (stability 98 %)": the client's fate, and how stable the last decision about it is, where known."""
+    fate = run_report.fate_of(client)
+    last = next((each.record for each in reversed(run_report.rounds) if client in each.clients), None)
+    stability = None if last is None else last.stability_of(client)
+    return fate if stability is None else f"{fate} (stability {100 * stability.share:.0f} %)"
 
 
 def metric_plot_name(run_report: RunReport) -> str:
@@ -122,12 +133,40 @@ def mean(run_report: RunReport, width: float) -> Figure:
         means.append(Estimate(value=math.fsum(one.value for one in measured) / len(same), standard_error=error))
     figure = _total(run_report, means, width)
     figure.axes[0].yaxis.set_major_formatter(lambda value, _: MetricText.of(run_report).tick(value))
+    figure.axes[0].set_ylim(*_range_of_metric(run_report))
     return figure
+
+
+def _range_of_metric(run_report: RunReport) -> tuple[float, float]:
+    """Of all clients and their bands, so that the mean can be compared with the plot of each client."""
+    reach = [
+        one.accuracy.value + sign * (one.accuracy.standard_error or 0.0)
+        for each in run_report.rounds
+        for one in each.clients.values()
+        for sign in (-1, 1)
+        if not math.isnan(one.accuracy.value)
+    ]
+    margin = 0.05 * (max(reach) - min(reach)) or 0.05
+    return min(reach) - margin, max(reach) + margin
 
 
 def profits(run_report: RunReport, width: float) -> Figure:
     """Before transfers; below zero a client made a loss."""
-    return _by_client(run_report, lambda figures: figures.profit, width)
+    return _by_client(run_report, lambda figures: figures.profit, width, is_first_round_apart=True)
+
+
+def expected_profits(run_report: RunReport, width: float) -> Figure:
+    """Of the next round, where selection goes by that; below zero a client can be eliminated."""
+    return _by_client(run_report, _expected, width, is_first_round_apart=True)
+
+
+def has_expectations(run_report: RunReport) -> bool:
+    """Whether selection went by the profits that are expected of the next round."""
+    return any(_expected(figures) is not None for each in run_report.rounds for figures in each.clients.values())
+
+
+def _expected(figures: ClientRound) -> Estimate | None:
+    return None if figures.used is None else figures.used.expected_profit
 
 
 def contributions(run_report: RunReport, width: float) -> Figure:
@@ -135,16 +174,24 @@ def contributions(run_report: RunReport, width: float) -> Figure:
     return _by_client(run_report, lambda figures: figures.contribution, width)
 
 
-def _by_client(run_report: RunReport, figure_of: Callable[[ClientRound], Estimate], width: float) -> Figure:
+def _by_client(
+    run_report: RunReport,
+    figure_of: Callable[[ClientRound], Estimate | None],
+    width: float,
+    *,
+    is_first_round_apart: bool = False,
+) -> Figure:
     points = {
         client: {
-            each.number: _with_finite_error(figure_of(each.clients[client]))
+            each.number: _with_finite_error(estimate)
             for each in run_report.rounds
-            if client in each.clients
+            if client in each.clients and (estimate := figure_of(each.clients[client])) is not None
         }
         for client in run_report.clients
     }
-    return lines_by_client(run_report, points, width=width, value_text=amount_text)
+    return lines_by_client(
+        run_report, points, width=width, value_text=amount_text, is_first_round_apart=is_first_round_apart
+    )
 
 
 def _with_finite_error(estimate: Estimate) -> Estimate:

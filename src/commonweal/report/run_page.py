@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from commonweal.decision.mechanisms import MECHANISMS, make_mechanism
+from commonweal.decision.reasons import how_sure_of_the_end, in_figures
 from commonweal.records import ClientRound, Estimate, MuRange, RoundRecord, RoundReport, RunReport, UsedFigures
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.report.alone_or_together import alone_or_together
@@ -16,12 +17,13 @@ from commonweal.report.glossary import WORDS_ABOUT_MU, metric_meaning, run_gloss
 from commonweal.report.inline_svg import InlinePlot, in_both_widths, inline_svg
 from commonweal.report.metric_text import MetricText
 from commonweal.report.palette import client_styles
-from commonweal.report.plots import in_all_rounds, metric_plot_name, payment_totals, plots
+from commonweal.report.plots import fate_with_stability, in_all_rounds, metric_plot_name, payment_totals, plots
 from commonweal.report.templating import render
 from commonweal.report.text import MISSING, counted, decimals_for, estimate_parts, number, shortened, shown, with_error
 
 Parts = tuple[str, str]  # a value and its standard error, or ""
 _NAMED_CLIENTS = 6  # more are only counted
+_SHOWN = ("durations", "mean", "profits", "expected-profits", "contributions", "tsw", "tsfi", "transfers")
 _ALONE_COLUMNS = ("alone", "difference")
 _MONEY_COLUMNS = ("utility", "cost", "profit", "contribution", "share", "payoff", "transfer")
 _USED_COLUMNS: Mapping[str, Callable[[UsedFigures], Estimate | None]] = {
@@ -41,6 +43,7 @@ def to_page(run_report: RunReport) -> str:
         drawn=_drawn(run_report),
         payments=_payments(run_report),
         paid_in_words=_paid_in_words(run_report),
+        loss_in_words=_loss_in_words(run_report),
         has_mu=has_mu(run_report),
         has_stability=_has_stability(run_report),
         decided_by=_decided_by(run_report),
@@ -113,9 +116,9 @@ def _noted(error: str, note: str) -> str:
 def _inline_plots(run_report: RunReport) -> dict[str, InlinePlot]:
     metric = metric_plot_name(run_report)
     return {
-        "metric" if plot.name == metric else plot.name: in_both_widths(plot)
+        "metric" if plot.name == metric else plot.name.replace("-", "_"): in_both_widths(plot)
         for plot in plots(run_report)
-        if plot.name in ("durations", metric, "mean", "profits", "contributions", "tsw", "tsfi", "transfers")
+        if plot.name in _SHOWN or plot.name == metric
     }
 
 
@@ -195,6 +198,26 @@ def _paid_in_words(run_report: RunReport) -> str:
     )
 
 
+_LOSS_RULES = {
+    "contribution": "by contribution, too",
+    "equal": "equally",
+    "cost": "by cost",
+    "loss": "in proportion to their own losses: profits cover the losses of others first",
+}
+
+
+def _loss_in_words(run_report: RunReport) -> str:
+    """How the joint losses of the run were divided; "" if there were none, or its mechanism has a way of its own."""
+    losses = [each.number for each in run_report.rounds if each.record.decision.budget < 0]
+    rules = run_report.rules
+    if not losses or rules.mechanism != DEFAULT_MECHANISM or rules.loss_rule not in _LOSS_RULES:
+        return ""
+    return (
+        f" Where they made a loss together (round{'s' if len(losses) > 1 else ''} "
+        f"{_numbered(losses).partition(' ')[2]}), they bore it {_LOSS_RULES[rules.loss_rule]}."
+    )
+
+
 def _payments(run_report: RunReport) -> _Payments | None:
     """Payers by receivers, with sums; the stronger the colour, the more was paid.
 
@@ -251,15 +274,13 @@ def _maps(run_report: RunReport) -> _Maps:
         if each.decision_map is None and not each.record.decision.spares_losses
     ]
     unanimous = [each.number for each in run_report.rounds if each not in mapped and each.decision_map is not None]
-    sentences = []
-    if grace:
-        sentences.append(f"{_numbered(grace)}: grace, nobody could be eliminated.")
-    if finished:
-        sentences.append(f"{_numbered(finished)}: the federation was finished, and nobody is eliminated for a loss.")
-    if unanimous:
-        sentences.append(f"{_numbered(unanimous)}: everybody is retained at any mu.")
-    if unmapped:
-        sentences.append(f"{_numbered(unmapped)}: no map, because the decision changes at too many values of mu.")
+    without_map = (
+        (grace, "grace, nobody could be eliminated."),
+        (finished, f"the federation was finished, and nobody is eliminated for a loss{_doubt(run_report)}."),
+        (unanimous, "everybody is retained at any mu."),
+        (unmapped, "no map, because the decision changes at too many values of mu."),
+    )
+    sentences = [f"{_numbered(rounds)}: {why}" for rounds, why in sorted(without_map) if rounds]
     scale = scale_of_run(run_report)
     drawn = [
         inline_svg(
@@ -271,6 +292,12 @@ def _maps(run_report: RunReport) -> _Maps:
     ]
     first, later = drawn[:MAPS_SHOWN], drawn[MAPS_SHOWN:]
     return _Maps(sentences=sentences, first=first, later=later, summary=f"Maps of {counted(len(later), 'later round')}")
+
+
+def _doubt(run_report: RunReport) -> str:
+    """How often a federation that ended would have gone on; "" if it did not end, or that is not known."""
+    sure = how_sure_of_the_end(run_report.rounds[-1].record.ending_stability)
+    return f"; {sure}" if sure else ""
 
 
 def _numbered(rounds: Sequence[int]) -> str:
@@ -420,7 +447,8 @@ class _Client:
     totals: Mapping[str, str]
     rounds: Sequence[_ClientRow]
     advice: str  # whether it gains by federating; "" if it trains no model alone
-    harm: Sequence[tuple[str, str]]  # what its updates did to the score of each other client; empty: not harmful
+    harm: _Harm | None  # None: not harmful
+    reported: str  # that it reported another profit than it had; "" if that is not known
     reasons: Sequence[tuple[int, str]]
     events: Sequence[tuple[int, str]]
 
@@ -446,6 +474,7 @@ def _client(run_report: RunReport, client: str) -> _Client:
         rounds=_client_rounds(run_report, client),
         advice=_advice(run_report, client),
         harm=_harm(run_report, client),
+        reported=_reported(took_part),
         reasons=[(each.number, figures.sentence) for each, figures in took_part],
         events=[
             (each.number, event.text) for each in run_report.rounds for event in each.events if event.client == client
@@ -453,14 +482,37 @@ def _client(run_report: RunReport, client: str) -> _Client:
     )
 
 
-def _harm(run_report: RunReport, client: str) -> list[tuple[str, str]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Harm:
+    """The evidence of harm."""
+
+    effects: Mapping[str, str]  # of its updates on the score of each other client
+    test: Mapping[str, str]
+
+
+def _harm(run_report: RunReport, client: str) -> _Harm | None:
     """The last evidence against the client."""
     found = [one for each in run_report.rounds for one in each.record.harm if one.client == client]
     if not found:
-        return []
-    effects = found[-1].by_scorer
-    decimals = decimals_for(effects.values())
-    return [(scorer, number(effect, decimals=decimals, signed=True)) for scorer, effect in effects.items()]
+        return None
+    last = found[-1]
+    decimals = decimals_for(last.by_scorer.values())
+    return _Harm(
+        effects={scorer: number(effect, decimals=decimals, signed=True) for scorer, effect in last.by_scorer.items()},
+        test={
+            "mean effect": in_figures(last.mean, last.standard_error),
+            "upper bound of the mean": number(last.bound, decimals=decimals, signed=True),
+            "harmful if the bound is below": number(last.margin, decimals=decimals, signed=True),
+            "tests that share the chance of error": f"{last.test_count:,}",
+        },
+    )
+
+
+def _reported(took_part: Sequence[tuple[RoundReport, ClientRound]]) -> str:
+    rounds = [each.number for each, figures in took_part if figures.actual_profit is not None]
+    if not rounds:
+        return ""
+    return f"{_numbered(rounds)}: the profit is the one that the client reported, not utility minus cost."
 
 
 def _advice(run_report: RunReport, client: str) -> str:
@@ -469,11 +521,8 @@ def _advice(run_report: RunReport, client: str) -> str:
 
 
 def _state(run_report: RunReport, client: str) -> str:
-    fate, after = run_report.fate_of(client), run_report.eliminated_after[client]
-    if after is None:
-        return "stayed to the end" if fate == "stayed" else fate
-    stability = next(_stability(each, client) for each in run_report.rounds if each.number == after)
-    return fate + ("" if stability == MISSING else f" (stability {stability})")
+    fate = fate_with_stability(run_report, client)
+    return fate.replace("stayed", "stayed to the end", 1) if run_report.fate_of(client) == "stayed" else fate
 
 
 def _has_stability(run_report: RunReport) -> bool:
@@ -481,6 +530,8 @@ def _has_stability(run_report: RunReport) -> bool:
 
 
 def _stability(each: RoundReport, client: str) -> str:
+    if client in each.record.decision.harmful:
+        return "harmful"  # found by a test, not decided on draws
     stability = each.record.stability_of(client)
     return _percent(None if stability is None else stability.share)
 

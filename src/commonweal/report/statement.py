@@ -16,7 +16,11 @@ _CSV_HEADINGS = (
     "entry", "at", "client", "text", "profit", "contribution", "share", "payoff", "transfer",
     "amount", "balance", "accrued", "accrued_balance", "currency",
 )  # fmt: skip
-_GAINS = ("measured_gain", "used_gain", "expected_gain")  # at the end, where profits are not used as measured
+_GAINS = {
+    "measured_gain": "paired gain",  # both models on the same samples, unlike a measured profit
+    "used_gain": "used gain",
+    "expected_gain": "expected gain",
+}  # at the end, where profits are not used as measured; in words
 _FIGURES = ("profit", "contribution", "share", "payoff", "transfer")
 _SETTLEMENTS = {
     "transfers": "transfers are paid after each round",
@@ -32,7 +36,7 @@ def to_csv(statement: Statement) -> str:
 
     The file starts with a byte order mark. Text that a spreadsheet would run as a formula gets an apostrophe in front.
     """
-    gains = _GAINS if statement.has_gains else ()
+    gains = tuple(_GAINS) if statement.has_gains else ()
     rows = [
         (
             line.entry,
@@ -73,7 +77,7 @@ def to_html(statement: Statement) -> str:
 def _gain_columns(statement: Statement) -> list[str]:
     """The gains that some line has, in words."""
     present = [name for name in _GAINS if any(getattr(line, name) is not None for line in statement.lines)]
-    return [name.replace("_", " ") for name in present] if statement.has_gains else []
+    return [_GAINS[name] for name in present] if statement.has_gains else []
 
 
 def _tiles(statement: Statement, *, accrues: bool) -> list[tuple[str, str, str]]:
@@ -104,6 +108,7 @@ class _Line:
     entry: int
     at: str
     text: str
+    why: str  # "": it needs no explanation
     figures: Sequence[str]
     amounts: Sequence[str]
 
@@ -111,20 +116,19 @@ class _Line:
 def _lines(statement: Statement, *, accrues: bool) -> list[_Line]:
     amounts = decimals_for(each for line in statement.lines for each in (line.profit, line.payoff, line.transfer))
     contributions = decimals_for(line.contribution for line in statement.lines)
-    gain_columns = _gain_columns(statement)
+    gain_columns = [name for name, words in _GAINS.items() if words in _gain_columns(statement)]
     gain_decimals = decimals_for(line.used_gain for line in statement.lines)
 
     def shown(line: StatementLine) -> _Line:
         accrued = [money(statement, line.accrued, signed=True), money(statement, line.accrued_balance)]
+        text, _, why = " ".join(line.text.split()).partition("; ")  # a reason may have several lines
         return _Line(
             entry=line.entry,
             at=line.at,
-            text=" ".join(line.text.split()),  # a reason may have several lines
+            text=text,
+            why=why,
             figures=[
-                *(
-                    number(getattr(line, name.replace(" ", "_")), decimals=gain_decimals, signed=True)
-                    for name in gain_columns
-                ),
+                *(number(getattr(line, name), decimals=gain_decimals, signed=True) for name in gain_columns),
                 number(line.profit, decimals=amounts, signed=True),
                 number(line.contribution, decimals=contributions, signed=True),
                 number(line.share, decimals=3),

@@ -120,13 +120,16 @@ def _show(statement: Statement, console: Console, *, totals: tuple[int, int] | N
         table.add_row(
             str(line.entry),
             line.at[:19].replace("T", " "),
-            Text(line.text + _gains(line)),
+            Text(_said(line)[0]),
             *(_figure(value) for value in (line.profit, line.contribution, line.share, line.payoff)),
             *accrued,
             money(line.amount),
             money(line.balance),
         )
     console.print(table)
+    for line in statement.lines:
+        for sentence in _said(line)[1:]:
+            console.print(Text(f"entry {line.entry}: {sentence}"), soft_wrap=True)
     balance, accrued_total = totals or (statement.balance, statement.accrued)
     in_all = f", accrued {money(accrued_total)}" if accrues else ""
     console.print(Text(f"balance {money(balance)} {statement.currency}{in_all}"))
@@ -135,13 +138,19 @@ def _show(statement: Statement, console: Console, *, totals: tuple[int, int] | N
     console.print(Text(f"head of the ledger: entry {statement.head_number}, {statement.head}"), soft_wrap=True)
 
 
+def _said(line: StatementLine) -> list[str]:
+    """What happened, and then how it is explained, if it is."""
+    what, _, why = (line.text + _gains(line)).partition("; ")
+    return [what, why] if why else [what]
+
+
 def _gains(line: StatementLine) -> str:
-    """The gain that the profit follows from, beside the one measured; "" if the profit is as measured."""
+    """The gain that the profit follows from, beside the client's own; "" if the profit is as measured."""
     if line.used_gain is None:
         return ""
-    measured = "not measurable" if line.measured_gain is None else f"{line.measured_gain:+.4g} as measured"
+    paired = "not measurable" if line.measured_gain is None else f"{line.measured_gain:+.4g}"
     expected = "" if line.expected_gain is None else f", {line.expected_gain:+.4g} expected next"
-    return f"; gain {measured}, {line.used_gain:+.4g} as used{expected}"
+    return f"; paired gain {paired}, {line.used_gain:+.4g} as used{expected}"
 
 
 def _figure(value: float | None) -> str:
