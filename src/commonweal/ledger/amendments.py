@@ -13,6 +13,7 @@ from typing import Any
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, canonical, first_difference
 from commonweal.ledger.keys import Signer, fault_of_key, is_signed
+from commonweal.ledger.order import NOTHING_REVERSED
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
 
@@ -80,9 +81,12 @@ def faults_of_amendment(
     if amendment.terms_before != state.terms_hash:
         found = f"{str(amendment.terms_before)[:16]}…"
         yield Fault("an amendment changes the terms in force", f"{state.terms_hash[:16]}…", found)
-    if first_round != state.last_round + 1:
+    if state.undone:
+        waiting = state.next_round
+        yield Fault(NOTHING_REVERSED, f"round {waiting} settled again before", f"round {waiting} reversed")
+    if first_round != state.next_round:
         yield Fault(
-            "an amendment is in force from the next round on", f"round {state.last_round + 1}", f"round {first_round}"
+            "an amendment is in force from the next round on", f"round {state.next_round}", f"round {first_round}"
         )
     yield from _faults_of_content(amendment, state)
     yield from _faults_of_signatures(amendment, signatures, state)
@@ -128,7 +132,7 @@ def _faults_of_signatures(amendment: Amendment, signatures: Mapping[str, str], s
 
 def signing_members(state: LedgerState) -> dict[str, str]:
     """The active members that sign for themselves, with their keys; for others the operator vouches."""
-    return {client: key for client in state.active(state.last_round + 1) if (key := state.members[client]) is not None}
+    return {client: key for client in state.active(state.next_round) if (key := state.members[client]) is not None}
 
 
 def needed_count(state: LedgerState) -> int:
@@ -140,7 +144,7 @@ def needed_count(state: LedgerState) -> int:
 
 def check_amendment(amendment: Amendment, signatures: Mapping[str, str], state: LedgerState) -> None:
     """Refuse an amendment that would not count."""
-    fault = next(faults_of_amendment(amendment, signatures, state.last_round + 1, state), None)
+    fault = next(faults_of_amendment(amendment, signatures, state.next_round, state), None)
     if fault is not None:
         raise LedgerError(
             f"This amendment cannot be entered: {fault.rule}; expected {fault.expected}, got {fault.found}. Draft it "
@@ -152,7 +156,7 @@ def amendment_body(amendment: Amendment, signatures: Mapping[str, str], state: L
     """The body of its entry."""
     body = {name: value for name, value in amendment.to_document().items() if name != "format"}
     return body | {
-        "first_round": state.last_round + 1,
+        "first_round": state.next_round,
         "signatures": [{"client": client, "signature": signature} for client, signature in signatures.items()],
     }
 

@@ -36,7 +36,7 @@ from commonweal.ledger.expected_profits import check_expected_profits
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text, in_proportion
-from commonweal.ledger.order import check_may_divide, date_of_entry
+from commonweal.ledger.order import check_is_last, check_may_divide, check_nothing_is_reversed, date_of_entry
 from commonweal.ledger.readable import check_readable, readable
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.settled_again import check_settled_again
@@ -157,6 +157,7 @@ class Ledger:
         check_keys(amendment.members)
 
         def make(state: LedgerState) -> Draft | Receipt:
+            check_nothing_is_reversed("An amendment", state)
             if amendment.members:
                 check_look_alikes((*state.members, *amendment.members))
             check_amendment(amendment, signatures, state)
@@ -245,6 +246,8 @@ class Ledger:
             check_withdrawal(client, round_number, signature, state)
             if state.withdrawn.get(client) == round_number:
                 return Receipt(entry=state.withdrawals[client], fresh=False)
+            if state.has_rules:
+                check_nothing_is_reversed("A withdrawal", state)
             check_may_withdraw(client, round_number, state)
             return Draft(kind="withdrawal", body={"client": client, "round": round_number, "signature": signature})
 
@@ -275,11 +278,11 @@ class Ledger:
         """End the membership of everybody who was silent as often as the terms allow."""
 
         def make(state: LedgerState) -> Draft | Receipt:
-            due = next(ends_by_silence(state, state.last_round + 1), None)
+            due = next(ends_by_silence(state, state.next_round), None)
             return Receipt(entry=state.number, fresh=False) if due is None else exclusion_draft(*due)
 
         self.refresh()
-        due = list(ends_by_silence(self._state, self._state.last_round + 1))
+        due = list(ends_by_silence(self._state, self._state.next_round))
         return tuple(self._enter(make, at=at) for _ in due)
 
     def reverse_round(self, round_number: int, reason: str) -> Receipt:
@@ -305,6 +308,7 @@ class Ledger:
                     "can be reversed."
                 )
             if document["kind"] == "round":
+                check_is_last(document["body"]["round"], state)
                 check_nothing_rests_on(document["body"]["round"], state)
             check_charge_can_go(entry, state)
             return Draft(

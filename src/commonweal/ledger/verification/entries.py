@@ -11,6 +11,7 @@ from commonweal.ledger.entries import FORMAT, INCOME, Posting, StoredEntry, clie
 from commonweal.ledger.keys import fault_of_key, is_signed_by_operator
 from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
 from commonweal.ledger.money import in_proportion
+from commonweal.ledger.order import NOTHING_REVERSED
 from commonweal.ledger.silence import REVERSIBLE
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import StoredPosting
@@ -241,6 +242,9 @@ def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay)
     elif signature is None or not WithdrawalNotice(state.identity, client, last).is_signed(signature, key):
         found = "another signature" if signature else "no signature"
         findings.add(number, "a withdrawal is signed by its client", f"a signature by {client}", found)
+    if state.has_rules and state.undone:
+        waiting = state.next_round
+        findings.add(number, NOTHING_REVERSED, f"round {waiting} settled again before", f"round {waiting} reversed")
     if client in state.withdrawn:
         expected = f"{client} after round {state.withdrawn[client]}"
         findings.add(number, "a client withdraws only once", expected, "another withdrawal")

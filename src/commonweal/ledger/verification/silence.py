@@ -7,6 +7,7 @@ from typing import Any
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.entries import Posting
+from commonweal.ledger.order import check_is_last
 from commonweal.ledger.silence import (
     charge_draft,
     check_charge_can_go,
@@ -96,10 +97,11 @@ def check_may_be_reversed(number: int, entry: int, replay: LedgerReplay) -> None
     reversed_round = next((each for each, at in replay.state.rounds.items() if at == entry), None)
     if reversed_round is None:
         return
-    try:
-        check_nothing_rests_on(reversed_round, replay.state)
-    except CommonwealError as error:
-        replay.findings.add(number, "nothing rests on what is reversed", "no charge or exclusion", str(error))
+    for check, expected in ((check_is_last, "no later round"), (check_nothing_rests_on, "no charge or exclusion")):
+        try:
+            check(reversed_round, replay.state)
+        except CommonwealError as error:
+            replay.findings.add(number, "nothing rests on what is reversed", expected, str(error))
 
 
 def check_exclusion(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
@@ -109,7 +111,7 @@ def check_exclusion(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
     if type(client) is not str or not rounds or not all(type(each) is int for each in rounds):
         raise TypeError(f"client {client!r} and rounds {rounds!r}")
     findings.compare(number, "an exclusion has these fields", ["client", "rounds"], sorted(body))
-    due = dict(ends_by_silence(state, state.last_round + 1)) if state.terms_since else {}
+    due = dict(ends_by_silence(state, state.next_round)) if state.terms_since else {}
     if due.get(client) != rounds:
         expected = f"silent in rounds {', '.join(map(str, due[client]))}" if client in due else "no exclusion"
         findings.add(
