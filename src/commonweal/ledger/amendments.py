@@ -14,6 +14,7 @@ from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, canonical, first_difference
 from commonweal.ledger.keys import Signer, fault_of_key, is_signed
 from commonweal.ledger.order import NOTHING_REVERSED
+from commonweal.ledger.silence import ends_by_silence
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
 
@@ -84,6 +85,9 @@ def faults_of_amendment(
     if state.undone:
         waiting = state.next_round
         yield Fault(NOTHING_REVERSED, f"round {waiting} settled again before", f"round {waiting} reversed")
+    for client, rounds in ends_by_silence(state, state.next_round):
+        found = f"{client}, silent in rounds {', '.join(map(str, rounds))}"
+        yield Fault("memberships that have ended by silence are ended before an amendment", "an exclusion", found)
     if first_round != state.next_round:
         yield Fault(
             "an amendment is in force from the next round on", f"round {state.next_round}", f"round {first_round}"

@@ -185,6 +185,13 @@ def check_may_withdraw(client: str, round_number: int, state: LedgerState) -> No
             f"Client {client!r} cannot withdraw after round {round_number}: it takes part in round {later}, which is "
             "settled. Name its last round."
         )
+    silent = state.silent_after(client, round_number)
+    if silent is not None:
+        raise LedgerError(
+            f"Client {client!r} cannot withdraw after round {round_number}: round {silent} calls it silent, and a "
+            f"client that has left cannot be. Reverse round {silent} and settle it without the client, or have the "
+            "client sign a notice after that round."
+        )
 
 
 def listed(names: Iterable[str]) -> str:

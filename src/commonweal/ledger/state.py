@@ -204,3 +204,7 @@ class LedgerState:
         """A round after this one that the client took part in."""
         later = (number for number, there in self.took_part.items() if number > round_number and client in there)
         return next(later, None)
+
+    def silent_after(self, client: str, round_number: int) -> int | None:
+        """A round after this one in which the client was silent."""
+        return next((number for number in self.silences.get(client, ()) if number > round_number), None)

@@ -263,3 +263,7 @@ def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay)
             f"{client} not in round {later}",
             "it takes part",
         )
+    silent = state.silent_after(client, last)
+    if silent is not None:
+        rule = "withdrawn clients are not silent in later rounds"
+        findings.add(number, rule, f"a notice of {client} before round {silent}", "it was called silent there")
