@@ -279,6 +279,12 @@ class FederationLedger:
             entry = next(reading.entries(after=number - 1), None)
         return entry.hash if entry is not None and entry.number == number else ""
 
+    def hash_of_round(self, round_number: int) -> str:
+        """The hash of the entry that settles a round; empty if none does."""
+        ledger = self._opened()
+        ledger.refresh()
+        return ledger.state.plays[round_number].entry if round_number in ledger.state.rounds else ""
+
     def close(self) -> None:
         if self._store is not None:
             self._store.close()

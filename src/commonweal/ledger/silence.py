@@ -98,7 +98,7 @@ def late_report_draft(
     about = {"book": state.identity, "round": round_number, "client": client}
     if {name: document.get(name) for name in about} != about:
         raise LedgerError(f"The late report of {client!r} is not about round {round_number} of this ledger.")
-    fault = fault_of_late_report(document, round_number, state)
+    fault = fault_of_late_report(document, state.plays[round_number])
     if fault is not None:
         raise LedgerError(
             f"The report of {client!r} is no late report of round {round_number}: {fault}. A report that came in time "

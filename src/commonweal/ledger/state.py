@@ -10,7 +10,7 @@ from typing import Any
 
 from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, moment_of, postings_of
 from commonweal.ledger.fates import is_finished
-from commonweal.ledger.late_reports import attempt_of
+from commonweal.ledger.late_reports import Play
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.terms import Terms
 
@@ -53,7 +53,7 @@ class LedgerState:
     retained: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by round
     silences: dict[str, list[int]] = field(default_factory=dict)  # client → rounds whose model it had, not reported
     late_reports: dict[str, dict[int, int]] = field(default_factory=dict)  # client → round → entry
-    attempts: dict[int, str | None] = field(default_factory=dict)  # by round: what its reports name
+    plays: dict[int, Play] = field(default_factory=dict)  # by round: its last settlement
     charges: dict[int, tuple[str, int]] = field(default_factory=dict)  # not reversed: entry → client, round
     excluded: dict[str, int] = field(default_factory=dict)  # client → the last round that it was silent in
     exclusions: dict[int, str] = field(default_factory=dict)  # not reversed: entry → client
@@ -85,7 +85,7 @@ class LedgerState:
             self.took_part[settled] = frozenset(row["client"] for row in body["inputs"])
             self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], settled)
             self.retained[settled] = tuple(body["decision"]["retained"])
-            self.attempts[settled] = attempt_of(body)
+            self._play(settled, Play.of(body, digest))
             for client in silent_in(body):
                 self.silences.setdefault(client, []).append(settled)
             if is_finished(body):
@@ -101,8 +101,6 @@ class LedgerState:
                 self.finished.discard(undone)
                 for rounds in self.silences.values():
                     rounds[:] = [silent for silent in rounds if silent != undone]
-                for reported in self.late_reports.values():
-                    reported.pop(undone, None)
             self.charges.pop(body["entry"], None)
             if body["entry"] in self.exclusions:
                 del self.excluded[self.exclusions.pop(body["entry"])]
@@ -194,6 +192,14 @@ class LedgerState:
             self.terms_since.clear()
         self.terms_since.append(TermsSince(first_round=first_round, terms=terms, hash=terms.digest()))
         self.terms = terms
+
+    def _play(self, round_number: int, play: Play) -> None:
+        """Late reports of a reversed settlement count for the new one only if it settles the same reports."""
+        before = self.plays.get(round_number)
+        if before is not None and not play.is_same_as(before):
+            for reported in self.late_reports.values():
+                reported.pop(round_number, None)
+        self.plays[round_number] = play
 
     def weights(self) -> dict[str, int]:
         """The weights by which income is divided: max(accrued payoff, 0) of everyone who ever accrued."""
