@@ -1,6 +1,7 @@
 """Amendments: changes of a ledger's terms, and newcomers, that members sign and the operator enters.
 
-A draft has a number, so that the signatures of one amendment fit no other. It is in force from the next round on.
+A draft has a number, so that the signatures of one amendment fit no other, and names the first round that it is in force
+for: the next one. If that round is settled before the draft is entered, the signatures no longer count.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from commonweal.ledger.silence import ends_by_silence
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
 
-AMENDMENT_FORMAT = "commonweal.amendment/1"
+AMENDMENT_FORMAT = "commonweal.amendment/2"
 _ROUNDING = 1e-9  # of a quorum: two thirds of three members are two
 
 
@@ -30,6 +31,7 @@ class Amendment:
     number: int  # 1 for the ledger's first amendment
     terms_before: str  # the hash of the terms that it changes
     terms: Terms
+    first_round: int  # that it is in force for
     members: Mapping[str, str | None] = field(default_factory=dict)  # newcomers, with their public keys
 
     def to_document(self) -> Document:
@@ -40,6 +42,7 @@ class Amendment:
             "amendment": self.number,
             "terms_before": self.terms_before,
             "terms": self.terms.to_document(),
+            "first_round": self.first_round,
             "members": [{"client": client, "key": key} for client, key in self.members.items()],
         }
 
@@ -51,6 +54,7 @@ class Amendment:
             number=document["amendment"],
             terms_before=document["terms_before"],
             terms=Terms.from_document(document["terms"]),
+            first_round=document["first_round"],
             members={row["client"]: row["key"] for row in document["members"]},
         )
 
@@ -71,9 +75,7 @@ class Fault:
     found: str
 
 
-def faults_of_amendment(
-    amendment: Amendment, signatures: Mapping[str, str], first_round: int, state: LedgerState
-) -> Iterator[Fault]:
+def faults_of_amendment(amendment: Amendment, signatures: Mapping[str, str], state: LedgerState) -> Iterator[Fault]:
     """What is wrong with an amendment, given the state before it."""
     if amendment.ledger != state.identity:
         yield Fault("an amendment names its ledger", f"{state.identity[:16]}…", f"{str(amendment.ledger)[:16]}…")
@@ -88,10 +90,9 @@ def faults_of_amendment(
     for client, rounds in ends_by_silence(state, state.next_round):
         found = f"{client}, silent in rounds {', '.join(map(str, rounds))}"
         yield Fault("memberships that have ended by silence are ended before an amendment", "an exclusion", found)
-    if first_round != state.next_round:
-        yield Fault(
-            "an amendment is in force from the next round on", f"round {state.next_round}", f"round {first_round}"
-        )
+    if amendment.first_round != state.next_round:
+        rule = "an amendment is in force from the next round on"
+        yield Fault(rule, f"round {state.next_round}", f"round {amendment.first_round}")
     yield from _faults_of_content(amendment, state)
     yield from _faults_of_signatures(amendment, signatures, state)
 
@@ -148,7 +149,7 @@ def needed_count(state: LedgerState) -> int:
 
 def check_amendment(amendment: Amendment, signatures: Mapping[str, str], state: LedgerState) -> None:
     """Refuse an amendment that would not count."""
-    fault = next(faults_of_amendment(amendment, signatures, state.next_round, state), None)
+    fault = next(faults_of_amendment(amendment, signatures, state), None)
     if fault is not None:
         raise LedgerError(
             f"This amendment cannot be entered: {fault.rule}; expected {fault.expected}, got {fault.found}. Draft it "
@@ -156,12 +157,11 @@ def check_amendment(amendment: Amendment, signatures: Mapping[str, str], state: 
         )
 
 
-def amendment_body(amendment: Amendment, signatures: Mapping[str, str], state: LedgerState) -> Document:
+def amendment_body(amendment: Amendment, signatures: Mapping[str, str]) -> Document:
     """The body of its entry."""
     body = {name: value for name, value in amendment.to_document().items() if name != "format"}
     return body | {
-        "first_round": state.next_round,
-        "signatures": [{"client": client, "signature": signature} for client, signature in signatures.items()],
+        "signatures": [{"client": client, "signature": signature} for client, signature in signatures.items()]
     }
 
 

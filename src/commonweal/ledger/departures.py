@@ -124,8 +124,8 @@ def _limits(agreed: AgreedRules, inputs: Sequence[Mapping[str, Any]]) -> Iterato
         if low is not None and high is not None and not low <= row["profit"] <= high:
             yield Departure(f"the profit of {client}", f"from {low:g} to {high:g}", f"{row['profit']:g}")
         most = agreed.most_samples.get(client)
-        if most is not None and count is not None and count > most:
-            yield Departure(f"the number of new samples of {client}", f"at most {most}", str(count))
+        if most is not None and (count is None or count > most):
+            yield Departure(f"the number of new samples of {client}", f"at most {most}", _text(count))
 
 
 def _order(what: str, clients: Sequence[str], state: LedgerState) -> Iterator[Departure]:

@@ -17,6 +17,7 @@ from commonweal.ledger.checks import (
     check_look_alikes,
     check_may_withdraw,
     check_names,
+    check_own_keys,
     check_round,
     check_withdrawal,
 )
@@ -27,6 +28,8 @@ from commonweal.ledger.entries import (
     Posting,
     StoredEntry,
     client_account,
+    is_reason,
+    is_reference,
     postings_of,
     seal,
     signed_message,
@@ -35,7 +38,7 @@ from commonweal.ledger.entries import (
 from commonweal.ledger.expected_profits import check_expected_profits
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
-from commonweal.ledger.money import LARGEST_AMOUNT, amount_text, in_proportion
+from commonweal.ledger.money import LARGEST_AMOUNT, amount_text
 from commonweal.ledger.order import check_is_last, check_may_divide, check_nothing_is_reversed, date_of_entry
 from commonweal.ledger.readable import check_readable, readable
 from commonweal.ledger.rounds import RoundToSettle, draft_round
@@ -132,6 +135,7 @@ class Ledger:
                     )
             fresh = {client: key for client, key in members.items() if client not in state.members}
             check_look_alikes((*state.members, *fresh))
+            check_own_keys(fresh, state)
             if not fresh:
                 return Receipt(entry=state.number, fresh=False)
             check_may_admit(fresh, state)
@@ -160,8 +164,9 @@ class Ledger:
             check_nothing_is_reversed("An amendment", state)
             if amendment.members:
                 check_look_alikes((*state.members, *amendment.members))
+            check_own_keys(amendment.members, state)
             check_amendment(amendment, signatures, state)
-            return Draft(kind="amendment", body=amendment_body(amendment, signatures, state))
+            return Draft(kind="amendment", body=amendment_body(amendment, signatures))
 
         return self._enter(make)
 
@@ -199,10 +204,10 @@ class Ledger:
                 f"Income must be more than 0 and at most 10^15 minor units, got {amount_text(amount, digits)}. To take "
                 "income back, reverse its entry."
             )
-        if not reference.strip() or len(reference) > 200 or not reference.isprintable():
+        if not is_reference(reference):
             raise InputError(
-                f"A reference must have 1 to 200 printable characters, got {reference!r}. Use the invoice number, for "
-                "example."
+                f"A reference must have 1 to 200 printable characters, without spaces around it, got {reference!r}. Use "
+                "the invoice number, for example."
             )
 
         def make(state: LedgerState) -> Draft | Receipt:
@@ -220,14 +225,12 @@ class Ledger:
                     )
                 return Receipt(entry=before.entry, fresh=False)
             check_may_divide(state, without)
-            weights = state.weights()
-            if not weights:
+            if not state.weights():
                 raise LedgerError(
                     "Income is divided in proportion to accrued payoffs, but nobody has a positive one. Settle rounds "
                     "first, in a ledger that accrues payoffs."
                 )
-            parts = in_proportion(amount, weights, turn=state.turn_of_income)
-            postings = [Posting(client_account(client), part) for client, part in parts.items() if part]
+            postings = [Posting(client_account(client), part) for client, part in state.divided(amount).items() if part]
             return Draft(
                 kind="realisation",
                 body={"reference": reference, "amount": str(amount)},
@@ -295,7 +298,7 @@ class Ledger:
 
     def reverse(self, entry: int, reason: str) -> Receipt:
         """Add the opposite of an entry's postings. Reversing it again does nothing."""
-        if not reason.strip() or len(reason) > 1000 or not reason.isprintable():
+        if not is_reason(reason):
             raise InputError(f"A reversal needs a reason of 1 to 1000 characters on one line, got {reason!r}.")
 
         def make(state: LedgerState) -> Draft | Receipt:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, moment_of, postings_of
+from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, client_account, moment_of, postings_of
 from commonweal.ledger.fates import is_finished
 from commonweal.ledger.late_reports import Play
+from commonweal.ledger.money import in_proportion, rounded_off
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.terms import Terms
 
@@ -61,6 +62,7 @@ class LedgerState:
     withdrawn: dict[str, int] = field(default_factory=dict)  # client → the last round it takes part in
     withdrawals: dict[str, int] = field(default_factory=dict)  # client → entry
     references: dict[str, Realised] = field(default_factory=dict)
+    rounded_off: dict[int, dict[str, int]] = field(default_factory=dict)  # by income that is not reversed: its entry
     reversals: dict[int, int] = field(default_factory=dict)  # reversed entry → the one that reversed it
     balances: Counter[str] = field(default_factory=Counter)  # by account
 
@@ -92,6 +94,12 @@ class LedgerState:
                 self.finished.add(settled)
         elif kind == "realisation":
             self.references[body["reference"]] = Realised(entry=number, amount=int(body["amount"]))
+            if weights := self.weights():
+                received = Counter[str]()
+                for posting in postings_of(document):
+                    received[posting.account] += posting.amount
+                parts = {client: received[client_account(client)] for client in weights}
+                self.rounded_off[number] = rounded_off(int(body["amount"]), weights, parts)
         elif kind == "reversal":
             self.reversals[body["entry"]] = number
             for undone in [settled for settled, entry in self.rounds.items() if entry == body["entry"]]:
@@ -102,6 +110,7 @@ class LedgerState:
                 for rounds in self.silences.values():
                     rounds[:] = [silent for silent in rounds if silent != undone]
             self.charges.pop(body["entry"], None)
+            self.rounded_off.pop(body["entry"], None)
             if body["entry"] in self.exclusions:
                 del self.excluded[self.exclusions.pop(body["entry"])]
         elif kind == "late-report":
@@ -166,10 +175,17 @@ class LedgerState:
             )
         )
 
-    @property
-    def turn_of_income(self) -> int:
-        """Whose turn it is to get odd units of the next income."""
-        return len(self.references) if self.terms is not None and self.terms.settlement_version >= 2 else 0
+    def divided(self, amount: int) -> dict[str, int]:
+        """An income among those who accrued payoffs, which some did.
+
+        From version 2 of settlements on, odd units even out what earlier incomes rounded off.
+        """
+        if self.terms is None or self.terms.settlement_version < 2:
+            return in_proportion(amount, self.weights())
+        carried = Counter[str]()
+        for parts in self.rounded_off.values():
+            carried.update(parts)
+        return in_proportion(amount, self.weights(), turn=len(self.rounded_off), carried=carried)
 
     def listed_in(self, round_number: int) -> tuple[str, ...]:
         """Members that a round must list, with figures or as absent.
