@@ -1,7 +1,7 @@
 """Amendments: changes of a ledger's terms, and newcomers, that members sign and the operator enters.
 
-A draft has a number, so that the signatures of one amendment fit no other, and names the first round that it is in force
-for: the next one. If that round is settled before the draft is entered, the signatures no longer count.
+A draft has a number, so that the signatures of one amendment fit no other, and names the first round that it is in
+force for: the next one. If that round is settled before the draft is entered, the signatures no longer count.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text
 from commonweal.ledger.order import check_is_last, check_may_divide, check_nothing_is_reversed, date_of_entry
 from commonweal.ledger.readable import check_readable, readable
+from commonweal.ledger.reports import BASED_REPORT_FORMATS
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.settled_again import check_settled_again
 from commonweal.ledger.silence import (
@@ -206,7 +207,7 @@ class Ledger:
             )
         if not is_reference(reference):
             raise InputError(
-                f"A reference must have 1 to 200 printable characters, without spaces around it, got {reference!r}. Use "
+                f"A reference must have 1 to 200 printable characters and no spaces around it, got {reference!r}. Use "
                 "the invoice number, for example."
             )
 
@@ -262,6 +263,11 @@ class Ledger:
         def make(state: LedgerState) -> Draft | Receipt:
             if round_number in state.late_reports.get(client, {}):
                 return Receipt(entry=state.late_reports[client][round_number], fresh=False)
+            if document.get("format") in BASED_REPORT_FORMATS:  # as earlier versions signed late ones, too
+                raise LedgerError(
+                    f"The report of {client!r} is no late report of round {round_number}: it does not name the entry "
+                    "that calls the client silent. Update commonweal at the client, and ask for its report again."
+                )
             return late_report_draft(state, client, round_number, document, signature)
 
         return self._enter(make)

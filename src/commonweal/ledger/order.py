@@ -48,7 +48,7 @@ def check_round_number(number: int, state: LedgerState) -> None:
         reversed_in = f", which entry {state.reversals[state.undone[due]]} reversed" if due in state.undone else ""
         raise LedgerError(
             f"Round {number} cannot be settled before round {due}{reversed_in}: this ledger has agreed terms, so its "
-            f"rounds are numbered 1, 2, 3, … and settled in this order. Settle round {due} first, or correct the number."
+            f"rounds are numbered 1, 2, 3, … and settled in order. Settle round {due} first, or correct the number."
         )
 
 

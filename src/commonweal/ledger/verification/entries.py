@@ -153,9 +153,7 @@ def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: Ledge
     check_divided_without(number, replay)
     if not is_reference(reference):
         kept = findings if not reference.strip() else replay.notes
-        kept.add(
-            number, "a reference is a short text", "1 to 200 characters, without spaces around it", repr(reference)
-        )
+        kept.add(number, "a reference is a short text", "1 to 200 characters, no spaces around it", repr(reference))
     before = state.references.get(reference)
     if before is not None:
         expected = f"{reference!r} only in entry {before.entry}"

@@ -8,6 +8,7 @@ from typing import Any
 from commonweal.errors import CommonwealError
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.order import check_is_last
+from commonweal.ledger.reports import LATE_REPORT_FORMAT
 from commonweal.ledger.silence import (
     charge_draft,
     check_charge_can_go,
@@ -82,6 +83,9 @@ def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay
         replay.findings.add(number, rule, "such a report", str(error))
         return
     replay.findings.compare(number, "a late report has these fields", sorted(draft.body), sorted(body))
+    if body["report"]["format"] != LATE_REPORT_FORMAT:
+        rule, found = "a late report names the entry that calls its client silent", f"only {body['client']}'s attempt"
+        replay.notes.add(number, rule, "its hash: without it, the report may have come in time", found)
     of_round = body["report"].get("number")
     if type(of_round) is int and of_round > 1:
         rule = "the ledger has all reports that a client signed for a round"

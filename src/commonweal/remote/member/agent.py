@@ -354,8 +354,8 @@ class MemberAgent:
         late = "" if (entry := _entry(fields)) is None else f", late, since entry {entry[:16]}… calls it silent,"
         again = "" if count == 1 else f" (report {count} of this round, which takes the place of those before it)"
         self._store.log(
-            f"round {number}: will report{late} a profit of {report.profit:+.6g}{instead} and {report.sample_count} new "
-            f"samples, signed{again}. Kept private: profit = utility {own.utility:+.6g} (unit value "
+            f"round {number}: will report{late} a profit of {report.profit:+.6g}{instead} and {report.sample_count} "
+            f"new samples, signed{again}. Kept private: profit = utility {own.utility:+.6g} (unit value "
             f"{member.unit_value:g}, {metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost "
             f"{own.cost:.6g} ({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}{by_gain}"
         )
