@@ -184,7 +184,7 @@ def test_limits_can_be_stated_and_removed(told, federation):
         assert line in drafted
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "commonweal.amendment-draft/1"}', "\0"])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "commonweal.amendment-draft/2"}', "\0"])
 def test_a_damaged_draft_is_refused(refused, federation, tmp_path, content):
     federation.settle(1, 0.05)
     (tmp_path / "a.json").write_text(content)

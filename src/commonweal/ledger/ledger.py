@@ -47,7 +47,7 @@ from commonweal.ledger.settled_again import check_settled_again
 from commonweal.ledger.silence import (
     REVERSIBLE,
     charge_draft,
-    check_charge_can_go,
+    check_consequence_can_go,
     check_nothing_rests_on,
     ends_by_silence,
     exclusion_draft,
@@ -319,7 +319,7 @@ class Ledger:
             if document["kind"] == "round":
                 check_is_last(document["body"]["round"], state)
                 check_nothing_rests_on(document["body"]["round"], state)
-            check_charge_can_go(entry, state)
+            check_consequence_can_go(entry, state)
             return Draft(
                 kind="reversal",
                 body={"entry": entry, "reason": reason},

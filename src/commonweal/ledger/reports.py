@@ -78,9 +78,9 @@ class ReportBasis:
         for text in (self.attempt, self.model, self.opening_model, self.terms):
             if not isinstance(text, str):
                 raise TypeError(f"an attempt and hashes must be texts, got {text!r}")
-        for text in (self.settings, self.entry):
-            if text is not None and not isinstance(text, str):
-                raise TypeError(f"a hash must be a text, got {text!r}")
+        for digest in (self.settings, self.entry):
+            if digest is not None and not isinstance(digest, str):
+                raise TypeError(f"a hash must be a text, got {digest!r}")
         for name in ("baseline", "measured"):
             value = getattr(self, name)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -11,7 +11,7 @@ from commonweal.ledger.order import check_is_last
 from commonweal.ledger.reports import LATE_REPORT_FORMAT
 from commonweal.ledger.silence import (
     charge_draft,
-    check_charge_can_go,
+    check_consequence_can_go,
     check_nothing_rests_on,
     ends_by_silence,
     late_report_draft,
@@ -95,7 +95,7 @@ def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay
 def check_may_be_reversed(number: int, entry: int, replay: LedgerReplay) -> None:
     """A round that a charge or an exclusion rests on is reversed only after these; so is a charge and later rounds."""
     try:
-        check_charge_can_go(entry, replay.state)
+        check_consequence_can_go(entry, replay.state)
     except CommonwealError as error:
         replay.findings.add(number, "nothing rests on what is reversed", "no later round", str(error))
     reversed_round = next((each for each, at in replay.state.rounds.items() if at == entry), None)
