@@ -196,7 +196,9 @@ def test_membership_ends_after_the_agreed_number_of_silences(sample):
     assert make_statement(sample.store, "bob", at="now").lines[-1].text == (
         "membership ended: silent in rounds 1, 2, 3"
     )
-    with pytest.raises(LedgerError, match="cannot be reversed: round 4 was settled without it. Reverse round 4 first"):
+    with pytest.raises(
+        LedgerError, match=r"cannot be reversed: round 4 was settled without it\. Reverse round 4 first"
+    ):
         ledger.reverse(receipt.entry, "bob had a receipt for round 3")
     ledger.reverse_round(4, "wrong")
     with pytest.raises(LedgerError, match="while the membership of 'bob' is ended for it"):

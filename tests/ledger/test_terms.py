@@ -98,7 +98,7 @@ def a_round(
     signatures = {
         client: settled.report(ledger.identity, client).signed(CLIENT_KEYS[client])
         for client in rows
-        if client in CLIENT_KEYS
+        if client in CLIENT_KEYS and ledger.state.members.get(client, "unknown") is not None
     }
     return replace(settled, signatures=signatures)
 
