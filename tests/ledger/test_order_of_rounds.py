@@ -222,7 +222,7 @@ def test_rounds_are_reversed_last_first_and_settled_again_in_order(sample):
     for number in made:
         sample.ledger.settle(made[number])
     with pytest.raises(
-        LedgerError, match="Round 2 cannot be reversed while round 4 is settled: .* Reverse round 4 first"
+        LedgerError, match=r"Round 2 cannot be reversed while round 4 is settled: .* Reverse round 4 first"
     ):
         sample.ledger.reverse_round(2, "a mistake")
     entry = sample.ledger.state.rounds[2]

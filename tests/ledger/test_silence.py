@@ -17,7 +17,7 @@ from commonweal.ledger.silence import charge_postings, silent_in
 from commonweal.ledger.state import LedgerState, TermsSince
 from commonweal.ledger.statements import make_statement
 from commonweal.ledger.terms import Terms
-from tests.ledger.sample_ledger import next_document, verified
+from tests.ledger.sample_ledger import next_document, signed_notice, verified
 from tests.ledger.test_terms import AGREED, GAINS, a_round, open_with, rules_found
 
 LIMITED = replace(AGREED, silence_charge=1001, silence_limit=3, round_count=9, profit_bounds={}, most_samples={})
@@ -256,3 +256,18 @@ def test_every_unit_of_a_charge_arrives(amount, retained, number, version):
     assert set(received) <= {client_account(client) for client in retained}
     parts = [received.get(client_account(client), 0) for client in retained]
     assert max(parts) - min(parts) <= 1
+
+
+def test_a_notice_that_was_held_back_does_not_follow_silences(sample):
+    """Who had left could not be silent, nor charged for it."""
+    sample.ledger.settle(with_all(sample, 1))
+    notice = signed_notice(sample.ledger.identity, "bob", 1)
+    sample.ledger.settle(without_bob(sample, 2))
+    sample.ledger.charge("bob", 2)
+    with pytest.raises(LedgerError, match="'bob' cannot withdraw after round 1: round 2 calls it silent"):
+        sample.ledger.withdraw("bob", 1, notice)
+    body = {"client": "bob", "round": 1, "signature": notice}
+    found = rules_found(sample, next_document(sample.entries(), "withdrawal", body))
+    assert found == ["withdrawn clients are not silent in later rounds"]
+    sample.ledger.withdraw("bob", 2, signed_notice(sample.ledger.identity, "bob", 2))
+    assert not verified(sample.store).findings
