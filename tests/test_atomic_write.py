@@ -123,3 +123,15 @@ def test_nothing_is_left_behind(tmp_path):
     with pytest.raises(StorageError, match=r"Cannot write the file to .*folder.*: is a directory\. Choose"):
         write_atomically(tmp_path / "folder", b"content", what="the file")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+@POSIX
+def test_a_special_file_is_not_replaced(tmp_path):
+    """Such as a device; a pipe stands for all of them, since a test must not risk a real one."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(StorageError, match=r"it is a device, a pipe or a socket, and would be replaced\. Choose"):
+            write_atomically(tmp_path / name, b"content", what="the file")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]

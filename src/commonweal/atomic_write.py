@@ -33,6 +33,11 @@ def write_atomically(path: Path, content: bytes, *, what: str, way_out: str = "c
     For the error message, `what` names the file ("the picture") and `way_out` says what the user can do.
     """
     target = path.resolve()  # behind a link, the file it points to
+    if target.exists() and not target.is_file() and not target.is_dir():  # the latter is refused below
+        raise StorageError(
+            f"Cannot write {what} to {str(path)!r}: it is a device, a pipe or a socket, and would be replaced. Choose "
+            "another place."
+        )
     unfinished = unfinished_beside(target)
     try:
         write_new(unfinished, content)

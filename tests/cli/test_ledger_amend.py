@@ -184,7 +184,7 @@ def test_limits_can_be_stated_and_removed(told, federation):
         assert line in drafted
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "commonweal.amendment-draft/1"}', "\0"])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "commonweal.amendment-draft/2"}', "\0"])
 def test_a_damaged_draft_is_refused(refused, federation, tmp_path, content):
     federation.settle(1, 0.05)
     (tmp_path / "a.json").write_text(content)
@@ -249,8 +249,12 @@ def test_the_order_of_rows_does_not_change_a_round(told, tmp_path):
     assert "sound" in told("ledger", "verify", "ledger.db")
 
 
-def test_grace_is_agreed_on_by_the_numbers_of_rounds(told, tmp_path):
+def test_the_rounds_of_a_ledger_with_terms_start_with_1(told, refused, tmp_path):
     (tmp_path / "late.csv").write_text(CSV + ROUND.format(5) + ROUND.format(6))
-    told("decide", "late.csv", "--mu", "0.05", "--grace-rounds", "1", "--ledger", "ledger.db", *MONEY, "--keys", "keys")
-    assert "sound" in told("ledger", "verify", "ledger.db")
-    assert "5 grace rounds" in told("ledger", "show", "ledger.db")
+    said = refused("decide", "late.csv", "--mu", "0.05", "--ledger", "ledger.db", *MONEY, "--keys", "keys")
+    assert "Round 5 cannot be settled before round 1" in said
+    assert not (tmp_path / "ledger.db").exists()
+    told("ledger", "init", "ledger.db", "--currency", "EUR", "--worth", "1", "--keys", "keys")
+    (tmp_path / "rounds.csv").write_text(CSV + ROUND.format(1) + ROUND.format(2))
+    told("decide", "rounds.csv", "--mu", "0.05", "--grace-rounds", "1", "--ledger", "ledger.db", "--keys", "keys")
+    assert "1 grace round" in told("ledger", "show", "ledger.db")

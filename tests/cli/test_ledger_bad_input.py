@@ -290,3 +290,15 @@ def test_figures_without_signatures_for_a_member_that_signs(refused, commonweal,
     commonweal("ledger", "init", "k.db", "--member", "north=n.pem", "--member", "south", "--keys", "keys")
     said = refused("decide", "r.csv", "--mu", "inf", "--ledger", "k.db", "--keys", "keys")
     assert "these figures are not signed" in said
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes")
+def test_a_pipe_is_not_a_ledger(refused, tmp_path):
+    os.mkfifo(tmp_path / "pipe.db")
+    for command in (("verify", "pipe.db"), ("init", "pipe.db")):
+        assert "pipe.db is not a file" in refused("ledger", *command)
+
+
+def test_a_currency_that_is_none(refused):
+    said = refused("ledger", "init", "new.db", "--currency", "XYZ", "--worth", "1")
+    assert "ISO 4217 gives XYZ no decimal places. Correct the code" in said

@@ -82,3 +82,8 @@ def test_statements_of_version_0_1_are_as_true_as_they_were(path, tmp_path):
     ledger = restore(path.name.partition("-")[0], tmp_path)
     done = CliRunner().invoke(app, ["ledger", "verify", str(ledger), "--against", str(path)])
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("make", [whole, part])
+def test_a_statement_of_somebody_who_is_no_member(sample, make, tmp_path):
+    assert exit_code(sample, make(sample) | {"client": "zoe"}, tmp_path) == 1

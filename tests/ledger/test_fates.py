@@ -17,6 +17,7 @@ from commonweal.ledger.statements import make_statement
 from commonweal.records import Evidence, Figures, RoundRecord, Rules, Stability
 from commonweal.valuation.harm import harm_evidence
 from tests.ledger.sample_ledger import next_document, open_ledger, others_absent, sealed, tampering, undone, verified
+from tests.ledger.test_terms import AGREED, open_with
 
 NAMES = ("ann", "bob", "cyd", "dan", "eve", "poisoner")
 PROFITS = {"ann": 0.2, "bob": 0.1, "cyd": -0.3, "dan": 0.05, "eve": 0.02, "poisoner": 0.0}
@@ -209,3 +210,75 @@ def test_an_end_that_does_not_follow_from_the_expected_profits_is_found(forge, s
     )
     sample.ledger.settle(round_of(2, ends=True))
     assert "no round follows the one that finished the federation" in forge(round_of(3), lambda body: None)
+
+
+# Where rules are agreed.
+
+ELIMINATED = replace(AGREED, harm="eliminate", grace_rounds=1, round_count=None, profit_bounds={}, most_samples={})
+
+
+@pytest.fixture
+def agreed(tmp_path):
+    """A ledger with a grace round and three others."""
+    made = open_with(tmp_path, ELIMINATED, members=dict.fromkeys(NAMES))
+    for number in (1, 2, 3):
+        made.ledger.settle(by_terms(round_of(number, grace=True) if number == 1 else together(number)))
+    yield made
+    made.store.close()
+
+
+def together(number, **options):
+    """A round in which nobody is eliminated for a loss."""
+    made = round_of(number, grace=True, **options)
+    rules = replace(made.record.decision.rules, version=2)
+    figures = replace(made.record.decision.figures, profits=dict.fromkeys(NAMES, 0.1))
+    harmful = options.get("harmful", ())
+    decision, _ = decide_round(make_mechanism(rules), figures, {}, harmful=harmful)
+    return replace(made, record=replace(made.record, decision=decision))
+
+
+def by_terms(made):
+    return replace(made, measured_by=ELIMINATED.measured_by, rules_version=ELIMINATED.rules_version)
+
+
+def outcome_of(sample, made):
+    draft = draft_round(by_terms(made), sample.ledger.identity, sample.ledger.terms)
+    with tampering(sample.store) as attacker:
+        attacker.add(sealed(next_document(attacker.entries(), "round", draft.body, draft.postings), sample.operator))
+        return verified(attacker)
+
+
+def test_who_is_harmful_is_not_spared_where_the_terms_say_so(agreed):
+    evidence = harm_evidence("poisoner", (2, 3, 4), EFFECTS, 12 * len(NAMES), -0.01)
+    spared = together(4, harm=(evidence,))
+    with pytest.raises(LedgerError, match="harm is eliminate in the terms and no elimination of poisoner in the round"):
+        agreed.ledger.settle(by_terms(spared))
+    assert [each.rule for each in outcome_of(agreed, spared).findings] == ["rounds keep to the terms: harm"]
+    agreed.ledger.settle(by_terms(together(4, harm=(evidence,), harmful=("poisoner",))))
+    outcome = verified(agreed.store)
+    assert not outcome.findings
+    assert RULE_OF_ROUNDS not in [note.rule for note in outcome.notes]
+
+
+def test_half_of_the_clients_are_not_eliminated(agreed):
+    """It may be the scores that are wrong."""
+    found = []
+    for name in NAMES[:3]:
+        effects = {other: EFFECTS.get(other, -0.045) for other in NAMES if other != name}
+        found.append(harm_evidence(name, (2, 3, 4), effects, 12 * len(NAMES), -0.01))
+    agreed.ledger.settle(by_terms(together(4, harm=found)))
+    assert not verified(agreed.store).findings
+
+
+RULE_OF_ROUNDS = "harm is summed over all rounds after grace"
+
+
+@pytest.mark.parametrize(
+    ("rounds", "is_finding"), [((1,), True), ((1, 4), True), ((2, 3), True), ((3, 4), False), ((4,), False)]
+)
+def test_harm_is_not_proven_by_chosen_rounds(agreed, rounds, is_finding):
+    """That scorers could measure nothing in a round is the operator's word; grace rounds never count."""
+    evidence = harm_evidence("poisoner", rounds, EFFECTS, 12 * len(NAMES), -0.01)
+    outcome = outcome_of(agreed, together(4, harm=(evidence,), harmful=("poisoner",)))
+    assert (RULE_OF_ROUNDS in [each.rule for each in outcome.findings]) == is_finding
+    assert (RULE_OF_ROUNDS in [each.rule for each in outcome.notes]) != is_finding

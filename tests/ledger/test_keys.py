@@ -340,3 +340,14 @@ def test_junk_is_not_a_signature(junk):
     assert not is_signed(b"message", junk, key.public)
     assert not is_signed(b"message", key.sign(b"message"), junk)
     assert not is_signed(b"another", key.sign(b"message"), key.public)
+
+
+@POSIX
+@pytest.mark.parametrize("open_to_others", [0o777, 0o770, 0o702])
+def test_a_key_directory_that_others_can_write_to_is_refused(folder, open_to_others):
+    KeyDirectory(folder).current()
+    folder.chmod(open_to_others)
+    with pytest.raises(LedgerError, match=f"has mode {open_to_others:04o}: others can put files into it.*chmod 700"):
+        KeyDirectory(folder).current()
+    folder.chmod(0o755)
+    KeyDirectory(folder).current()

@@ -9,10 +9,10 @@ import pytest
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import canonical
 from commonweal.ledger.receipts import RECEIPT_FORMAT, ReportReceipt, receipt_document
-from commonweal.ledger.reports import ReportBasis
+from commonweal.ledger.reports import ReportBasis, SignedReport
 from commonweal.ledger.signed_files import signed_content, signed_in
 from commonweal.ledger.verification.receipts import disproved_by_receipts
-from tests.ledger.sample_ledger import CLIENT_KEYS, next_document, parsed, verified
+from tests.ledger.sample_ledger import CLIENT_KEYS, next_document, parsed, sealed, tampering, verified
 from tests.ledger.test_terms import AGREED, GAINS, a_round, open_with, rules_found
 
 FREE = replace(AGREED, round_count=None, grace_rounds=0, profit_bounds={}, most_samples={}, silence_charge=500)
@@ -27,11 +27,14 @@ def sample(tmp_path):
     made.store.close()
 
 
-def basis(sample, attempt="a/1", number=1):
-    terms = sample.ledger.state.terms_hash
-    return ReportBasis(
-        number=number, attempt=attempt, model="m" * 64, opening_model="o" * 64, baseline=0.5, terms=terms
-    )
+def basis(sample, attempt="a/1", number=1, **other):
+    terms = sample.ledger.state.terms_of(1).hash
+    given = {"model": "m" * 64, "opening_model": "o" * 64, "baseline": 0.5, "terms": terms, "settings": "s" * 64}
+    return ReportBasis(number=number, attempt=attempt, **given | other)
+
+
+def calls_him_silent(sample):
+    return sample.ledger.state.plays[1].entry
 
 
 def settle_without_bob(sample, **options):
@@ -64,18 +67,80 @@ def test_only_a_report_is_a_late_report(sample):
 )
 def test_a_report_of_the_settled_attempt_is_not_late(sample, attempt, match):
     settle_without_bob(sample, bases={"ann": basis(sample, "a/2")})
-    bases = {client: basis(sample, attempt) for client in ("ann", "bob")}
+    bases = dict.fromkeys(("ann", "bob"), basis(sample, attempt, entry=calls_him_silent(sample)))
     refused_and_found(sample, *report_of_bob(sample, bases=bases), match)
     refused_and_found(sample, *report_of_bob(sample), "does not say what it rests on")
 
 
 def test_a_report_after_the_settled_attempt_is_late(sample):
     settle_without_bob(sample, bases={"ann": basis(sample, "a/2")})
-    bases = {client: basis(sample, "a/3", number=2) for client in ("ann", "bob")}
+    bases = dict.fromkeys(("ann", "bob"), basis(sample, "a/3", number=2, entry=calls_him_silent(sample)))
     sample.ledger.report_late("bob", 1, *report_of_bob(sample, bases=bases))
     outcome = verified(sample.store)
     assert not outcome.findings
     assert [note.found for note in outcome.notes] == ["only report 2"], "his first report is nowhere"
+
+
+@pytest.mark.parametrize(
+    ("other", "match"),
+    [
+        ({"entry": None}, "does not name the entry that calls the client silent"),
+        ({"entry": "0" * 64}, r"does not name the entry [0-9a-f]{16}…, which calls the client silent"),
+        ({"opening_model": "x" * 64}, "its opening model is not that of the round"),
+        ({"terms": "x" * 64}, "its terms is not that of the round"),
+    ],
+)
+def test_a_report_in_time_or_of_another_play_is_not_late(sample, other, match):
+    """The operator chooses attempts and dates; the hash of an entry cannot be known before the entry is made."""
+    settle_without_bob(sample, bases={"ann": basis(sample, "a/1")})
+    given = basis(sample, "a/2", **{"entry": calls_him_silent(sample)} | other)
+    refused_and_found(sample, *report_of_bob(sample, bases=dict.fromkeys(("ann", "bob"), given)), match)
+
+
+def test_a_late_report_of_an_earlier_version_is_noted(sample):
+    """It signs no settings and no entry; of the round, neither do the others."""
+    settle_without_bob(sample, bases={"ann": basis(sample, "a/1", settings=None)})
+    document, signature = report_of_bob(
+        sample, bases=dict.fromkeys(("ann", "bob"), basis(sample, "a/2", settings=None))
+    )
+    with pytest.raises(LedgerError, match="Update commonweal at the client"):
+        sample.ledger.report_late("bob", 1, document, signature)
+    body = {"client": "bob", "round": 1, "report": document, "signature": signature}
+    with tampering(sample.store) as operator:
+        operator.add(sealed(next_document(operator.entries(), "late-report", body), sample.operator))
+        outcome = verified(operator)
+    assert not outcome.findings
+    assert "a late report names the entry that calls its client silent" in [note.rule for note in outcome.notes]
+
+
+@pytest.mark.parametrize("is_played_again", [True, False])
+def test_a_late_report_counts_for_the_play_that_it_is_of(sample, is_played_again):
+    first = basis(sample, "a/1")
+    settle_without_bob(sample, bases={"ann": first})
+    late = basis(sample, "a/2", entry=calls_him_silent(sample))
+    sample.ledger.report_late("bob", 1, *report_of_bob(sample, bases=dict.fromkeys(("ann", "bob"), late)))
+    sample.ledger.reverse_round(1, "an error")
+    if is_played_again:
+        earlier = a_round(sample.ledger, 1, TWO, FREE, bases={"ann": first}).report(sample.ledger.identity, "ann")
+        signed = SignedReport(document=earlier.document(), signature=earlier.signed(CLIENT_KEYS["ann"]))
+        first = basis(sample, "b/1", number=2, model="n" * 64, earlier=(signed,))
+    settle_without_bob(sample, bases={"ann": first})
+    second = a_round(sample.ledger, 2, GAINS, FREE)
+    if is_played_again:
+        with pytest.raises(LedgerError, match="'bob' had the model of round 1 and did not report"):
+            sample.ledger.settle(second)
+    else:
+        sample.ledger.settle(second)
+    assert not verified(sample.store).findings
+
+
+@pytest.mark.parametrize("at", ["2026-01-01T00:00:00.000000Z", "2026-03-01T00:00:00.000000Z"])
+def test_dates_that_the_operator_chooses_prove_nothing(sample, at):
+    settle_without_bob(sample, bases={"ann": basis(sample, "a/1")})
+    late = basis(sample, "a/2", entry=calls_him_silent(sample))
+    document, signature = report_of_bob(sample, bases=dict.fromkeys(("ann", "bob"), late))
+    sample.ledger.report_late("bob", 1, document, signature)
+    assert not receipt_findings(sample, signature, at)
 
 
 @pytest.mark.parametrize("in_time", [True, False])
@@ -84,16 +149,16 @@ def test_a_late_report_does_not_cancel_the_receipt_of_one_in_time(sample, in_tim
     document, signature = report_of_bob(sample)
     sample.ledger.report_late("bob", 1, document, signature)
     settled, late = (parsed(entry)["at"] for entry in sample.entries()[-2:])
-    receipt = receipt_document(
-        ledger=sample.ledger.identity,
-        round_number=1,
-        client="bob",
-        signature=signature,
-        at="2026-01-01T00:00:00.000000Z" if in_time else late,
-    )
+    found = receipt_findings(sample, signature, "2026-01-01T00:00:00.000000Z" if in_time else late)
+    assert found == (["silent"] if in_time else [])
+    assert settled < late
+
+
+def receipt_findings(sample, signature, at):
+    """What a receipt for bob's report of round 1 disproves."""
+    receipt = receipt_document(ledger=sample.ledger.identity, round_number=1, client="bob", signature=signature, at=at)
     signed = signed_in(signed_content(receipt, sample.operator), "receipt", (RECEIPT_FORMAT,))
     outcome = verified(sample.store)
     receipts = [ReportReceipt.of(signed, "receipt")]
     findings, _ = disproved_by_receipts(sample.store, outcome.state, receipts, outcome.operators)
-    assert [finding.found for finding in findings] == (["silent"] if in_time else [])
-    assert settled < late
+    return [finding.found for finding in findings]

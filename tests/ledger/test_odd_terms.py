@@ -40,7 +40,7 @@ def rules_found(sample, *documents):
 
 def amendment_body_of(sample):
     amendment = amendment_of(sample.ledger.state, rules=Rules(mu=0.2))
-    return plain(amendment_body(amendment, signed_by(amendment, "ann", "bob"), sample.ledger.state))
+    return plain(amendment_body(amendment, signed_by(amendment, "ann", "bob")))
 
 
 # Damage that led to a traceback.

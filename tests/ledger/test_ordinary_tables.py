@@ -185,3 +185,23 @@ def test_a_virtual_table(file, words):
     edit = "UPDATE sqlite_master SET sql = replace(sql, 'CREATE VIRTUAL TABLE', ?) WHERE name = ?"
     schema_edited(file, (edit, (words, POSTINGS)))
     assert f"{POSTINGS} is a virtual table" in faults_found(file)
+
+
+def test_a_path_of_the_database_hides_nothing(postgres_server, tmp_path):
+    """Whoever may change the database can put another catalog, or other tables, before the true ones."""
+    location = postgres_server.new_database()
+    sample = make_sample(location, tmp_path / "keys", "accruals")
+    balances = dict(sample.ledger.state.balances)
+    sample.store.close()
+    name = location.rpartition("/")[2].partition("?")[0]
+    path = f'ALTER DATABASE "{name}" SET search_path = evil, pg_catalog, public'
+    change(location, ("CREATE SCHEMA evil", "CREATE TABLE evil.{table} AS SELECT * FROM public.{table} LIMIT 1", path))
+    with closing(open_store(location)) as store:
+        outcome = verified(store)
+    assert not outcome.findings
+    assert dict(outcome.state.balances) == balances
+    columns = "oid, 'r'::\"char\" AS relkind, false AS relhasrules, false AS relrowsecurity"
+    change(location, (*A_VIEW, f"CREATE VIEW evil.pg_class AS SELECT {columns} FROM pg_catalog.pg_class"))
+    with closing(open_store(location)) as store:
+        assert [finding.found for finding in verified(store).findings] == [f"{POSTINGS} is a view"]
+    postgres_server.drop_database(location)

@@ -157,9 +157,9 @@ def test_the_same_round_again_is_nothing_to_note(sample):
 def test_where_nobody_signs_the_operator_may_correct_anything(tmp_path):
     sample = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "keys")
     sample.ledger.admit(dict.fromkeys(MEMBERS))
-    sample.ledger.settle(a_round(sample))
+    sample.ledger.settle(replace(a_round(sample), signatures={}))
     sample.ledger.reverse_round(1, "a typing error")
-    sample.ledger.settle(a_round(sample, OTHER_CONTRIBUTIONS, Rules(mu=0.05)))
+    sample.ledger.settle(replace(a_round(sample, OTHER_CONTRIBUTIONS, Rules(mu=0.05)), signatures={}))
     outcome = verified(sample.store)
     assert outcome.findings == ()
     assert [note.rule for note in odd_notes(outcome)] == [AS_BEFORE]

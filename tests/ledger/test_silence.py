@@ -17,7 +17,7 @@ from commonweal.ledger.silence import charge_postings, silent_in
 from commonweal.ledger.state import LedgerState, TermsSince
 from commonweal.ledger.statements import make_statement
 from commonweal.ledger.terms import Terms
-from tests.ledger.sample_ledger import next_document, verified
+from tests.ledger.sample_ledger import next_document, signed_notice, verified
 from tests.ledger.test_terms import AGREED, GAINS, a_round, open_with, rules_found
 
 LIMITED = replace(AGREED, silence_charge=1001, silence_limit=3, round_count=9, profit_bounds={}, most_samples={})
@@ -76,7 +76,8 @@ def test_silence_is_counted_and_shown_apart_from_absence(unlimited):
     assert "absent: bob" in shown
     assert "silent at the report: bob" in shown
     assert "bob had the model of round 2 and did not report" in shown
-    unlimited.ledger.reverse_round(2, "bob has a receipt")
+    for number in (3, 2):
+        unlimited.ledger.reverse_round(number, "bob has a receipt")
     assert unlimited.ledger.state.silences == {"bob": []}
 
 
@@ -195,6 +196,11 @@ def test_membership_ends_after_the_agreed_number_of_silences(sample):
     assert make_statement(sample.store, "bob", at="now").lines[-1].text == (
         "membership ended: silent in rounds 1, 2, 3"
     )
+    with pytest.raises(
+        LedgerError, match=r"cannot be reversed: round 4 was settled without it\. Reverse round 4 first"
+    ):
+        ledger.reverse(receipt.entry, "bob had a receipt for round 3")
+    ledger.reverse_round(4, "wrong")
     with pytest.raises(LedgerError, match="while the membership of 'bob' is ended for it"):
         ledger.reverse_round(3, "wrong")
     ledger.reverse(receipt.entry, "bob had a receipt for round 3")
@@ -250,3 +256,18 @@ def test_every_unit_of_a_charge_arrives(amount, retained, number, version):
     assert set(received) <= {client_account(client) for client in retained}
     parts = [received.get(client_account(client), 0) for client in retained]
     assert max(parts) - min(parts) <= 1
+
+
+def test_a_notice_that_was_held_back_does_not_follow_silences(sample):
+    """Who had left could not be silent, nor charged for it."""
+    sample.ledger.settle(with_all(sample, 1))
+    notice = signed_notice(sample.ledger.identity, "bob", 1)
+    sample.ledger.settle(without_bob(sample, 2))
+    sample.ledger.charge("bob", 2)
+    with pytest.raises(LedgerError, match="'bob' cannot withdraw after round 1: round 2 calls it silent"):
+        sample.ledger.withdraw("bob", 1, notice)
+    body = {"client": "bob", "round": 1, "signature": notice}
+    found = rules_found(sample, next_document(sample.entries(), "withdrawal", body))
+    assert found == ["withdrawn clients are not silent in later rounds"]
+    sample.ledger.withdraw("bob", 2, signed_notice(sample.ledger.identity, "bob", 2))
+    assert not verified(sample.store).findings

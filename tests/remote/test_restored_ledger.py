@@ -45,6 +45,7 @@ def amend(toy, **changed):
             number=1,
             terms_before=ledger.state.terms_hash,
             terms=replace(ledger.terms, agreed=replace(ledger.terms.agreed, **changed)),
+            first_round=ledger.state.next_round,
         )
         keys = {name: NodeKey.read(toy.folder / "members" / name / "node-key") for name in toy.names}
         ledger.amend(amendment, {name: amendment.signed(name, key) for name, key in keys.items()})

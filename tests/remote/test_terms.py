@@ -51,6 +51,7 @@ def amend(toy, *, signers=NAMES, **changed):
             number=ledger.state.amendment_count + 1,
             terms_before=ledger.state.terms_hash,
             terms=replace(ledger.terms, agreed=replace(ledger.terms.agreed, **changed)),
+            first_round=ledger.state.next_round,
         )
         keys = {name: NodeKey.read(toy.folder / "members" / name / "node-key") for name in signers}
         ledger.amend(amendment, {name: amendment.signed(name, key) for name, key in keys.items()})

@@ -57,6 +57,7 @@ def amend(folder, **changed):
             number=ledger.state.amendment_count + 1,
             terms_before=ledger.state.terms_hash,
             terms=replace(ledger.terms, agreed=replace(ledger.terms.agreed, **changed)),
+            first_round=ledger.state.next_round,
         )
         keys = {name: SigningKey.from_seed(stream(1, "client key", name).bytes(32)) for name in ("ann", "bob")}
         ledger.amend(amendment, {name: amendment.signed(name, key) for name, key in keys.items()})

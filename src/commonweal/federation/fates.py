@@ -10,7 +10,7 @@ from commonweal.decision.reasons import harm_in_words, how_sure_of_the_end
 from commonweal.federation.round_result import MeasuredRound
 from commonweal.records import FINISHED, Ending, Event, HarmEvidence, RoundRecord
 from commonweal.scenario.spec import FederationPlan
-from commonweal.valuation.harm import ScoredRound, find_harm
+from commonweal.valuation.harm import ScoredRound, find_harm, is_minority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +37,8 @@ def known_fates(measured: MeasuredRound, plan: FederationPlan, earlier: Sequence
     harm: tuple[HarmEvidence, ...] = ()
     if mechanism.harm != "none" and scored:
         harm = find_harm(scored, test_count=(plan.round_count - grace_rounds) * len(plan.client_names))
-    is_minority = 2 * len(harm) < len(measured.figures.clients)
-    harmful = tuple(one.client for one in harm) if mechanism.harm == "eliminate" and is_minority else ()
+    are_few = is_minority(len(harm), len(measured.figures.clients))
+    harmful = tuple(one.client for one in harm) if mechanism.harm == "eliminate" and are_few else ()
     expected = measured.figures.without(harmful).expected
     ending = None if mechanism.ending == "none" or expected is None else find_ending(expected)
     return KnownFates(

@@ -20,6 +20,7 @@ from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.later_head import contradiction
 from commonweal.ledger.ledger import Clock, Ledger, Receipt, system_clock
 from commonweal.ledger.member_documents import ClientReport
+from commonweal.ledger.order import check_round_number
 from commonweal.ledger.receipts import receipt_document
 from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.rounds import RoundToSettle, draft_round
@@ -108,8 +109,9 @@ class FederationLedger:
         it, the time is that of writing.
         """
         settled = replace(self._to_settle(record, sample_counts), bases=bases or {})
-        if self._ledger is None and not has_ledger(self.location):
-            draft_round(settled, "", self.terms)  # do not create a ledger for a round that it would refuse
+        if self._ledger is None and not has_ledger(self.location):  # create none for a round that it would refuse
+            check_round_number(record.round_number, LedgerState(terms=self.terms))
+            draft_round(settled, "", self.terms)
         ledger = self._opened()
         ledger.refresh()
         settled = _as_before(settled, ledger)
@@ -278,6 +280,12 @@ class FederationLedger:
         with self._store.reading() as reading:
             entry = next(reading.entries(after=number - 1), None)
         return entry.hash if entry is not None and entry.number == number else ""
+
+    def hash_of_round(self, round_number: int) -> str:
+        """The hash of the entry that settles a round; empty if none does."""
+        ledger = self._opened()
+        ledger.refresh()
+        return ledger.state.plays[round_number].entry if round_number in ledger.state.rounds else ""
 
     def close(self) -> None:
         if self._store is not None:

@@ -17,7 +17,7 @@ from commonweal.ledger.keys import Signer, is_signed
 from commonweal.ledger.money import amount_text
 from commonweal.ledger.terms import Terms
 
-DRAFT_FORMAT = "commonweal.amendment-draft/1"
+DRAFT_FORMAT = "commonweal.amendment-draft/2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class AmendmentDraft:
     def changes(self) -> list[str]:
         """What it changes, one line each: "mu: 0.05 → 0.2"."""
         lines = changes_between(self.before, self.amendment.terms)
-        return [*lines, *(f"admitted: {client}" for client in self.amendment.members)]
+        return [*lines, *(_admitted(client, key) for client, key in self.amendment.members.items())]
 
 
 def read_draft(path: Path) -> AmendmentDraft:
@@ -94,6 +94,10 @@ def changes_between(before: Terms, after: Terms) -> list[str]:
         for name in dict.fromkeys((*old, *new))
         if old.get(name) != new.get(name)
     ]
+
+
+def _admitted(client: str, key: str | None) -> str:
+    return f"admitted: {client}" + ("" if key is None else f", with the key {key}")
 
 
 def _readable(terms: Terms) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Amendments: changes of a ledger's terms, and newcomers, that members sign and the operator enters.
 
-A draft has a number, so that the signatures of one amendment fit no other. It is in force from the next round on.
+A draft has a number, so that the signatures of one amendment fit no other, and names the first round that it is in
+force for: the next one. If that round is settled before the draft is entered, the signatures no longer count.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from typing import Any
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, canonical, first_difference
 from commonweal.ledger.keys import Signer, fault_of_key, is_signed
+from commonweal.ledger.order import NOTHING_REVERSED
+from commonweal.ledger.silence import ends_by_silence
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
 
-AMENDMENT_FORMAT = "commonweal.amendment/1"
+AMENDMENT_FORMAT = "commonweal.amendment/2"
 _ROUNDING = 1e-9  # of a quorum: two thirds of three members are two
 
 
@@ -28,6 +31,7 @@ class Amendment:
     number: int  # 1 for the ledger's first amendment
     terms_before: str  # the hash of the terms that it changes
     terms: Terms
+    first_round: int  # that it is in force for
     members: Mapping[str, str | None] = field(default_factory=dict)  # newcomers, with their public keys
 
     def to_document(self) -> Document:
@@ -38,6 +42,7 @@ class Amendment:
             "amendment": self.number,
             "terms_before": self.terms_before,
             "terms": self.terms.to_document(),
+            "first_round": self.first_round,
             "members": [{"client": client, "key": key} for client, key in self.members.items()],
         }
 
@@ -49,6 +54,7 @@ class Amendment:
             number=document["amendment"],
             terms_before=document["terms_before"],
             terms=Terms.from_document(document["terms"]),
+            first_round=document["first_round"],
             members={row["client"]: row["key"] for row in document["members"]},
         )
 
@@ -69,9 +75,7 @@ class Fault:
     found: str
 
 
-def faults_of_amendment(
-    amendment: Amendment, signatures: Mapping[str, str], first_round: int, state: LedgerState
-) -> Iterator[Fault]:
+def faults_of_amendment(amendment: Amendment, signatures: Mapping[str, str], state: LedgerState) -> Iterator[Fault]:
     """What is wrong with an amendment, given the state before it."""
     if amendment.ledger != state.identity:
         yield Fault("an amendment names its ledger", f"{state.identity[:16]}…", f"{str(amendment.ledger)[:16]}…")
@@ -80,10 +84,15 @@ def faults_of_amendment(
     if amendment.terms_before != state.terms_hash:
         found = f"{str(amendment.terms_before)[:16]}…"
         yield Fault("an amendment changes the terms in force", f"{state.terms_hash[:16]}…", found)
-    if first_round != state.last_round + 1:
-        yield Fault(
-            "an amendment is in force from the next round on", f"round {state.last_round + 1}", f"round {first_round}"
-        )
+    if state.undone:
+        waiting = state.next_round
+        yield Fault(NOTHING_REVERSED, f"round {waiting} settled again before", f"round {waiting} reversed")
+    for client, rounds in ends_by_silence(state, state.next_round):
+        found = f"{client}, silent in rounds {', '.join(map(str, rounds))}"
+        yield Fault("memberships that have ended by silence are ended before an amendment", "an exclusion", found)
+    if amendment.first_round != state.next_round:
+        rule = "an amendment is in force from the next round on"
+        yield Fault(rule, f"round {state.next_round}", f"round {amendment.first_round}")
     yield from _faults_of_content(amendment, state)
     yield from _faults_of_signatures(amendment, signatures, state)
 
@@ -128,7 +137,7 @@ def _faults_of_signatures(amendment: Amendment, signatures: Mapping[str, str], s
 
 def signing_members(state: LedgerState) -> dict[str, str]:
     """The active members that sign for themselves, with their keys; for others the operator vouches."""
-    return {client: key for client in state.active(state.last_round + 1) if (key := state.members[client]) is not None}
+    return {client: key for client in state.active(state.next_round) if (key := state.members[client]) is not None}
 
 
 def needed_count(state: LedgerState) -> int:
@@ -140,7 +149,7 @@ def needed_count(state: LedgerState) -> int:
 
 def check_amendment(amendment: Amendment, signatures: Mapping[str, str], state: LedgerState) -> None:
     """Refuse an amendment that would not count."""
-    fault = next(faults_of_amendment(amendment, signatures, state.last_round + 1, state), None)
+    fault = next(faults_of_amendment(amendment, signatures, state), None)
     if fault is not None:
         raise LedgerError(
             f"This amendment cannot be entered: {fault.rule}; expected {fault.expected}, got {fault.found}. Draft it "
@@ -148,12 +157,11 @@ def check_amendment(amendment: Amendment, signatures: Mapping[str, str], state: 
         )
 
 
-def amendment_body(amendment: Amendment, signatures: Mapping[str, str], state: LedgerState) -> Document:
+def amendment_body(amendment: Amendment, signatures: Mapping[str, str]) -> Document:
     """The body of its entry."""
     body = {name: value for name, value in amendment.to_document().items() if name != "format"}
     return body | {
-        "first_round": state.last_round + 1,
-        "signatures": [{"client": client, "signature": signature} for client, signature in signatures.items()],
+        "signatures": [{"client": client, "signature": signature} for client, signature in signatures.items()]
     }
 
 

@@ -38,6 +38,17 @@ def check_look_alikes(members: Iterable[str]) -> None:
         raise InputError(f"The members' names {one} and {other} look the same. Rename one of them.")
 
 
+KEYS_OF_THEIR_OWN = "members have keys of their own"
+
+
+def check_own_keys(newcomers: Mapping[str, str | None], state: LedgerState) -> None:
+    """Refuse a key that somebody else signs with: one party would sign for two."""
+    known = {key: client for client, key in state.members.items() if key is not None} | {state.operator: "the operator"}
+    for client, key in newcomers.items():
+        if key is not None and known.setdefault(key, client) != client:
+            raise InputError(f"The key of client {client!r} is also that of {known[key]}. Ask it for a key of its own.")
+
+
 def check_keys(members: Mapping[str, str | None]) -> None:
     """Refuse a key with which anybody could sign for its member, or nobody."""
     for client, key in members.items():
@@ -116,6 +127,11 @@ def _check_still_active(client: str, number: int, state: LedgerState) -> None:
 def _check_report(client: str, settled: RoundToSettle, state: LedgerState) -> None:
     key, signature = state.members[client], settled.signatures.get(client)
     if key is None:
+        if signature is not None:
+            raise LedgerError(
+                f"Client {client!r} was admitted without a key, so its report must not be signed. Leave the signature "
+                "out."
+            )
         return
     if signature is None or not settled.report(state.identity, client).is_signed(signature, key):
         fault = "is not signed" if signature is None else "is not signed with the key it was admitted with"
@@ -184,6 +200,13 @@ def check_may_withdraw(client: str, round_number: int, state: LedgerState) -> No
         raise LedgerError(
             f"Client {client!r} cannot withdraw after round {round_number}: it takes part in round {later}, which is "
             "settled. Name its last round."
+        )
+    silent = state.silent_after(client, round_number)
+    if silent is not None:
+        raise LedgerError(
+            f"Client {client!r} cannot withdraw after round {round_number}: round {silent} calls it silent, and a "
+            f"client that has left cannot be. Reverse round {silent} and settle it without the client, or have the "
+            "client sign a notice after that round."
         )
 
 

@@ -1,6 +1,6 @@
 """How many decimal places a currency has.
 
-From ISO 4217, list one, which SIX maintains. All currencies that are not named here have two.
+From ISO 4217, list one, which SIX maintains.
 """
 
 from __future__ import annotations
@@ -10,20 +10,26 @@ from commonweal.records.statement import amount_text
 
 TEST_CURRENCY = "XTS"
 
-_OTHERS = {
+_CODES = {
     0: "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF",
+    2: """AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BMD BND BOB BOV BRL BSD BTN BWP BYN BZD CAD CDF CHE CHF
+        CHW CNY COP COU CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG
+        HUF IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR
+        MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG SEK SGD
+        SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD USN UYU UZS VED VES WST XAD XCD
+        XCG XTS YER ZAR ZMW ZWG""",
     3: "BHD IQD JOD KWD LYD OMR TND",
     4: "CLF UYW",
 }
-_MINOR_DIGITS = {code: digits for digits, codes in _OTHERS.items() for code in codes.split()}
-_WITHOUT = frozenset(
-    ["XAG", "XAU", "XBA", "XBB", "XBC", "XBD", "XDR", "XPD", "XPT", "XSU", "XUA", "XXX"]
-)  # metals, bonds, units of account; XXX is ISO's code for "no currency"
+_MINOR_DIGITS = {code: digits for digits, codes in _CODES.items() for code in codes.split()}
 
 
 def minor_digits_of(currency: str) -> int | None:
-    """The decimal places of a currency; None for codes that ISO 4217 gives none. The code for tests has two."""
-    return None if currency in _WITHOUT else _MINOR_DIGITS.get(currency, 2)
+    """The decimal places of a currency. The code for tests has two.
+
+    None for codes that ISO 4217 does not have, or gives none: metals, bonds, units of account, and "no currency" (XXX).
+    """
+    return _MINOR_DIGITS.get(currency)
 
 
 def money_in_words(terms: Terms) -> str:

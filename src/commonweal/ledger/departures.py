@@ -14,6 +14,7 @@ from commonweal.ledger.fates import harmful_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
 from commonweal.valuation.harm import VERSION as HARM_VERSION
+from commonweal.valuation.harm import is_minority
 
 _MISSING = object()
 
@@ -91,9 +92,12 @@ def _course(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]
         yield Departure("harm", "none", "evidence of harm")
     if harmful:
         yield from _compared("the version of the test for harm", HARM_VERSION, body["harm"]["version"])
-    eliminated = [row["client"] for row in harmful if row["is_eliminated"] is True]
+    eliminated = harmful_in(body)
     if eliminated and agreed.harm == "advise":
         yield Departure("harm", "advise", f"the elimination of {eliminated[0]}")
+    spared = [row["client"] for row in harmful if row["client"] not in eliminated]
+    if spared and agreed.harm == "eliminate" and is_minority(len(harmful), len(body["inputs"])):
+        yield Departure("harm", "eliminate", f"no elimination of {spared[0]}")
 
 
 def _has_ended(body: Mapping[str, Any]) -> bool:
@@ -120,8 +124,8 @@ def _limits(agreed: AgreedRules, inputs: Sequence[Mapping[str, Any]]) -> Iterato
         if low is not None and high is not None and not low <= row["profit"] <= high:
             yield Departure(f"the profit of {client}", f"from {low:g} to {high:g}", f"{row['profit']:g}")
         most = agreed.most_samples.get(client)
-        if most is not None and count is not None and count > most:
-            yield Departure(f"the number of new samples of {client}", f"at most {most}", str(count))
+        if most is not None and (count is None or count > most):
+            yield Departure(f"the number of new samples of {client}", f"at most {most}", _text(count))
 
 
 def _order(what: str, clients: Sequence[str], state: LedgerState) -> Iterator[Departure]:

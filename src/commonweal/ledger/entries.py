@@ -105,3 +105,13 @@ def moment_of(text: Any) -> datetime | None:
         return moment if time_text(moment) == text else None
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text can be the reference of an income."""
+    return bool(text) and text == text.strip() and len(text) <= 200 and text.isprintable()
+
+
+def is_reason(text: str) -> bool:
+    """Whether a text can be the reason of a reversal."""
+    return bool(text.strip()) and len(text) <= 1000 and text.isprintable()

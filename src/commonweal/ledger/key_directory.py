@@ -19,7 +19,7 @@ from commonweal.atomic_write import make_directory, sync_directory, unfinished_b
 from commonweal.bounded_read import LARGEST_KEY, read_bounded
 from commonweal.errors import LedgerError, StorageError, os_reason
 from commonweal.ledger.keys import SigningKey, public_pem
-from commonweal.ledger.private_file import check_private
+from commonweal.ledger.private_file import check_not_shared, check_private
 
 AskPassphrase = Callable[[Path], str | None]
 
@@ -91,6 +91,7 @@ class KeyDirectory:
         """The private half of a public key."""
         path = self._private_file(public)
         try:
+            check_not_shared(self.path)
             check_private(path)
             content = read_bounded(path, LARGEST_KEY)
         except OSError as error:

@@ -1,39 +1,71 @@
-"""A late report was made after its round was settled: a report in time cannot be entered as one."""
+"""A late report was made after its round was settled: a report in time cannot be entered as one.
+
+A client that reports late signs the hash of the entry that calls it silent. Reports of earlier versions do not have it;
+of them, only the attempt shows whether they are late.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-from commonweal.ledger.reports import BASED_REPORT_FORMATS
+from commonweal.ledger.reports import BASED_REPORT_FORMATS, LATE_REPORT_FORMAT
 
-if TYPE_CHECKING:  # the state knows late reports
-    from commonweal.ledger.state import LedgerState
-
-REPORT_FORMATS = ("commonweal.report/1", "commonweal.report/2", *BASED_REPORT_FORMATS)
+REPORT_FORMATS = ("commonweal.report/1", "commonweal.report/2", *BASED_REPORT_FORMATS, LATE_REPORT_FORMAT)
 
 
-def attempt_of(body: Mapping[str, Any]) -> str | None:
-    """The attempt that a settled round's reports name; None if they name none."""
-    return next((row["report"]["attempt"] for row in body["inputs"] if "report" in row), None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """One settlement of a round, and what its reports name; None if they name nothing."""
+
+    entry: str  # its hash
+    terms: str | None = None
+    attempt: str | None = None
+    opening_model: str | None = None
+    has_settings: bool = False  # as in all reports of members that can sign the hash of an entry
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any], entry: str) -> Play:
+        report = next((row["report"] for row in body["inputs"] if "report" in row), None)
+        if report is None:
+            return cls(entry=entry)
+        return cls(
+            entry=entry,
+            terms=body["terms"],
+            attempt=report["attempt"],
+            opening_model=report["opening_model"],
+            has_settings=report.get("settings") is not None,
+        )
+
+    def is_same_as(self, other: Play) -> bool:
+        """Whether both settle the same reports, so that a late one fits both."""
+        return self.attempt is not None and self.attempt == other.attempt
 
 
-def fault_of_late_report(document: Mapping[str, Any], round_number: int, state: LedgerState) -> str | None:
+def fault_of_late_report(document: Mapping[str, Any], play: Play) -> str | None:
     """Why a document is not a late report of a round that is settled; None if it can be one."""
     form = document.get("format")
     if form not in REPORT_FORMATS:
         return f"it is not a report, but has the format {form!r}"
-    settled = state.attempts.get(round_number)
-    if settled is None:
+    if form == LATE_REPORT_FORMAT and document.get("entry") != play.entry:
+        return f"it does not name the entry {play.entry[:16]}…, which calls the client silent"
+    if play.attempt is None:
         return None
-    if form not in BASED_REPORT_FORMATS:
+    if form not in (*BASED_REPORT_FORMATS, LATE_REPORT_FORMAT):
         return "it does not say what it rests on, as the reports of this round do"
-    opening, _, valuation = settled.rpartition("/")
+    if play.has_settings and form != LATE_REPORT_FORMAT:
+        return "it does not name the entry that calls the client silent"
+    # The model may be another one: a client that fell silent may have had that of the last iteration only.
+    for name, settled in (("opening_model", play.opening_model), ("terms", play.terms)):
+        if document.get(name) != settled:
+            return f"its {name.replace('_', ' ')} is not that of the round"
+    opening, _, valuation = play.attempt.rpartition("/")
     its_opening, _, its_valuation = str(document.get("attempt")).rpartition("/")
     if its_opening != opening:
         return f"it is about another opening of the round than {opening!r}"
     if not _is_later(its_valuation, valuation):
-        return f"its attempt {its_opening}/{its_valuation} is not after {settled}, by which the round was settled"
+        return f"its attempt {its_opening}/{its_valuation} is not after {play.attempt}, by which the round was settled"
     return None
 
 

@@ -17,6 +17,7 @@ from commonweal.ledger.checks import (
     check_look_alikes,
     check_may_withdraw,
     check_names,
+    check_own_keys,
     check_round,
     check_withdrawal,
 )
@@ -27,6 +28,8 @@ from commonweal.ledger.entries import (
     Posting,
     StoredEntry,
     client_account,
+    is_reason,
+    is_reference,
     postings_of,
     seal,
     signed_message,
@@ -35,15 +38,16 @@ from commonweal.ledger.entries import (
 from commonweal.ledger.expected_profits import check_expected_profits
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
-from commonweal.ledger.money import LARGEST_AMOUNT, amount_text, in_proportion
-from commonweal.ledger.order import check_may_divide, date_of_entry
+from commonweal.ledger.money import LARGEST_AMOUNT, amount_text
+from commonweal.ledger.order import check_is_last, check_may_divide, check_nothing_is_reversed, date_of_entry
 from commonweal.ledger.readable import check_readable, readable
+from commonweal.ledger.reports import BASED_REPORT_FORMATS
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.settled_again import check_settled_again
 from commonweal.ledger.silence import (
     REVERSIBLE,
     charge_draft,
-    check_charge_can_go,
+    check_consequence_can_go,
     check_nothing_rests_on,
     ends_by_silence,
     exclusion_draft,
@@ -132,6 +136,7 @@ class Ledger:
                     )
             fresh = {client: key for client, key in members.items() if client not in state.members}
             check_look_alikes((*state.members, *fresh))
+            check_own_keys(fresh, state)
             if not fresh:
                 return Receipt(entry=state.number, fresh=False)
             check_may_admit(fresh, state)
@@ -157,10 +162,12 @@ class Ledger:
         check_keys(amendment.members)
 
         def make(state: LedgerState) -> Draft | Receipt:
+            check_nothing_is_reversed("An amendment", state)
             if amendment.members:
                 check_look_alikes((*state.members, *amendment.members))
+            check_own_keys(amendment.members, state)
             check_amendment(amendment, signatures, state)
-            return Draft(kind="amendment", body=amendment_body(amendment, signatures, state))
+            return Draft(kind="amendment", body=amendment_body(amendment, signatures))
 
         return self._enter(make)
 
@@ -198,10 +205,10 @@ class Ledger:
                 f"Income must be more than 0 and at most 10^15 minor units, got {amount_text(amount, digits)}. To take "
                 "income back, reverse its entry."
             )
-        if not reference.strip() or len(reference) > 200 or not reference.isprintable():
+        if not is_reference(reference):
             raise InputError(
-                f"A reference must have 1 to 200 printable characters, got {reference!r}. Use the invoice number, for "
-                "example."
+                f"A reference must have 1 to 200 printable characters and no spaces around it, got {reference!r}. Use "
+                "the invoice number, for example."
             )
 
         def make(state: LedgerState) -> Draft | Receipt:
@@ -219,14 +226,12 @@ class Ledger:
                     )
                 return Receipt(entry=before.entry, fresh=False)
             check_may_divide(state, without)
-            weights = state.weights()
-            if not weights:
+            if not state.weights():
                 raise LedgerError(
                     "Income is divided in proportion to accrued payoffs, but nobody has a positive one. Settle rounds "
                     "first, in a ledger that accrues payoffs."
                 )
-            parts = in_proportion(amount, weights, turn=state.turn_of_income)
-            postings = [Posting(client_account(client), part) for client, part in parts.items() if part]
+            postings = [Posting(client_account(client), part) for client, part in state.divided(amount).items() if part]
             return Draft(
                 kind="realisation",
                 body={"reference": reference, "amount": str(amount)},
@@ -245,6 +250,8 @@ class Ledger:
             check_withdrawal(client, round_number, signature, state)
             if state.withdrawn.get(client) == round_number:
                 return Receipt(entry=state.withdrawals[client], fresh=False)
+            if state.has_rules:
+                check_nothing_is_reversed("A withdrawal", state)
             check_may_withdraw(client, round_number, state)
             return Draft(kind="withdrawal", body={"client": client, "round": round_number, "signature": signature})
 
@@ -256,6 +263,11 @@ class Ledger:
         def make(state: LedgerState) -> Draft | Receipt:
             if round_number in state.late_reports.get(client, {}):
                 return Receipt(entry=state.late_reports[client][round_number], fresh=False)
+            if document.get("format") in BASED_REPORT_FORMATS:  # as earlier versions signed late ones, too
+                raise LedgerError(
+                    f"The report of {client!r} is no late report of round {round_number}: it does not name the entry "
+                    "that calls the client silent. Update commonweal at the client, and ask for its report again."
+                )
             return late_report_draft(state, client, round_number, document, signature)
 
         return self._enter(make)
@@ -275,11 +287,11 @@ class Ledger:
         """End the membership of everybody who was silent as often as the terms allow."""
 
         def make(state: LedgerState) -> Draft | Receipt:
-            due = next(ends_by_silence(state, state.last_round + 1), None)
+            due = next(ends_by_silence(state, state.next_round), None)
             return Receipt(entry=state.number, fresh=False) if due is None else exclusion_draft(*due)
 
         self.refresh()
-        due = list(ends_by_silence(self._state, self._state.last_round + 1))
+        due = list(ends_by_silence(self._state, self._state.next_round))
         return tuple(self._enter(make, at=at) for _ in due)
 
     def reverse_round(self, round_number: int, reason: str) -> Receipt:
@@ -292,7 +304,7 @@ class Ledger:
 
     def reverse(self, entry: int, reason: str) -> Receipt:
         """Add the opposite of an entry's postings. Reversing it again does nothing."""
-        if not reason.strip() or len(reason) > 1000 or not reason.isprintable():
+        if not is_reason(reason):
             raise InputError(f"A reversal needs a reason of 1 to 1000 characters on one line, got {reason!r}.")
 
         def make(state: LedgerState) -> Draft | Receipt:
@@ -305,8 +317,9 @@ class Ledger:
                     "can be reversed."
                 )
             if document["kind"] == "round":
+                check_is_last(document["body"]["round"], state)
                 check_nothing_rests_on(document["body"]["round"], state)
-            check_charge_can_go(entry, state)
+            check_consequence_can_go(entry, state)
             return Draft(
                 kind="reversal",
                 body={"entry": entry, "reason": reason},

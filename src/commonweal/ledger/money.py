@@ -1,7 +1,8 @@
 """The one place where figures become money: whole minor units, divided by the method of largest remainders.
 
 Each division rounds down first, then gives one more unit each to the largest remainders; of equal remainders, to those
-that come first, counted from the one whose `turn` it is. So no unit is created or lost.
+that come first, counted from the one whose `turn` it is. So no unit is created or lost. What earlier divisions rounded
+off can be carried on, so that many small ones come to the same as a large one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from commonweal.errors import InputError
 from commonweal.records.statement import amount_text as amount_text
 
 LARGEST_AMOUNT = 10**15  # minor units in one posting
+CARRIED_PARTS = 10**6  # of a minor unit: in these, what was rounded off is carried on
 
 _AMOUNT = re.compile(r"([+-]?)(\d{1,30})(?:\.(\d{0,30}?)0*)?", re.ASCII)  # trailing zeros carry no information
 
@@ -39,20 +41,42 @@ def settle_payoffs(payoffs: Mapping[str, float], worth: int, *, turn: int = 0) -
     return _named(payoffs, largest_remainder(exact, denominator, total, turn))
 
 
-def in_proportion(amount: int, weights: Mapping[str, int], *, turn: int = 0) -> dict[str, int]:
-    """The amount divided in proportion to weights >= 0 that are not all zero."""
+def in_proportion(
+    amount: int, weights: Mapping[str, int], *, turn: int = 0, carried: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """The amount divided in proportion to weights >= 0 that are not all zero.
+
+    `carried` is what earlier divisions rounded off, from `rounded_off`; it counts when odd units are given out.
+    """
     numerators = [amount * weight for weight in weights.values()]
-    return _named(weights, largest_remainder(numerators, sum(weights.values()), amount, turn))
+    claims = [(carried or {}).get(name, 0) for name in weights]
+    return _named(weights, largest_remainder(numerators, sum(weights.values()), amount, turn, claims))
 
 
-def largest_remainder(numerators: Sequence[int], denominator: int, total: int, turn: int = 0) -> list[int]:
-    """Whole numbers that sum to `total`, as near to numerators / denominator as that allows."""
+def rounded_off(amount: int, weights: Mapping[str, int], parts: Mapping[str, int]) -> dict[str, int]:
+    """What a division gave each too little, or (negative) too much, in millionths of a minor unit."""
+    total = sum(weights.values())
+    return {
+        name: amount * weight * CARRIED_PARTS // total - parts.get(name, 0) * CARRIED_PARTS
+        for name, weight in weights.items()
+    }
+
+
+def largest_remainder(
+    numerators: Sequence[int], denominator: int, total: int, turn: int = 0, carried: Sequence[int] = ()
+) -> list[int]:
+    """Whole numbers that sum to `total`, as near to numerators / denominator as that allows.
+
+    `carried` is added to the remainders, in millionths.
+    """
     if not numerators:
         return []
     parts = [divmod(numerator, denominator) for numerator in numerators]
     for_each, left_over = divmod(total - sum(floor for floor, _ in parts), len(parts))
     places = sorted(range(len(parts)), key=lambda place: (place - turn) % len(parts))
-    favoured = set(sorted(places, key=lambda place: -parts[place][1])[:left_over])
+    claims = [remainder * CARRIED_PARTS for _, remainder in parts]
+    claims = [claim + more * denominator for claim, more in zip(claims, carried or [0] * len(parts), strict=True)]
+    favoured = set(sorted(places, key=lambda place: -claims[place])[:left_over])
     return [floor + for_each + (place in favoured) for place, (floor, _) in enumerate(parts)]
 
 

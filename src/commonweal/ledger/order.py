@@ -1,4 +1,9 @@
-"""Refuse rounds, income and dates that do not fit the order of the entries before them."""
+"""Refuse rounds, income and dates that do not fit the order of the entries before them.
+
+Where rules are agreed, the rounds that stand are always the first ones, 1, 2, 3, … without gaps: rounds are settled in
+order, reversed last first, and settled again in order. Terms and members do not change while a round is reversed. So
+the state at every entry is that of its rounds in order, whatever was reversed before.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from commonweal.ledger.member_documents import ROUND_LIMIT
 from commonweal.ledger.state import LedgerState
 
 CLOCK_SKEW = timedelta(minutes=5)  # by which the clocks of two machines may differ
+NOTHING_REVERSED = "terms and members do not change while a round is reversed"
 LARGEST_JUMP = 10_000  # from one round to the next; rounds numbered by date, such as 20261231, stay within it
 
 
@@ -19,16 +25,13 @@ def is_number_of_a_round(number: int) -> bool:
 
 
 def is_too_far(number: int, state: LedgerState) -> bool:
-    """Whether a round's number is absurdly far beyond the last one; a ledger's first round may have any number."""
-    return bool(state.last_round) and number > state.last_round + LARGEST_JUMP
+    """Whether a round's number is absurdly far beyond the last one, where numbers are free."""
+    return not state.has_rules and bool(state.last_round) and number > state.last_round + LARGEST_JUMP
 
 
-def comes_too_late(number: int, state: LedgerState) -> bool:
-    """Whether a round is new and has a number before the last one: it would go by earlier terms, or by none.
-
-    Where no rules are agreed, figures may come late.
-    """
-    return state.has_rules and number < state.last_round and number not in state.ever_settled
+def is_out_of_turn(number: int, state: LedgerState) -> bool:
+    """Whether another round is to be settled first; where no rules are agreed, figures may come in any order."""
+    return state.has_rules and number != state.next_round
 
 
 def check_round_number(number: int, state: LedgerState) -> None:
@@ -40,10 +43,33 @@ def check_round_number(number: int, state: LedgerState) -> None:
             f"Round {number} is too far beyond round {state.last_round}, the last one: a number may be at most "
             f"{LARGEST_JUMP} higher. Correct its number."
         )
-    if comes_too_late(number, state):
+    if is_out_of_turn(number, state):
+        due = state.next_round
+        reversed_in = f", which entry {state.reversals[state.undone[due]]} reversed" if due in state.undone else ""
         raise LedgerError(
-            f"Round {number} cannot be settled after round {state.last_round}: this ledger has agreed terms, so new "
-            f"rounds are settled in order. Give it a number above {state.last_round}, or reverse the later rounds."
+            f"Round {number} cannot be settled before round {due}{reversed_in}: this ledger has agreed terms, so its "
+            f"rounds are numbered 1, 2, 3, … and settled in order. Settle round {due} first, or correct the number."
+        )
+
+
+def check_is_last(number: int, state: LedgerState) -> None:
+    """Refuse to reverse a round that others follow, where rules are agreed: they were decided by what it says."""
+    last = max(state.rounds)
+    if state.has_rules and number != last:
+        raise LedgerError(
+            f"Round {number} cannot be reversed while round {last} is settled: this ledger has agreed terms, so rounds "
+            f"are reversed last first. Reverse round {last} first; then settle the reversed rounds again in order."
+        )
+
+
+def check_nothing_is_reversed(what: str, state: LedgerState) -> None:
+    """Refuse to change terms or members, by `what`, while a round waits to be settled again."""
+    if state.undone:
+        waiting = state.next_round
+        raise LedgerError(
+            f"{what} cannot be entered while round {waiting} is reversed (entry "
+            f"{state.reversals[state.undone[waiting]]}): terms and members stay as they are until it is settled again. "
+            f"Settle round {waiting} first."
         )
 
 

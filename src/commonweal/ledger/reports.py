@@ -17,6 +17,8 @@ from commonweal.ledger.keys import is_signed
 
 BASED_REPORT_FORMATS = ("commonweal.report/3", "commonweal.report/4")
 """Of a client that signs what its report rests on: without the settings that it measured under, and with them."""
+LATE_REPORT_FORMAT = "commonweal.report/5"
+"""Of a client that was silent: it also signs the hash of the entry that says so, which is not there in time."""
 REPORT_LIMIT = 20  # reports that a member signs for one round
 
 
@@ -67,6 +69,7 @@ class ReportBasis:
     terms: str  # hash of the terms in force
     measured: float | None = None  # the metric of `model`, where utility is the gain
     settings: str | None = None  # hash of what the client measures by; None: earlier versions did not sign it
+    entry: str | None = None  # hash of the entry that calls the client silent; only of a late report
     earlier: tuple[SignedReport, ...] = ()  # the client's reports of the round before this one
 
     def __post_init__(self) -> None:
@@ -75,8 +78,9 @@ class ReportBasis:
         for text in (self.attempt, self.model, self.opening_model, self.terms):
             if not isinstance(text, str):
                 raise TypeError(f"an attempt and hashes must be texts, got {text!r}")
-        if self.settings is not None and not isinstance(self.settings, str):
-            raise TypeError(f"the hash of settings must be a text, got {self.settings!r}")
+        for digest in (self.settings, self.entry):
+            if digest is not None and not isinstance(digest, str):
+                raise TypeError(f"a hash must be a text, got {digest!r}")
         for name in ("baseline", "measured"):
             value = getattr(self, name)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -86,7 +90,8 @@ class ReportBasis:
     @property
     def signed_fields(self) -> Document:
         """Its part of the message that the client signs."""
-        return {**self._own_fields(), "terms": self.terms, "format": BASED_REPORT_FORMATS[self.settings is not None]}
+        form = BASED_REPORT_FORMATS[self.settings is not None] if self.entry is None else LATE_REPORT_FORMAT
+        return {**self._own_fields(), "terms": self.terms, "format": form}
 
     def to_document(self) -> Document:
         """As an input of a round's entry states it. The terms' hash is the whole round's."""
@@ -109,7 +114,7 @@ class ReportBasis:
             "opening_model": self.opening_model,
             "baseline": self.baseline,
         }
-        later = {"measured": self.measured, "settings": self.settings}
+        later = {"measured": self.measured, "settings": self.settings, "entry": self.entry}
         return fields | {name: value for name, value in later.items() if value is not None}
 
 
@@ -204,7 +209,7 @@ def _faults_of_earlier(
     wanted = {"book": ledger, "round": round_number, "client": client}
     for report in basis.earlier:
         other = next((name for name, value in wanted.items() if report.document.get(name) != value), None)
-        if report.document.get("format") not in BASED_REPORT_FORMATS:
+        if report.document.get("format") not in (*BASED_REPORT_FORMATS, LATE_REPORT_FORMAT):
             other = "format"
         if other is not None:
             found = f"{other} {report.document.get(other)!r}"

@@ -98,7 +98,7 @@ def late_report_draft(
     about = {"book": state.identity, "round": round_number, "client": client}
     if {name: document.get(name) for name in about} != about:
         raise LedgerError(f"The late report of {client!r} is not about round {round_number} of this ledger.")
-    fault = fault_of_late_report(document, round_number, state)
+    fault = fault_of_late_report(document, state.plays[round_number])
     if fault is not None:
         raise LedgerError(
             f"The report of {client!r} is no late report of round {round_number}: {fault}. A report that came in time "
@@ -183,8 +183,14 @@ def check_nothing_rests_on(number: int, state: LedgerState) -> None:
             )
 
 
-def check_charge_can_go(entry: int, state: LedgerState) -> None:
-    """Refuse to reverse a charge by which its client took part again."""
+def check_consequence_can_go(entry: int, state: LedgerState) -> None:
+    """Refuse to reverse a charge by which its client took part again, or an exclusion before later rounds."""
+    after = max((number for number, settled in state.rounds.items() if settled > entry), default=None)
+    if entry in state.exclusions and after is not None:
+        raise LedgerError(
+            f"The exclusion of {state.exclusions[entry]!r} cannot be reversed: round {after} was settled without it. "
+            f"Reverse round {after} first."
+        )
     client, charged = state.charges.get(entry, ("", 0))
     later = state.took_part_after(client, charged)
     if later is not None and charged not in state.late_reports.get(client, ()):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, moment_of, postings_of
+from commonweal.ledger.entries import BEFORE_THE_FIRST, accrued_account, client_account, moment_of, postings_of
 from commonweal.ledger.fates import is_finished
-from commonweal.ledger.late_reports import attempt_of
+from commonweal.ledger.late_reports import Play
+from commonweal.ledger.money import in_proportion, rounded_off
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.terms import Terms
 
@@ -40,11 +41,9 @@ class LedgerState:
     head: str = BEFORE_THE_FIRST  # its hash
     latest: datetime | None = None  # the latest date of an entry
     identity: str = ""  # the hash of the first entry
-    terms: Terms | None = None  # in force for the next round
-    terms_since: list[TermsSince] = field(default_factory=list)  # in order; the last are in force
+    terms: Terms | None = None  # in force for new rounds
+    terms_since: list[TermsSince] = field(default_factory=list)  # in order
     amendment_count: int = 0
-    last_round: int = 0  # the highest that is settled; without agreed rules, reversed ones included
-    settled_under: dict[int, TermsSince] = field(default_factory=dict)  # by round, when it was first settled
     operator: str = ""  # the public key that signs the next entry
     members: dict[str, str | None] = field(default_factory=dict)  # with their public keys
     first_rounds: dict[str, int] = field(default_factory=dict)  # client → the first round after its admission
@@ -55,7 +54,7 @@ class LedgerState:
     retained: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by round
     silences: dict[str, list[int]] = field(default_factory=dict)  # client → rounds whose model it had, not reported
     late_reports: dict[str, dict[int, int]] = field(default_factory=dict)  # client → round → entry
-    attempts: dict[int, str | None] = field(default_factory=dict)  # by round: what its reports name
+    plays: dict[int, Play] = field(default_factory=dict)  # by round: its last settlement
     charges: dict[int, tuple[str, int]] = field(default_factory=dict)  # not reversed: entry → client, round
     excluded: dict[str, int] = field(default_factory=dict)  # client → the last round that it was silent in
     exclusions: dict[int, str] = field(default_factory=dict)  # not reversed: entry → client
@@ -63,6 +62,7 @@ class LedgerState:
     withdrawn: dict[str, int] = field(default_factory=dict)  # client → the last round it takes part in
     withdrawals: dict[str, int] = field(default_factory=dict)  # client → entry
     references: dict[str, Realised] = field(default_factory=dict)
+    rounded_off: dict[int, dict[str, int]] = field(default_factory=dict)  # by income that is not reversed: its entry
     reversals: dict[int, int] = field(default_factory=dict)  # reversed entry → the one that reversed it
     balances: Counter[str] = field(default_factory=Counter)  # by account
 
@@ -82,35 +82,35 @@ class LedgerState:
             self.members |= {member["client"]: member["key"] for member in body["members"]}
         elif kind == "round":
             settled = body["round"]
-            if self.has_rules and settled > self.last_round and settled not in self.ever_settled:
-                self._start_by(settled)
-            if self.terms_since:
-                self.settled_under.setdefault(settled, self.terms_of(settled))
             self.rounds[settled] = number
             self.undone.pop(settled, None)
-            self.last_round = max(self.last_round, settled)
             self.took_part[settled] = frozenset(row["client"] for row in body["inputs"])
             self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], settled)
             self.retained[settled] = tuple(body["decision"]["retained"])
-            self.attempts[settled] = attempt_of(body)
+            self._play(settled, Play.of(body, digest))
             for client in silent_in(body):
                 self.silences.setdefault(client, []).append(settled)
             if is_finished(body):
                 self.finished.add(settled)
         elif kind == "realisation":
             self.references[body["reference"]] = Realised(entry=number, amount=int(body["amount"]))
+            if weights := self.weights():
+                received = Counter[str]()
+                for posting in postings_of(document):
+                    received[posting.account] += posting.amount
+                parts = {client: received[client_account(client)] for client in weights}
+                self.rounded_off[number] = rounded_off(int(body["amount"]), weights, parts)
         elif kind == "reversal":
             self.reversals[body["entry"]] = number
             for undone in [settled for settled, entry in self.rounds.items() if entry == body["entry"]]:
                 del self.rounds[undone], self.took_part[undone], self.retained[undone]
                 self.undone[undone] = body["entry"]
-                if self.has_rules:  # the number of a round that does not stand puts nothing off
-                    self.last_round = max(self.rounds, default=0)
                 self.eliminated = {client: left for client, left in self.eliminated.items() if left != undone}
                 self.finished.discard(undone)
                 for rounds in self.silences.values():
                     rounds[:] = [silent for silent in rounds if silent != undone]
             self.charges.pop(body["entry"], None)
+            self.rounded_off.pop(body["entry"], None)
             if body["entry"] in self.exclusions:
                 del self.excluded[self.exclusions.pop(body["entry"])]
         elif kind == "late-report":
@@ -136,8 +136,7 @@ class LedgerState:
     @property
     def terms_hash(self) -> str:
         """The hash of the terms in force for the next round."""
-        assert self.terms_since, "the first entry states the terms"
-        return self.terms_since[-1].hash
+        return self.terms_of(self.next_round).hash
 
     @property
     def has_rules(self) -> bool:
@@ -147,12 +146,23 @@ class LedgerState:
     @property
     def ever_settled(self) -> Collection[int]:
         """Rounds, reversed ones included."""
-        return self.settled_under.keys()
+        return self.rounds.keys() | self.undone.keys()
+
+    @property
+    def last_round(self) -> int:
+        """The highest that was ever settled; 0 if none was."""
+        return max(self.ever_settled, default=0)
+
+    @property
+    def next_round(self) -> int:
+        """The round to be settled next: the first of those that are reversed, or else a new one."""
+        return min(self.undone, default=self.last_round + 1)
 
     def terms_of(self, round_number: int) -> TermsSince:
         """The terms in force for a round: a reversed round is settled again by the terms of its time."""
         assert self.terms_since, "the first entry states the terms"
-        return self.settled_under.get(round_number, self.terms_since[-1])
+        agreed_before = (each for each in reversed(self.terms_since) if each.first_round <= round_number)
+        return next(agreed_before, self.terms_since[0])
 
     def active(self, round_number: int) -> tuple[str, ...]:
         """Members that have not left before this round, in the order of admission."""
@@ -165,10 +175,17 @@ class LedgerState:
             )
         )
 
-    @property
-    def turn_of_income(self) -> int:
-        """Whose turn it is to get odd units of the next income."""
-        return len(self.references) if self.terms is not None and self.terms.settlement_version >= 2 else 0
+    def divided(self, amount: int) -> dict[str, int]:
+        """An income among those who accrued payoffs, which some did.
+
+        From version 2 of settlements on, odd units even out what earlier incomes rounded off.
+        """
+        if self.terms is None or self.terms.settlement_version < 2:
+            return in_proportion(amount, self.weights())
+        carried = Counter[str]()
+        for parts in self.rounded_off.values():
+            carried.update(parts)
+        return in_proportion(amount, self.weights(), turn=len(self.rounded_off), carried=carried)
 
     def listed_in(self, round_number: int) -> tuple[str, ...]:
         """Members that a round must list, with figures or as absent.
@@ -179,8 +196,7 @@ class LedgerState:
 
     def joins_after(self, client: str, round_number: int) -> bool:
         """Whether a client was admitted after this round."""
-        is_past = round_number in self.ever_settled or not self.has_rules
-        return is_past and self.first_rounds.get(client, 1) > round_number
+        return self.first_rounds.get(client, 1) > round_number
 
     def realised_since(self, entry: int) -> int | None:
         """An entry after this one that divided income and was not reversed."""
@@ -193,13 +209,13 @@ class LedgerState:
         self.terms_since.append(TermsSince(first_round=first_round, terms=terms, hash=terms.digest()))
         self.terms = terms
 
-    def _start_by(self, round_number: int) -> None:
-        """The terms and members of now count from a new round on, if not from an earlier one.
-
-        They were to count from a later one if the last round of their time was reversed since.
-        """
-        self.terms_since = [replace(each, first_round=min(each.first_round, round_number)) for each in self.terms_since]
-        self.first_rounds = {client: min(first, round_number) for client, first in self.first_rounds.items()}
+    def _play(self, round_number: int, play: Play) -> None:
+        """Late reports of a reversed settlement count for the new one only if it settles the same reports."""
+        before = self.plays.get(round_number)
+        if before is not None and not play.is_same_as(before):
+            for reported in self.late_reports.values():
+                reported.pop(round_number, None)
+        self.plays[round_number] = play
 
     def weights(self) -> dict[str, int]:
         """The weights by which income is divided: max(accrued payoff, 0) of everyone who ever accrued."""
@@ -210,3 +226,7 @@ class LedgerState:
         """A round after this one that the client took part in."""
         later = (number for number, there in self.took_part.items() if number > round_number and client in there)
         return next(later, None)
+
+    def silent_after(self, client: str, round_number: int) -> int | None:
+        """A round after this one in which the client was silent."""
+        return next((number for number in self.silences.get(client, ()) if number > round_number), None)

@@ -94,6 +94,11 @@ def find_harm(rounds: Sequence[ScoredRound], *, test_count: int) -> tuple[HarmEv
     return tuple(one for one in found if one.is_beyond_doubt)
 
 
+def is_minority(harmful_count: int, client_count: int) -> bool:
+    """Whether so few come out harmful that they are eliminated: otherwise it may be the scores that are wrong."""
+    return 2 * harmful_count < client_count
+
+
 def harm_evidence(
     client: str, round_numbers: Sequence[int], by_scorer: Mapping[str, float], test_count: int, margin: float
 ) -> HarmEvidence:

@@ -59,8 +59,10 @@ def draft_command(
         from commonweal.ledger.amendments import Amendment, needed_count, signing_members
         from commonweal.ledger.checks import check_names
         from commonweal.ledger.ledger import Ledger
+        from commonweal.ledger.order import check_nothing_is_reversed
 
         state, before = (ledger := Ledger(store, None)).state, ledger.terms
+        check_nothing_is_reversed("An amendment", state)
         last = ledger.document(state.rounds[max(state.rounds)])["body"] if state.rounds else None
         members = read_members(admit or [], option="--admit")
         check_names(members)
@@ -69,6 +71,7 @@ def draft_command(
             number=state.amendment_count + 1,
             terms_before=state.terms_hash,
             terms=amended(before, [_change(text) for text in changes or []], last),
+            first_round=state.next_round,
             members=members,
         )
         draft = AmendmentDraft(amendment=amendment, before=before)
@@ -78,6 +81,7 @@ def draft_command(
         _show(draft)
         signing = signing_members(state)
         print(f"draft: {out}")
+        print(f"in force from round {state.next_round} on, if it is entered before that round is settled")
         if signing or any(members.values()):
             newcomers = f", and by {', '.join(name for name in members)}" if members else ""
             print(f"to be signed by {needed_count(state)} of {', '.join(signing) or 'no member'}{newcomers}")
@@ -96,7 +100,8 @@ def show_draft_command(file: Draft) -> None:
 
     draft = read_draft(file)
     _show(draft)
-    print(f"signed by: {', '.join(draft.signatures) or 'nobody yet'}")
+    print(f"in force from round {draft.amendment.first_round} on")
+    print(f"signed by: {', '.join(draft.signatures) or 'nobody yet'} (checked when the amendment is entered)")
 
 
 @amend_app.command("sign")

@@ -35,7 +35,9 @@ def opening_terms(
         )
     digits = minor_digits_of(code) if minor_digits is None else minor_digits
     if digits is None:
-        raise InputError(f"ISO 4217 gives {code} no decimal places. Add --minor-digits, e.g. --minor-digits 2.")
+        raise InputError(
+            f"ISO 4217 gives {code} no decimal places. Correct the code, or add --minor-digits, e.g. --minor-digits 2."
+        )
     Terms(name="checked", minor_digits=digits)  # before the digits are used
     return Terms(
         name=name,

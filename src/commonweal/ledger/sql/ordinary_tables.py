@@ -61,7 +61,10 @@ def _in_sqlite(connection: Connection, name: str) -> list[str]:
 
 def _in_postgres(connection: Connection, name: str) -> list[str]:
     table = connection.execute(
-        text("SELECT oid, relkind, relhasrules, relrowsecurity FROM pg_class WHERE oid = to_regclass(:name)"),
+        text(
+            "SELECT oid, relkind, relhasrules, relrowsecurity FROM pg_catalog.pg_class "
+            "WHERE oid = pg_catalog.to_regclass(:name)"
+        ),
         {"name": name},
     ).one_or_none()
     if table is None:
@@ -72,9 +75,12 @@ def _in_postgres(connection: Connection, name: str) -> list[str]:
         return [f"{name} is {_POSTGRES_KINDS.get(kind, 'no table')}"]
     faults = [f"{name} has rules"] * bool(has_rules) + [f"{name} has row-level security"] * bool(has_policies)
     for query, what in (
-        ("SELECT tgname FROM pg_trigger WHERE tgrelid = :oid AND NOT tgisinternal", "the trigger"),
-        ("SELECT attname FROM pg_attribute WHERE attrelid = :oid AND attgenerated <> ''", "the generated column"),
-        ("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = :oid", "the child table"),
+        ("SELECT tgname FROM pg_catalog.pg_trigger WHERE tgrelid = :oid AND NOT tgisinternal", "the trigger"),
+        (
+            "SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = :oid AND attgenerated <> ''",
+            "the generated column",
+        ),
+        ("SELECT inhrelid::regclass::text FROM pg_catalog.pg_inherits WHERE inhparent = :oid", "the child table"),
     ):
         names = connection.execute(text(query), {"oid": oid}).scalars()
         faults += [f"{name} has {what} {found}" for found in names]

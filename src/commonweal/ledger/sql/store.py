@@ -39,6 +39,8 @@ def open_store(location: str, *, create: bool = False) -> SqlStore:
     if file and not create and not file.startswith("file:") and not Path(file).exists():  # SQLite would create it
         raise StorageError(f"There is no ledger at {file}. Create one with: commonweal ledger init {shown(location)}")
     is_new = bool(file) and not Path(str(file)).exists()
+    if file and not is_new and not Path(file).is_file():
+        raise StorageError(f"{file} is not a file, so it cannot be a ledger. Name another place.")
     store = SqlStore(_engine(url), shown(location))
     try:
         store.check_schema(create=create)
@@ -210,7 +212,14 @@ class SqlRows:
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "postgresql":
         plain, arguments = driver_arguments(url)
-        return create_engine(plain, connect_args=arguments)
+        postgres = create_engine(plain, connect_args=arguments)
+
+        @event.listens_for(postgres, "begin")
+        def in_public(connection: Connection) -> None:
+            # The database may have a path of its own, by which other tables, or other catalogs, come first.
+            connection.exec_driver_sql("SET LOCAL search_path = public, pg_temp")
+
+        return postgres
     engine = create_engine(url, connect_args={"timeout": _WAIT_FOR_A_WRITER})
 
     @event.listens_for(engine, "connect")

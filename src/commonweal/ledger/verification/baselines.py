@@ -20,7 +20,7 @@ _ROUNDING = 1e-9  # processors round differently
 
 
 def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | None, replay: LedgerReplay) -> None:
-    """Rounds that were reversed count too: a reversal does not change what members have trained and measured."""
+    """Measurements that were reversed count too: a reversal does not change what members have trained and measured."""
     round_number, bases = body["round"], bases_in(body)
     before = {each: rounds for each, rounds in replay.bases.items() if each < round_number}
     if before and bases:
@@ -35,6 +35,7 @@ def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | Non
             _check_baseline(number, client, basis, before, replay)
     for client, basis in bases.items():
         replay.bases.setdefault(round_number, {}).setdefault(client, []).append(basis)
+        replay.models[round_number] = basis.model
 
 
 _Before = Mapping[int, Mapping[str, list[ReportBasis]]]
@@ -42,12 +43,12 @@ _Before = Mapping[int, Mapping[str, list[ReportBasis]]]
 
 
 def _check_opening(number: int, bases: Mapping[str, ReportBasis], before: _Before, replay: LedgerReplay) -> None:
+    """A model that was reversed does not count: if another one took its place, later rounds are played again, too."""
     last = max(before)
-    models = {basis.model for own in before[last].values() for basis in own}
     client, first = next(iter(bases.items()))
-    if first.opening_model not in models:
+    if first.opening_model != replay.models[last]:
         rule = "a round opens with the model of the round before"
-        expected = f"the model of round {last}, {' or '.join(sorted(model[:16] for model in models))}…"
+        expected = f"the model of round {last}, {replay.models[last][:16]}…"
         replay.findings.add(number, rule, expected, f"{first.opening_model[:16]}… in the report of {client}")
 
 

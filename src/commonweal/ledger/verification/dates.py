@@ -20,3 +20,5 @@ def check_date(number: int, document: Mapping[str, Any], replay: LedgerReplay) -
     elif latest is not None and moment < latest:
         noticed = replay.notes if latest - moment <= CLOCK_SKEW else replay.findings
         noticed.add(number, "dates do not go back", f"{time_text(latest)} or later", str(written))
+    if moment is not None and moment > replay.now + CLOCK_SKEW:
+        replay.notes.add(number, "dates are not in the future", f"{time_text(replay.now)} or before", str(written))

@@ -7,15 +7,28 @@ from typing import Any
 
 from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.chain import rotation_message
-from commonweal.ledger.entries import FORMAT, INCOME, Posting, StoredEntry, client_account, signed_message
+from commonweal.ledger.entries import (
+    FORMAT,
+    INCOME,
+    Posting,
+    StoredEntry,
+    client_account,
+    is_reason,
+    is_reference,
+    signed_message,
+)
 from commonweal.ledger.keys import fault_of_key, is_signed_by_operator
 from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
-from commonweal.ledger.money import in_proportion
+from commonweal.ledger.order import NOTHING_REVERSED
 from commonweal.ledger.silence import REVERSIBLE
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import StoredPosting
 from commonweal.ledger.verification.replay import Findings, LedgerReplay
-from commonweal.ledger.verification.reversals import check_divided_without, check_reversed_after_income
+from commonweal.ledger.verification.reversals import (
+    check_divided_without,
+    check_reversed_after_income,
+    check_reversed_income,
+)
 from commonweal.ledger.verification.rounds import expected_of_round
 from commonweal.ledger.verification.silence import (
     check_exclusion,
@@ -23,7 +36,7 @@ from commonweal.ledger.verification.silence import (
     check_may_be_reversed,
     expected_of_charge,
 )
-from commonweal.ledger.verification.terms import check_amendment, check_newcomers, check_terms, note_look_alikes
+from commonweal.ledger.verification.terms import check_amendment, check_newcomers, check_terms, note_names_and_keys
 from commonweal.ledger.verification.written_terms import terms_as_written
 
 Expected = tuple[Posting, ...] | None
@@ -107,8 +120,10 @@ def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerRep
 
 def _check_admission(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     newcomers = [member["client"] for member in body["members"]]
+    if not newcomers:
+        replay.findings.add(number, "an admission admits somebody", "members", "none")
     check_newcomers(number, newcomers, replay)
-    note_look_alikes(number, newcomers, replay)
+    note_names_and_keys(number, {member["client"]: member["key"] for member in body["members"]}, replay)
     known = set(replay.state.members)
     for member in body["members"]:
         if member["client"] in known:
@@ -136,6 +151,9 @@ def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: Ledge
     amount, reference = int(body["amount"]), body["reference"]
     findings.compare(number, "amounts are whole numbers written in digits", str(amount), body["amount"])
     check_divided_without(number, replay)
+    if not is_reference(reference):
+        kept = findings if not reference.strip() else replay.notes
+        kept.add(number, "a reference is a short text", "1 to 200 characters, no spaces around it", repr(reference))
     before = state.references.get(reference)
     if before is not None:
         expected = f"{reference!r} only in entry {before.entry}"
@@ -149,8 +167,7 @@ def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: Ledge
             f"an income of {amount}" + ("" if weights else " and no accrued payoffs"),
         )
         return None
-    parts = in_proportion(amount, weights, turn=state.turn_of_income)
-    divided = (Posting(client_account(client), part) for client, part in parts.items() if part)
+    divided = (Posting(client_account(client), part) for client, part in state.divided(amount).items() if part)
     return (Posting(INCOME, -amount), *divided)
 
 
@@ -160,12 +177,15 @@ def _expected_of_reversal(number: int, body: Mapping[str, Any], replay: LedgerRe
     if entry in reversals:
         expected = f"entry {entry} only by entry {reversals[entry]}"
         findings.add(number, "an entry is reversed only once", expected, "reversed again")
+    if not is_reason(body["reason"]):
+        findings.add(number, "a reversal has a reason", "1 to 1000 characters on one line", repr(body["reason"]))
     past = replay.past.get(entry)
     if past is None or past.kind not in REVERSIBLE:
         what = f"entry {entry}, {past.kind}" if past else f"no entry {entry} before this one"
         findings.add(number, "only some kinds of entries are reversed", ", ".join(REVERSIBLE), what)
         return None
     check_reversed_after_income(number, entry, replay)
+    check_reversed_income(number, entry, replay)
     check_may_be_reversed(number, entry, replay)
     return tuple(Posting(posting.account, -posting.amount) for posting in past.postings)
 
@@ -241,6 +261,9 @@ def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay)
     elif signature is None or not WithdrawalNotice(state.identity, client, last).is_signed(signature, key):
         found = "another signature" if signature else "no signature"
         findings.add(number, "a withdrawal is signed by its client", f"a signature by {client}", found)
+    if state.has_rules and state.undone:
+        waiting = state.next_round
+        findings.add(number, NOTHING_REVERSED, f"round {waiting} settled again before", f"round {waiting} reversed")
     if client in state.withdrawn:
         expected = f"{client} after round {state.withdrawn[client]}"
         findings.add(number, "a client withdraws only once", expected, "another withdrawal")
@@ -259,3 +282,7 @@ def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay)
             f"{client} not in round {later}",
             "it takes part",
         )
+    silent = state.silent_after(client, last)
+    if silent is not None:
+        rule = "withdrawn clients are not silent in later rounds"
+        findings.add(number, rule, f"a notice of {client} before round {silent}", "it was called silent there")

@@ -11,6 +11,8 @@ from commonweal.ledger.fates import harm_of, harmful_in
 from commonweal.ledger.rounds import figures_of
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.verification.replay import LedgerReplay
+from commonweal.records import HarmEvidence
+from commonweal.valuation.harm import FEWEST_SCORERS, is_minority
 
 
 def check_fates(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
@@ -46,6 +48,7 @@ def _check_harm(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
                 f"some of {sorted(each for each in known if each <= round_number)}",
                 f"{list(one.round_numbers)}",
             )
+        _check_rounds_of_harm(number, one, body, replay)
         fewest = _fewest_tests(body, state) or len(one.round_numbers) * len(clients)
         if one.test_count < fewest:
             findings.add(
@@ -56,8 +59,31 @@ def _check_harm(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
             )
     if harmful and body["grace"]:
         findings.add(number, "nobody is eliminated in a grace round", "nobody", ", ".join(harmful))
-    if 2 * len(harmful) >= len(clients) and harmful:
+    if harmful and not is_minority(len(harmful), len(clients)):
         findings.add(number, "only a minority is harmful", f"fewer than half of {len(clients)}", f"{len(harmful)}")
+
+
+def _check_rounds_of_harm(number: int, one: HarmEvidence, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """Where rules are agreed, all rounds after grace count, this one included.
+
+    Rounds in which fewer than three of the scorers could measure anything do not, which is the operator's word.
+    """
+    state, round_number = replay.state, body["round"]
+    agreed = state.terms_of(round_number).terms.agreed if state.terms_since else None
+    if agreed is None:
+        return
+    expected = sorted(
+        each
+        for each, there in {**state.took_part, round_number: {row["client"] for row in body["inputs"]}}.items()
+        if agreed.grace_rounds < each <= round_number
+        and one.client in there
+        and len(there & one.by_scorer.keys()) >= FEWEST_SCORERS
+    )
+    found = list(one.round_numbers)
+    if found != expected:
+        is_wrong = round_number not in found or not set(found) <= set(expected)
+        rule = "harm is summed over all rounds after grace"
+        (replay.findings if is_wrong else replay.notes).add(number, rule, str(expected), f"{found} for {one.client}")
 
 
 def _fewest_tests(body: Mapping[str, Any], state: LedgerState) -> int | None:

@@ -33,10 +33,11 @@ def statement_contradictions(store: Store, kept: Sequence[tuple[str, StatementPa
 
 def _contradictions(lines: MemberLines, part: StatementPart, source: str) -> list[Finding]:
     statement, count = part.statement, part.before.count
-    if statement.client not in lines.state.members:
-        return []  # the head differs, too
-    derived = lines.part(statement.client, since=count, at=statement.at)
     findings = Findings()
+    if statement.client not in lines.state.members:
+        findings.add(statement.head_number, f"{source} is of a member", "a client that was admitted", statement.client)
+        return list(findings.all())
+    derived = lines.part(statement.client, since=count, at=statement.at)
     rule = f"{source} agrees with the ledger: the first {count} lines"
     findings.compare(statement.head_number, rule, derived.before.to_document(), part.before.to_document())
     found = [*findings.all(), *differences(derived.statement, statement, source)]

@@ -10,6 +10,7 @@ from commonweal.ledger.chain import retirement_of
 from commonweal.ledger.entries import moment_of
 from commonweal.ledger.order import CLOCK_SKEW
 from commonweal.ledger.receipts import ReportReceipt, report_hash
+from commonweal.ledger.reports import LATE_REPORT_FORMAT
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
@@ -35,7 +36,7 @@ def disproved_by_receipts(
         valid = _by_keys_in_use(store, valid, known_rotations, findings)
     for client, number in dict.fromkeys((receipt.client, receipt.round_number) for receipt in valid):
         given = [receipt for receipt in valid if (receipt.client, receipt.round_number) == (client, number)]
-        late = _late_reports(store, state, client, number) & _given_after(store, state, given)
+        late = _late_report(store, state, given)
         given = [receipt for receipt in given if receipt.report not in late]
         sources, reports = ", ".join(receipt.source for receipt in given), {receipt.report for receipt in given}
         if not reports:
@@ -115,10 +116,19 @@ def _by_keys_in_use(
     return in_use
 
 
-def _late_reports(store: Store, state: LedgerState, client: str, number: int) -> set[str]:
-    """The hash of the report of a round that the ledger has as a late one, if there is one."""
+def _late_report(store: Store, state: LedgerState, given: Sequence[ReportReceipt]) -> set[str]:
+    """The hash of the report of a round that the ledger has as a late one, if it cannot have come in time.
+
+    One that names the entry which calls its client silent cannot. Of others, the operator's dates must tell.
+    """
+    client, number = given[0].client, given[0].round_number
     late = _body(store, state.late_reports.get(client, {}).get(number))
-    return set() if late is None else {report_hash(str(late.get("signature")))}
+    if late is None:
+        return set()
+    report, found = late.get("report"), {report_hash(str(late.get("signature")))}
+    if isinstance(report, dict) and report.get("format") == LATE_REPORT_FORMAT:
+        return found
+    return found & _given_after(store, state, given)
 
 
 def _given_after(store: Store, state: LedgerState, given: Sequence[ReportReceipt]) -> set[str]:

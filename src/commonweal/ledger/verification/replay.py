@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from commonweal.ledger.canonical import first_difference
@@ -101,6 +102,7 @@ class LedgerReplay:
     """What the checks of an entry read and update."""
 
     recompute: Recompute
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
     state: LedgerState = field(default_factory=LedgerState)
     findings: Findings = field(default_factory=Findings)  # what is wrong
     notes: Findings = field(default_factory=Findings)  # what is odd but allowed
@@ -114,6 +116,7 @@ class LedgerReplay:
     not_asked: list[NotAsked] = field(default_factory=list)
     report_counts: dict[tuple[int, str], int] = field(default_factory=dict)  # by round and client, as listed so far
     bases: dict[int, dict[str, list[ReportBasis]]] = field(default_factory=dict)  # by round and client
+    models: dict[int, str] = field(default_factory=dict)  # by round, as last settled: the hash that its reports name
     round_count: int = 0  # decisions that were recomputed
     signed_reports: int = 0
     unsigned_reports: int = 0

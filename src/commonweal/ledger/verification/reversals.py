@@ -32,6 +32,15 @@ def check_divided_without(number: int, replay: LedgerReplay) -> None:
     replay.divided_without += [DividedWithout(number, round_number) for round_number in replay.state.undone]
 
 
+def check_reversed_income(number: int, reversed_entry: int, replay: LedgerReplay) -> None:
+    """Income that is divided again goes by the payoffs of then."""
+    since = [settled for settled, entry in replay.state.rounds.items() if entry > reversed_entry]
+    if since and replay.past[reversed_entry].kind == "realisation":
+        rule = "income is reversed before further rounds are settled"
+        found = f"round {min(since)} settled since: if the income is divided again, it is by other payoffs"
+        replay.notes.add(number, rule, f"no round since entry {reversed_entry}", found)
+
+
 def check_reversed_after_income(number: int, reversed_entry: int, replay: LedgerReplay) -> None:
     """Income that a round had a part in stays as it was divided."""
     income = replay.state.realised_since(reversed_entry)

@@ -106,6 +106,7 @@ def _check_report(
     key = replay.state.members.get(client)
     if key is None:
         replay.unsigned_reports += 1
+        replay.findings.compare(number, "a client without a key signs nothing", None, signature)
     elif signature is None or not report_of(body, row, replay.state.identity, table).is_signed(signature, key):
         replay.findings.add(
             number,
@@ -191,6 +192,8 @@ def _check_evidence(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
     except (KeyError, TypeError, ValueError) as error:
         replay.findings.add(number, "evidence has errors and counts of draws", "numbers of at least 0", repr(error))
         return
+    told = [row["client"] for row in body.get("evidence", ())]
+    replay.findings.compare(number, "evidence is about each client once", list(dict.fromkeys(told)), told)
     for client in stated:
         if client not in clients:
             replay.findings.add(number, "evidence is about clients of the round", "one of its clients", str(client))

@@ -7,9 +7,11 @@ from typing import Any
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.entries import Posting
+from commonweal.ledger.order import check_is_last
+from commonweal.ledger.reports import LATE_REPORT_FORMAT
 from commonweal.ledger.silence import (
     charge_draft,
-    check_charge_can_go,
+    check_consequence_can_go,
     check_nothing_rests_on,
     ends_by_silence,
     late_report_draft,
@@ -81,6 +83,9 @@ def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay
         replay.findings.add(number, rule, "such a report", str(error))
         return
     replay.findings.compare(number, "a late report has these fields", sorted(draft.body), sorted(body))
+    if body["report"]["format"] != LATE_REPORT_FORMAT:
+        rule, found = "a late report names the entry that calls its client silent", f"only {body['client']}'s attempt"
+        replay.notes.add(number, rule, "its hash: without it, the report may have come in time", found)
     of_round = body["report"].get("number")
     if type(of_round) is int and of_round > 1:
         rule = "the ledger has all reports that a client signed for a round"
@@ -90,16 +95,17 @@ def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay
 def check_may_be_reversed(number: int, entry: int, replay: LedgerReplay) -> None:
     """A round that a charge or an exclusion rests on is reversed only after these; so is a charge and later rounds."""
     try:
-        check_charge_can_go(entry, replay.state)
+        check_consequence_can_go(entry, replay.state)
     except CommonwealError as error:
         replay.findings.add(number, "nothing rests on what is reversed", "no later round", str(error))
     reversed_round = next((each for each, at in replay.state.rounds.items() if at == entry), None)
     if reversed_round is None:
         return
-    try:
-        check_nothing_rests_on(reversed_round, replay.state)
-    except CommonwealError as error:
-        replay.findings.add(number, "nothing rests on what is reversed", "no charge or exclusion", str(error))
+    for check, expected in ((check_is_last, "no later round"), (check_nothing_rests_on, "no charge or exclusion")):
+        try:
+            check(reversed_round, replay.state)
+        except CommonwealError as error:
+            replay.findings.add(number, "nothing rests on what is reversed", expected, str(error))
 
 
 def check_exclusion(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
@@ -109,7 +115,7 @@ def check_exclusion(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
     if type(client) is not str or not rounds or not all(type(each) is int for each in rounds):
         raise TypeError(f"client {client!r} and rounds {rounds!r}")
     findings.compare(number, "an exclusion has these fields", ["client", "rounds"], sorted(body))
-    due = dict(ends_by_silence(state, state.last_round + 1)) if state.terms_since else {}
+    due = dict(ends_by_silence(state, state.next_round)) if state.terms_since else {}
     if due.get(client) != rounds:
         expected = f"silent in rounds {', '.join(map(str, due[client]))}" if client in due else "no exclusion"
         findings.add(

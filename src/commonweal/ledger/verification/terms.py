@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from commonweal.errors import InputError
 from commonweal.ledger.amendments import (
     Amendment,
     amendment_body,
@@ -13,6 +14,7 @@ from commonweal.ledger.amendments import (
     is_by_amendment_only,
     signing_members,
 )
+from commonweal.ledger.checks import KEYS_OF_THEIR_OWN, check_names
 from commonweal.ledger.departures import departures
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.verification.replay import LedgerReplay, NotAsked
@@ -48,26 +50,24 @@ def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
     amendment = Amendment.from_document(body)
     signatures = {row["client"]: row["signature"] for row in body["signatures"]}
     findings.compare(
-        number, "an amendment has these fields", sorted(amendment_body(amendment, signatures, state)), sorted(body)
+        number, "an amendment has these fields", sorted(amendment_body(amendment, signatures)), sorted(body)
     )
     for rule, rows in (("clients sign once", body["signatures"]), ("a client is admitted only once", body["members"])):
         names = [row["client"] for row in rows]
         findings.compare(number, f"in an amendment, {rule}", list(dict.fromkeys(names)), names)
-    for fault in faults_of_amendment(amendment, signatures, body["first_round"], state):
+    for fault in faults_of_amendment(amendment, signatures, state):
         findings.add(number, fault.rule, fault.expected, fault.found)
-    note_look_alikes(number, list(amendment.members), replay)
+    note_names_and_keys(number, amendment.members, replay)
     replay.not_asked += [
         NotAsked(number, client, left_in)
         for client, left_in in _left(state).items()
         if state.members.get(client) is not None
     ]
-    if not signing_members(state):
-        replay.notes.add(
-            number,
-            "an amendment is signed by members",
-            "members with keys",
-            "none: the operator vouches for their agreement",
-        )
+    keyless = [client for client in state.active(state.next_round) if state.members[client] is None]
+    if keyless or not signing_members(state):
+        who = f"{', '.join(keyless)} without one" if signing_members(state) else "none"
+        found = f"{who}: the operator vouches for their agreement"
+        replay.notes.add(number, "an amendment is signed by members", "members with keys", found)
 
 
 def note_back_since(replay: LedgerReplay) -> None:
@@ -95,8 +95,23 @@ def check_newcomers(number: int, clients: Sequence[str], replay: LedgerReplay) -
     kept.add(number, "newcomers are admitted by an amendment", "signatures of newcomers and members", found)
 
 
-def note_look_alikes(number: int, newcomers: Sequence[object], replay: LedgerReplay) -> None:
-    """Note names that people could take for one another: ledgers that were opened before could admit them."""
+def note_names_and_keys(number: int, newcomers: Mapping[str, str | None], replay: LedgerReplay) -> None:
+    """Note names and keys that are refused today, and that ledgers of earlier versions may have."""
+    _note_look_alikes(number, list(newcomers), replay)
+    for client in newcomers:
+        try:
+            check_names([client])
+        except InputError as error:
+            replay.notes.add(number, "members have names that can be told apart", "such a name", str(error))
+    known = {key: client for client, key in replay.state.members.items() if key is not None}
+    known[replay.state.operator] = "the operator"
+    for client, key in newcomers.items():
+        if key is not None and known.setdefault(key, client) != client:
+            replay.notes.add(number, KEYS_OF_THEIR_OWN, f"a key of {client} alone", f"that of {known[key]}")
+
+
+def _note_look_alikes(number: int, newcomers: Sequence[object], replay: LedgerReplay) -> None:
+    """Note names that people could take for one another."""
     names = [name for name in (*replay.state.members, *newcomers) if isinstance(name, str)]
     for one, other in all_look_alikes(names):
         if other in newcomers:

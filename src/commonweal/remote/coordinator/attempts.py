@@ -27,6 +27,9 @@ class LedgerInForce(Protocol):
     def hash_of(self, number: int) -> str:
         """The hash of an entry; empty if there is no such entry."""
 
+    def hash_of_round(self, round_number: int) -> str:
+        """The hash of the entry that settles a round; empty if none does."""
+
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         """The operator's receipt for a client's report; empty if there is no operator to sign it."""
 
@@ -43,6 +46,9 @@ class NoLedger:
         return ""
 
     def hash_of(self, number: int) -> str:
+        return ""
+
+    def hash_of_round(self, round_number: int) -> str:
         return ""
 
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
@@ -63,6 +69,7 @@ class ReportQuestion:
     opening_model: str
     terms: str
     settings: str
+    entry: str | None = None  # of a late report: the hash of the entry that calls the client silent
 
     def basis_in(self, answer: Message, client: str, key: str) -> ReportBasis:
         """What the client says its report rests on, with its earlier reports of the round."""
@@ -79,6 +86,7 @@ class ReportQuestion:
                 measured=number_in(answer, "measured") if "measured" in answer.fields else None,
                 terms=self.terms,
                 settings=settings,
+                entry=self.entry,
                 earlier=_earlier_in(answer),
             )
         except (KeyError, TypeError, ValueError, RecursionError):

@@ -314,6 +314,7 @@ class RemoteClients:
             self._common,
             lambda client: self._federation.terms_of(client).profit_bounds,
             self._settings_hash(),
+            self._settled_in.hash_of_round,
         )
         for late in found:
             self._say(f"{late.client} reported round {late.round_number} late; the round stays as it was settled")

@@ -75,10 +75,11 @@ class LateReports:
         common: Callable[[str], dict[str, Any]],
         bounds: Callable[[str], tuple[float, float]],
         settings: str,
+        entry_of: Callable[[int], str],
     ) -> list[LateReport]:
         """Ask members that owe reports of these rounds; returns those that came and count.
 
-        `settings` is the hash of what members measure by.
+        `settings` is the hash of what members measure by, `entry_of` gives that of the entry that settled a round.
         """
         asked = {c: owed for c in owing if (owed := self._owed.get(c)) and owed.round_number in owing[c]}
 
@@ -97,12 +98,22 @@ class LateReports:
         ready = [client for client, answer in given.items() if LACKS not in answer.fields]
         reports = put(
             REPORT,
-            {c: question(c, ALONE, adopted=asked[c].model, valuation=asked[c].valuation) for c in ready},
+            {
+                c: question(
+                    c,
+                    ALONE,
+                    adopted=asked[c].model,
+                    valuation=asked[c].valuation,
+                    entry=entry_of(asked[c].round_number),
+                )
+                for c in ready
+            },
         )
         found = []
         for client, answer in reports.given.items():
             try:
-                found.append(self._read(client, asked[client], answer, bounds(client), settings))
+                entry = entry_of(asked[client].round_number)
+                found.append(self._read(client, asked[client], answer, bounds(client), settings, entry))
             except BrokenRuleError:
                 continue
         for late in found:
@@ -111,7 +122,13 @@ class LateReports:
         return found
 
     def _read(
-        self, client: str, owed: OwedReport, answer: Message, bounds: tuple[float, float], settings: str
+        self,
+        client: str,
+        owed: OwedReport,
+        answer: Message,
+        bounds: tuple[float, float],
+        settings: str,
+        entry: str,
     ) -> LateReport:
         rests_on = ReportQuestion(
             ledger=self._ledger,
@@ -121,6 +138,7 @@ class LateReports:
             opening_model=owed.opening_model,
             terms=owed.terms,
             settings=settings,
+            entry=entry,
         )
         report = ClientReport(
             ledger=self._ledger,

@@ -330,6 +330,7 @@ class MemberAgent:
                 measured=None if alone is not None or math.isnan(now) else now,
                 terms=_signed_terms(open_round),
                 settings=settings_hash(state.pinned, state.agreed),
+                entry=_entry(fields),
             ),
         )
         signed, is_new = reports.signed(report, self._key)
@@ -350,10 +351,11 @@ class MemberAgent:
         spared = "" if own.alone_cost is None else f" + cost alone {own.alone_cost:.6g}"
         by_gain = "" if report.gain is None else gains_in_words(report.gain, metric)
         count = signed.document["number"]
+        late = "" if (entry := _entry(fields)) is None else f", late, since entry {entry[:16]}… calls it silent,"
         again = "" if count == 1 else f" (report {count} of this round, which takes the place of those before it)"
         self._store.log(
-            f"round {number}: will report a profit of {report.profit:+.6g}{instead} and {report.sample_count} new "
-            f"samples, signed{again}. Kept private: profit = utility {own.utility:+.6g} (unit value "
+            f"round {number}: will report{late} a profit of {report.profit:+.6g}{instead} and {report.sample_count} "
+            f"new samples, signed{again}. Kept private: profit = utility {own.utility:+.6g} (unit value "
             f"{member.unit_value:g}, {metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost "
             f"{own.cost:.6g} ({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}{by_gain}"
         )
@@ -432,6 +434,14 @@ def _valuation(fields: Mapping[str, Any]) -> int:
     if type(valuation) is not int or valuation < 1:
         raise QuestionError(f"The question must say how often the round was valued, got {valuation!r}.")
     return valuation
+
+
+def _entry(fields: Mapping[str, Any]) -> str | None:
+    """The hash of the entry that calls this member silent, where a late report is asked for."""
+    entry = fields.get("entry")
+    if entry is not None and not isinstance(entry, str):
+        raise QuestionError(f"The question must name the entry that calls this member silent, got {entry!r}.")
+    return entry
 
 
 def _signed_terms(open_round: OpenRound) -> str:

@@ -75,7 +75,7 @@ def _difference(store: MemberStore, number: int, line: StatementLine, *, is_late
             f"{REPORTS}/round-{number:04d}.json, says {last.document['profit']!r}"
         )
     receipts = acknowledged(store, number)
-    if is_late and last is not None:  # asked for after the round was settled
+    if is_late and last is not None and "entry" in last.document:  # asked for after the round was settled
         receipts.pop(report_hash(last.signature), None)
     if not receipts:
         return ""
