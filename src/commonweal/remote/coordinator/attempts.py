@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from commonweal.errors import FederationError
 from commonweal.ledger.reports import REPORT_LIMIT, ReportBasis, SignedReport, faults_of_reports
 from commonweal.remote.coordinator.answer_rules import LARGEST_COUNT, BrokenRuleError, count_in, number_in
+from commonweal.remote.messages.answer_limit import LARGEST_PROOF
 from commonweal.remote.messages.message import PROOF, SAW_SETTLED, Message
 from commonweal.remote.transport import NoAnswer
 
 LARGEST_LIST = 1_000_000  # characters
-LARGEST_PROOF = 8_000_000
 
 
 class LedgerInForce(Protocol):
@@ -33,6 +33,9 @@ class LedgerInForce(Protocol):
     def trail(self, after: int, *, until: int | None = None) -> bytes:
         """The signed hashes of the ledger's entries after a number; empty if there is no ledger."""
 
+    def head(self) -> bytes:
+        """The ledger's last entry, signed by the operator; empty if there is no ledger."""
+
 
 class NoLedger:
     """For measurements without a ledger."""
@@ -49,6 +52,9 @@ class NoLedger:
         return b""
 
     def trail(self, after: int, *, until: int | None = None) -> bytes:
+        return b""
+
+    def head(self) -> bytes:
         return b""
 
 
@@ -135,3 +141,15 @@ def _gone_back(client: str, seen: int, found: str) -> str:
         "statements are the evidence of what was settled: agree on the balances by them, and start again with a new "
         "ledger, another results folder and new member folders."
     )
+
+
+def check_majority(refusing: Collection[str], asked: Collection[str], round_number: int) -> None:
+    """Do not go on with the few who follow if most members refuse to go back, though none of them has a proof."""
+    if 2 * len(refusing) > len(asked):
+        raise FederationError(
+            f"{len(refusing)} of {len(asked)} members refuse to go back to round {round_number}: "
+            f"{', '.join(sorted(refusing)[:10])}. Nothing was settled now, and nobody was eliminated. If a backup of "
+            "the ledger or of the results folder was restored, put back the newer one. If it is lost, agree with the "
+            "members on what was settled, by their statements, and start again with a new ledger, another results "
+            "folder and new member folders."
+        )
