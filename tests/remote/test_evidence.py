@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from commonweal.ledger.reports import ReportBasis, SignedReport, faults_of_reports
 from commonweal.remote.coordinator import client_set
+from commonweal.remote.member import agent
 from tests.remote.hostile import VICTIM, log, reports, resigned, run, settled_fields, state, with_fields
 
 
@@ -214,3 +216,23 @@ def test_the_operator_cannot_choose_between_pooled_gains_and_those_measured(tmp_
         assert len(reports(toy, 2)) == 1
     assert "Gains are used as measured in round 2, but the question came with a table of gains" in refusals["measured"]
     assert "pooled with those of the others in round 2, but the question came without a table" in refusals["pooled"]
+
+
+def test_earlier_reports_of_another_kind_of_figures_are_a_fault(tmp_path, monkeypatch):
+    """As a member of an earlier version would sign them."""
+    monkeypatch.setattr(agent, "check_figures", lambda *checked, **options: None)
+
+    def twist(toy, operator, kind, questions):
+        question = questions.get(VICTIM)
+        if question is not None and (question.fields["round"], kind) == (2, "query.report"):
+            without = {name: value for name, value in question.fields.items() if name != "gains"}
+            operator.extra(kind, type(question)(fields=without), valuation=7)
+
+    toy = run(tmp_path, twist, rounds=2, mechanism='mu = "inf"\nfigures = "pooled"')
+    first, second = (SignedReport(document=report, signature="") for report in reports(toy, 2))
+    assert ("gains" in first.document, "gains" in second.document) == (False, True)
+    assert any("all reports of a round use one kind of figures" in line for line in toy.said)
+    basis = ReportBasis.from_document({**second.document, "earlier": [first.to_document()]}, "")
+    for has_gains, is_fault in ((True, True), (False, False), (None, False)):
+        faults = faults_of_reports({VICTIM: basis}, {}, ledger="", round_number=2, terms="", has_gains=has_gains)
+        assert any(fault.rule == "all reports of a round use one kind of figures" for fault in faults) == is_fault

@@ -74,7 +74,10 @@ class TwoFacedOperator(MemoryTransport):
             number, ledger = heads[DECEIVED]["number"], question.fields["book"]
             head = SeenHead(ledger=ledger, client=DECEIVED, number=number, hash="0" * 64)
             heads[DECEIVED] = dict(head.signed(SigningKey.new()).to_document())
-        return replace(question, fields={**question.fields, "heads": json.dumps(heads), "peers": json.dumps(peers)})
+        told = {"heads": json.dumps(heads), "peers": json.dumps(peers)}
+        if self.second is not None and question.fields["client"] == DECEIVED:
+            told["ledger_head"] = self.second.head().decode()
+        return replace(question, fields={**question.fields, **told})
 
 
 def two_faced(toy, **options):
@@ -124,7 +127,20 @@ def test_two_faces_are_found_if_no_statements_of_both_ledgers_ever_end_with_the_
     assert "the operator shows two ledgers" in log(toy, DECEIVED)
     found = [(event.kind, event.client) for event in run_report.rounds[2].events]
     assert found == [("contradiction", DECEIVED)]
-    assert f"the head of {DECEIVED} is of another entry" in log(toy, "north")
+    assert f"NO HEAD of {DECEIVED} since round 2 was closed" in log(toy, "north"), "its ledger has no round 2"
+
+
+def test_a_head_of_the_other_ledger_is_a_contradiction_by_itself(toy):
+    """The operator signs the head of the ledger that it opens a round on; it must not mix them up."""
+    honest = TwoFacedOperator._censored
+
+    class Careless(TwoFacedOperator):
+        def _censored(self, question):
+            return replace(honest(self, question), fields={**question.fields, "heads": "{}"})
+
+    toy.transport = Careless(toy.transport.members, folder=toy.folder)
+    toy.coordinate()
+    assert "CONTRADICTION: the operator signed two different entries 4" in log(toy, DECEIVED)
 
 
 def test_heads_that_are_not_passed_on_are_missed(toy):

@@ -69,6 +69,7 @@ class ReportQuestion:
     opening_model: str
     terms: str
     settings: str
+    has_gains: bool | None = None  # whether earlier reports must follow from gains that were told; None: either
 
     def basis_in(self, answer: Message, client: str, key: str) -> ReportBasis:
         """What the client says its report rests on, with its earlier reports of the round."""
@@ -90,7 +91,12 @@ class ReportQuestion:
         except (KeyError, TypeError, ValueError, RecursionError):
             raise BrokenRuleError("its list of earlier reports cannot be read") from None
         faults = faults_of_reports(
-            {client: basis}, {client: key}, ledger=self.ledger, round_number=self.round_number, terms=self.terms
+            {client: basis},
+            {client: key},
+            ledger=self.ledger,
+            round_number=self.round_number,
+            terms=self.terms,
+            has_gains=self.has_gains,
         )
         if faults:
             raise BrokenRuleError(f"its earlier reports of the round do not count ({faults[0]})")

@@ -478,6 +478,7 @@ class RemoteClients:
             opening_model=self._opening_hash,
             terms=self._terms,
             settings=self._settings_hash(),
+            has_gains=self._federation.mechanism.figures != "measured",
         )
 
     def _settings_hash(self) -> str:
