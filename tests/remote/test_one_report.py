@@ -127,6 +127,13 @@ def test_no_more_training_after_a_report(reported):
     assert dict(again.fields) == dict(first.fields)
 
 
+def test_an_attempt_that_was_reported_is_not_opened_again_after_another(reported):
+    operator = HostileOperator(reported)
+    assert operator.ask("query.open", 3, attempt="another") is not None
+    assert operator.ask("query.open", 3) is None
+    assert "is under way and not opened again" in operator.refusals[-1]
+
+
 def test_every_new_attempt_is_numbered_and_shows_those_before(reported):
     operator = HostileOperator(reported)
     key = NodeKey.read(reported.folder / "members" / VICTIM / "node-key").public

@@ -133,12 +133,16 @@ def refuse_after_withdrawal(store: MemberStore, state: MemberState, round_number
 
 
 def refuse_to_open_again(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
-    """An attempt that was trained in is not opened again: its steps, and what they cost, would be forgotten."""
-    open_round = state.under_way
-    if open_round is None or (open_round.round_number, open_round.attempt) != (fields["round"], fields["attempt"]):
-        return
-    if open_round.steps or fields["models"] != [open_round.opening]:
-        refusal = f"Attempt {open_round.attempt} of round {open_round.round_number} is under way and not opened again."
+    """An attempt that was trained in or reported is not opened again: what was done in it would be forgotten."""
+    asked, open_round = (fields["round"], fields["attempt"]), state.under_way
+    is_used = any(
+        is_of_opening(report.document["attempt"], fields["attempt"])
+        for report in ReportBook(store, fields["round"]).reports
+    )
+    if open_round is not None and (open_round.round_number, open_round.attempt) == asked:
+        is_used |= bool(open_round.steps) or fields["models"] != [open_round.opening]
+    if is_used:
+        refusal = f"Attempt {fields['attempt']} of round {fields['round']} is under way and not opened again."
         store.log(f"{ERROR} {refusal}")
         raise QuestionError(f"{refusal} A new attempt needs a new name.")
 
