@@ -223,6 +223,18 @@ def test_the_room_for_doubtful_statements_is_limited_and_rubbish_does_not_fill_i
     assert "not kept, since there are 100 in doubtful" in shouts(toy)[-1]
 
 
+def test_statements_that_prove_nothing_leave_room_for_those_that_do(toy):
+    """The operator can sign any number of statements for somebody else."""
+    for number in range(105):
+        if not doubtful(toy) or number > 100:
+            close(toy, edited(toy, client=f"guest {number}"))
+        else:  # as if they had been kept before
+            (doubtful(toy)[0].parent / f"other-round-0001-{number}.json").write_text("{}")
+    assert "not kept, since there are 101 other ones in doubtful" in shouts(toy)[-1]
+    close(toy, edited(toy, head={"number": 1, "hash": "ab" * 32}))
+    assert "kept as doubtful/round-0003-" in shouts(toy)[-1]
+
+
 def test_bad_statements_are_doubted_without_a_traceback(toy):
     good = json.loads(told(toy, toy.out / "ledger.db"))
     part = json.loads(statements(toy)["round-0002.json"])

@@ -118,13 +118,20 @@ def test_an_operator_gets_one_signed_profit_of_an_attempt(reported):
     assert "ERROR refused to sign a second report" in log(reported, VICTIM)
 
 
-def test_more_training_after_a_report_does_not_change_it(reported):
+def test_no_more_training_after_a_report(reported):
     operator = HostileOperator(reported, "south")
     first = operator.ask("query.report", 3)
     for iteration in (3, 4):
-        assert operator.ask("train.iteration", 3, iteration=iteration) is not None
+        assert operator.ask("train.iteration", 3, iteration=iteration) is None
     again = operator.ask("query.report", 3)
-    assert dict(again.fields) == dict(first.fields), "more steps cost more, but the report was signed"
+    assert dict(again.fields) == dict(first.fields)
+
+
+def test_an_attempt_that_was_reported_is_not_opened_again_after_another(reported):
+    operator = HostileOperator(reported)
+    assert operator.ask("query.open", 3, attempt="another") is not None
+    assert operator.ask("query.open", 3) is None
+    assert "is under way and not opened again" in operator.refusals[-1]
 
 
 def test_every_new_attempt_is_numbered_and_shows_those_before(reported):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 from typer.testing import CliRunner
@@ -19,6 +20,8 @@ from commonweal.ledger.sql.store import open_store
 from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.member.agent import MemberAgent
 from commonweal.remote.member.member_file import read_member
+from commonweal.remote.member.receipts import KeptReceipts
+from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.messages.message import Message
 from commonweal.remote.transport import NoAnswer
 from tests.remote.toy import NAMES, TASK, make_toy
@@ -214,3 +217,44 @@ def test_who_reports_twice_because_another_was_lost_has_two_receipts(toy):
     for name in receipts(toy, "north"):
         code, said = verify(toy, toy.home("north") / "receipts" / name)
         assert code == 0, f"the entry lists both reports: {said}"
+
+
+class Crash(BaseException):
+    """The member's process, at once."""
+
+
+def test_a_receipt_that_comes_again_after_a_crash_is_no_doubt(toy, monkeypatch):
+    """The receipt was written, but not yet that it has come."""
+    honest, crashed = KeptReceipts._save, []
+
+    def save(self, awaited):
+        if not awaited and not crashed:
+            crashed.append(True)
+            raise Crash
+        honest(self, awaited)
+
+    member = toy.member("north")
+
+    def answer(kind, question, original=member.answer):
+        with suppress(Crash):
+            return original(kind, question)
+        return original(kind, question)
+
+    member.answer = answer
+    monkeypatch.setattr(KeptReceipts, "_save", save)
+    toy.coordinate()
+    assert crashed
+    assert "DOUBTFUL" not in log(toy, "north")
+    assert "NO RECEIPT" not in log(toy, "north")
+    assert receipts(toy, "north") == ["round-0001-1.json", "round-0002-1.json"]
+
+
+def test_how_a_profit_was_computed_is_logged_before_it_is_signed(toy, monkeypatch):
+    """After a crash in between it is logged again; never is a report signed without it."""
+    written = []
+    honest = ReportBook._write
+    monkeypatch.setattr(
+        ReportBook, "_write", lambda self, reports: (written.append(log(toy, "north")), honest(self, reports))
+    )
+    toy.coordinate()
+    assert "round 1: will report a profit of" in written[0]

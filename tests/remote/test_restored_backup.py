@@ -10,7 +10,11 @@ import pytest
 from commonweal.errors import FederationError
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.signed_files import known_head_in, signed_content
 from commonweal.ledger.sql.store import open_store
+from commonweal.remote.member.going_back import newest_proof
+from commonweal.remote.member.store import MemberStore
+from commonweal.remote.messages.answer_limit import LARGEST_PROOF, LARGEST_TEXT
 from commonweal.remote.messages.message import Message
 from tests.remote.test_faults import signed_again
 from tests.remote.toy import NAMES, make_toy, open_toy, settled
@@ -121,7 +125,8 @@ def statements(toy, name):
 def test_without_proof_members_are_absent_and_nobody_is_eliminated(restored):
     for name in NAMES:
         shutil.rmtree(restored.home(name) / "statements")
-    with pytest.raises(FederationError, match="No client answered in round 2"):
+        (restored.home(name) / "operator-head.json").unlink(missing_ok=True)
+    with pytest.raises(FederationError, match="4 of 4 members refuse to go back to round 2: east, north, south, west"):
         restored.coordinate()
     assert sorted(settled(restored.out)) == [1]
 
@@ -160,3 +165,93 @@ def test_an_older_checkpoint_with_the_current_ledger_is_refused_before_anybody_i
     with pytest.raises(FederationError, match="Round 2 is settled in the ledger, but the checkpoint has only 1 round"):
         restored.coordinate()
     assert not restored.transport.sent
+
+
+AWAY = "west"
+
+
+@pytest.fixture
+def undelivered(tmp_path):
+    """Round 3's statements never came, and at the opening of round 4 the members learned that it was settled.
+
+    One member was away since round 3. Then the results folder was put back to what it was after round 2.
+    """
+
+    class Killed(BaseException):
+        pass
+
+    toy = make_toy(tmp_path / "f", rounds=5, mechanism='mu = "inf"', learning="iteration_limit = 1")
+    ask = toy.transport.ask
+
+    def until_round_4(kind, questions, *, seconds):
+        number = next(iter(questions.values())).fields["round"]
+        toy.member(AWAY).is_connected = number < 3
+        if (kind, number) == ("query.open", 3) and not (toy.folder / "after-2").exists():
+            shutil.copytree(toy.out, toy.folder / "after-2")
+        if (kind, number) == ("query.close", 3):
+            questions = {}
+        if (kind, number) == ("query.report", 4):
+            raise Killed
+        return ask(kind, questions, seconds=seconds)
+
+    toy.transport.ask = until_round_4
+    with pytest.raises(Killed):
+        toy.coordinate()
+    toy.transport.ask = ask
+    toy.member(AWAY).is_connected = True
+    put_back(toy.folder, "after-2")
+    return toy
+
+
+def test_members_that_learned_of_a_round_when_the_next_was_opened_can_prove_it(undelivered):
+    with pytest.raises(
+        FederationError, match=r"saw round 3 settled, and can prove it: .* up to entry 5, but the ledger"
+    ):
+        undelivered.coordinate()
+    assert sorted(settled(undelivered.out)) == [1, 2]
+
+
+def test_the_coordinator_does_not_go_on_with_the_few_who_follow(undelivered):
+    for name in NAMES:
+        (undelivered.home(name) / "operator-head.json").unlink(missing_ok=True)
+    with pytest.raises(FederationError, match="3 of 4 members refuse to go back to round 3: east, north, south"):
+        undelivered.coordinate()
+    assert sorted(settled(undelivered.out)) == [1, 2]
+
+
+def test_what_a_replaced_key_signs_later_is_no_proof(tmp_path):
+    """Whoever has a key that the operator has replaced does not stop the federation with it."""
+    toy = make_toy(tmp_path / "f", rounds=2, mechanism='mu = "inf"', learning="iteration_limit = 1")
+    keys, retired = KeyDirectory(toy.folder / "operator-keys"), []
+
+    def twist(kind, question, answer):
+        if kind == "query.close" and not retired:
+            store = open_store(str(toy.out / "ledger.db"))
+            retired.append(keys.current())
+            Ledger(store, keys).rotate_key()
+            store.close()
+        if kind != "query.open" or question.fields["round"] != 2:
+            return answer
+        document = {
+            "format": "commonweal.head/1",
+            "book": question.fields["book"],
+            "name": "toy",
+            "at": "2026-01-01T00:00:00Z",
+            "head": {"number": 999, "hash": "0" * 64},
+            "key_rotations": [],
+        }
+        proof = signed_content(document, retired[0]).decode()
+        return signed_again(toy, kind, question, Message(fields={"saw_settled": 9, "proof": proof}), signer="east")
+
+    toy.member("east").twist = twist
+    run_report, _ = toy.coordinate()
+    assert [each.record.absent for each in run_report.rounds] == [(), ("east",)]
+
+
+def test_a_proof_fits_into_an_answer(restored):
+    """Of a statement that would be refused for its size, nothing would be left."""
+    home = restored.home("north")
+    (latest,) = home.glob("statements/round-0004*.json")
+    latest.write_bytes(latest.read_bytes() + b" " * LARGEST_PROOF)
+    assert known_head_in(newest_proof(MemberStore(home)).encode(), "it").number == 5
+    assert LARGEST_PROOF < LARGEST_TEXT

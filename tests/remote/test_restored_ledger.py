@@ -149,3 +149,16 @@ def test_a_member_that_signs_a_head_of_its_own_stops_nobody(toy):
     toy.coordinate()
     toy.coordinate()
     assert len(settled(toy.out)) == 2
+
+
+def test_a_ledger_that_is_missing_is_not_opened_anew(toy):
+    toy.coordinate()
+    (toy.out / "ledger.db").rename(toy.folder / "newer.db")
+    before = {file.name: file.read_bytes() for file in toy.out.iterdir() if file.is_file()}
+    for _ in range(2):
+        with pytest.raises(FederationError, match=r"The ledger '.*ledger\.db' is missing, but .* Put the ledger back"):
+            toy.coordinate()
+        assert {file.name: file.read_bytes() for file in toy.out.iterdir() if file.is_file()} == before
+    shutil.move(toy.folder / "newer.db", toy.out / "ledger.db")
+    run_report, _ = toy.coordinate()
+    assert len(run_report.rounds) == 2

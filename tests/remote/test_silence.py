@@ -89,12 +89,14 @@ def kinds_of(toy, number):
     ("kind", "times", "is_silent"),
     [
         ("query.open", 1, False),
-        ("train.iteration", 2, False),  # it had no model of the last iteration
-        ("evaluate.coalitions", 2, True),  # the model of the last iteration
+        ("train.iteration", 1, False),  # it had no model that was trained in this round
+        ("train.iteration", 2, True),  # it had that of the first iteration
+        ("evaluate.coalitions", 1, True),
+        ("evaluate.coalitions", 2, True),
         ("query.report", 1, True),
     ],
 )
-def test_who_had_the_last_model_of_a_round_and_did_not_report_was_silent(tmp_path, kind, times, is_silent):
+def test_who_had_a_model_of_a_round_and_did_not_report_was_silent(tmp_path, kind, times, is_silent):
     toy = make(tmp_path, rounds=3)
     fall_silent(toy, kind, times=times)
     run_report, said = toy.coordinate()
@@ -137,11 +139,11 @@ def test_who_was_silent_gets_no_further_model_until_it_is_charged(tmp_path):
     assert bodies(toy, "charge") == [{"client": SILENT, "round": 2, "amount": "500"}]
 
 
-@pytest.mark.parametrize("kind", ["evaluate.coalitions", "query.report"])
+@pytest.mark.parametrize("kind", ["train.iteration", "evaluate.coalitions", "query.report"])
 @pytest.mark.parametrize("figures", ["measured", "pooled"])
 def test_who_reports_late_takes_part_again(tmp_path, kind, figures):
     toy = make(tmp_path, "silence_charge = 500", mechanism=f'mu = "inf"\nfigures = "{figures}"')
-    fall_silent(toy, kind, times=2 if kind == "evaluate.coalitions" else 1, until="late")
+    fall_silent(toy, kind, times=1 if kind == "query.report" else 2, until="late")
     before = {}
 
     def before_answer(client, asked):

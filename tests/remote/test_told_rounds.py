@@ -71,18 +71,20 @@ class Operator(MemoryTransport):
 
 
 class HidesTheLastReport(Operator):
-    """Has a second report of round 2 signed, after more training; acknowledges it, and settles on the first."""
+    """Has a second report of round 2 signed, on another model; acknowledges it, and settles on the first."""
 
     second = None
 
     def ask(self, kind, questions, *, seconds):
         answers = super().ask(kind, questions, seconds=seconds)
         if kind == "query.report" and self.second is None and questions[VICTIM].fields["round"] == 2:
-            asked = [s.message for s in self.sent if (s.to_member, s.client) == (True, VICTIM)]
-            (*_, training) = (message for message in asked if "iteration" in message.fields)
-            member = self.toy.member(VICTIM)
-            member.answer("train.iteration", with_fields(training, iteration=99))  # costs steps
-            self.second = member.answer(kind, with_fields(questions[VICTIM], valuation=2))
+            (opening,) = next(s.message for s in reversed(self.sent) if s.kind == "query.open" and s.to_member).fields[
+                "models"
+            ]
+            question = replace(questions[VICTIM], groups={})
+            self.second = self.toy.member(VICTIM).answer(
+                kind, with_fields(question, valuation=2, adopted=opening, models=[])
+            )
             assert self.second.fields["profit"] != answers.given[VICTIM].fields["profit"]
             self.acknowledge(questions[VICTIM], VICTIM, self.second.fields["signature"])
         return answers

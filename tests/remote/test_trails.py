@@ -91,7 +91,8 @@ def statement(toy, number, digest):
 
 
 def head_of(toy, name, number, digest):
-    head = SeenHead(ledger=sent(toy, "query.open").fields["book"], client=name, number=number, hash=digest)
+    ledger = sent(toy, "query.open").fields["book"]
+    head = SeenHead(ledger=ledger, client=name, number=number, hash=digest, round_number=1)
     signed = head.signed(NodeKey.read(toy.folder / "members" / name / "node-key"))
     return json.dumps({name: dict(signed.to_document())})
 
@@ -344,3 +345,16 @@ def test_more_members_than_a_federation_has_are_not_learned(toy):
     lines = open_again(toy, peers=json.dumps({f"member {number}": "a key" for number in range(2000)}))
     assert "ERROR the operator names 2000 more members; at most 1000 are known here" in lines
     assert (toy.home("north") / "peers.json").read_text() == before
+
+
+def test_a_first_trail_that_does_not_start_with_the_first_entry_is_an_error(toy):
+    """A second ledger with other numbers: nothing in it can be compared with what the others see."""
+    (toy.home("north") / "heads.txt").unlink()
+    shutil.rmtree(toy.home("north") / "trails")
+    shutil.rmtree(toy.home("north") / "statements")
+    (toy.home("north") / "account.json").unlink()
+    digest = "ab" * 32
+    _, lines = close(toy, statement=statement(toy, 1003, digest), trail=trail(toy, 1003, [digest]))
+    assert "ERROR the first trail seen here starts with entry 1003; entries before it cannot be compared" in lines
+    lines = open_again(toy, heads=head_of(toy, "south", 3, hashes(toy)[2]))
+    assert "NO HEAD of south that can be compared: it is of an entry never shown here" in lines

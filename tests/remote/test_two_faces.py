@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -74,7 +74,10 @@ class TwoFacedOperator(MemoryTransport):
             number, ledger = heads[DECEIVED]["number"], question.fields["book"]
             head = SeenHead(ledger=ledger, client=DECEIVED, number=number, hash="0" * 64)
             heads[DECEIVED] = dict(head.signed(SigningKey.new()).to_document())
-        return replace(question, fields={**question.fields, "heads": json.dumps(heads), "peers": json.dumps(peers)})
+        told = {"heads": json.dumps(heads), "peers": json.dumps(peers)}
+        if self.second is not None and question.fields["client"] == DECEIVED:
+            told["ledger_head"] = self.second.head().decode()
+        return replace(question, fields={**question.fields, **told})
 
 
 def two_faced(toy, **options):
@@ -124,7 +127,20 @@ def test_two_faces_are_found_if_no_statements_of_both_ledgers_ever_end_with_the_
     assert "the operator shows two ledgers" in log(toy, DECEIVED)
     found = [(event.kind, event.client) for event in run_report.rounds[2].events]
     assert found == [("contradiction", DECEIVED)]
-    assert f"the head of {DECEIVED} is of another entry" in log(toy, "north")
+    assert f"NO HEAD of {DECEIVED} since round 2 was closed" in log(toy, "north"), "its ledger has no round 2"
+
+
+def test_a_head_of_the_other_ledger_is_a_contradiction_by_itself(toy):
+    """The operator signs the head of the ledger that it opens a round on; it must not mix them up."""
+    honest = TwoFacedOperator._censored
+
+    class Careless(TwoFacedOperator):
+        def _censored(self, question):
+            return replace(honest(self, question), fields={**question.fields, "heads": "{}"})
+
+    toy.transport = Careless(toy.transport.members, folder=toy.folder)
+    toy.coordinate()
+    assert "CONTRADICTION: the operator signed two different entries 4" in log(toy, DECEIVED)
 
 
 def test_heads_that_are_not_passed_on_are_missed(toy):
@@ -160,3 +176,44 @@ def test_a_head_that_its_member_did_not_sign_does_not_count(toy):
     two_faced(toy, forged_head=True, has_two_ledgers=False)
     assert "DOUBTFUL HEAD: it is not signed with the key of west" in log(toy, "north")
     assert "CONTRADICTION" not in log(toy, "north")
+
+
+@dataclass
+class StaleHeads(TwoFacedOperator):
+    """Passes on heads that were signed before the second ledger began, between the deceived member and the others."""
+
+    old: dict = field(default_factory=dict)
+
+    def _censored(self, question):
+        heads, reader = json.loads(question.fields["heads"]), question.fields["client"]
+        if question.fields["round"] == 2:
+            self.old |= heads
+        heads = {client: self.old[client] if DECEIVED in (reader, client) else head for client, head in heads.items()}
+        return replace(question, fields={**question.fields, "heads": json.dumps(heads)})
+
+
+def test_heads_from_before_the_last_round_are_as_good_as_none(toy):
+    toy.transport = StaleHeads(toy.transport.members, folder=toy.folder)
+    toy.coordinate()
+    line = "round 3: 2 of 3 other members saw the same ledger up to its last entry; NO HEAD of west since round 2"
+    for name in NAMES[:3]:
+        assert "NO HEAD" not in log(toy, name).partition("round 3: 2 of 3")[0]
+        assert line in log(toy, name)
+    assert "round 3: 0 of 3 other members saw the same ledger" in log(toy, DECEIVED)
+    assert "NO HEAD of north, south, east since round 2 was closed" in log(toy, DECEIVED)
+
+
+def test_a_head_names_the_last_round_that_statements_tell_of(toy):
+    """The operator cannot have a head signed for a later round than it has shown."""
+    answers = []
+
+    def before_answer(client, kind):
+        question = toy.transport.sent[-1].message
+        if (client, kind, question.fields["round"]) == (DECEIVED, "query.open", 2):
+            closing = [s.message for s in toy.transport.sent if s.to_member and s.client == client][-2]
+            fields = {**closing.fields, "round": 3}
+            answers.append(toy.member(client).answer("query.close", replace(closing, fields=fields)).fields["head"])
+
+    toy.transport.before_answer = before_answer
+    toy.coordinate()
+    assert json.loads(answers[0])["round"] == 1

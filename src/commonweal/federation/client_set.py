@@ -154,7 +154,7 @@ class ClientSet(Protocol):
         """
         ...
 
-    def late_reports(self, owing: Mapping[str, list[int]]) -> Sequence[LateReport]:
+    def late_reports(self, owing: Mapping[str, list[int]], statement_of: StatementOf) -> Sequence[LateReport]:
         """Ask clients for the reports that they owe of settled rounds; returns those that came."""
         ...
 

@@ -96,7 +96,7 @@ class _Round:
         self._watch = watch
         self._step_counts: Counter[str] = Counter()  # of the clients that report them
         self._measures: dict[Coalition, Mapping[str, Measured]] = {}
-        self._had_model: tuple[str, ...] = ()  # who was asked to evaluate the model of the last iteration
+        self._had_model: set[str] = set()  # who was asked to evaluate a model that was trained in this round
 
     def measure(self) -> MeasuredRound:
         openings = self._open()
@@ -137,7 +137,7 @@ class _Round:
             contribution_draws=np.array([valuation.contribution_draws[c] for c in self._present]),
             effects=valuation.effects,
             gains=None if told is None else told.gains,
-            silent=tuple(client for client in self._had_model if client not in self._present),
+            silent=tuple(c for c in self._active if c in self._had_model and c not in self._present),
         )
 
     def _open(self) -> Mapping[str, Opening]:
@@ -161,7 +161,7 @@ class _Round:
                 self._step_counts[client] += steps
         self._measures = {frozenset(): self._measures[frozenset()]}  # all other coalitions have new models now
         self._clients.adopt(frozenset(self._present))
-        self._had_model = tuple(self._present)
+        self._had_model.update(self._present)
 
     def _value(
         self, openings: Mapping[str, Opening]

@@ -124,7 +124,7 @@ class Session:
         out = self.ledger.kept_out(round_number)
         if not out.owing:
             return out
-        for late in self.clients.late_reports(out.owing):
+        for late in self.clients.late_reports(out.owing, self.ledger.statement_part):
             self.ledger.report_late(late.client, late.round_number, late.document, late.signature)
         return self.ledger.kept_out(round_number)
 

@@ -25,7 +25,7 @@ from commonweal.ledger.receipts import receipt_document
 from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.seen_heads import trail_document
-from commonweal.ledger.signed_files import signed_content
+from commonweal.ledger.signed_files import head_document, signed_content
 from commonweal.ledger.silence import KeptOut, at_the_limit, owed_reports
 from commonweal.ledger.sql.location import shown
 from commonweal.ledger.sql.store import SqlStore, has_ledger, open_store
@@ -88,6 +88,16 @@ class FederationLedger:
             self._check_members(ledger)
         finally:
             store.close()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a ledger at the location."""
+        return has_ledger(self.location)
+
+    @property
+    def shown_location(self) -> str:
+        """The location without passwords."""
+        return shown(self.location)
 
     def open(self) -> str:
         """Open the ledger now rather than with the first round; returns its identity, which client reports name."""
@@ -234,6 +244,13 @@ class FederationLedger:
             at=time_text(self._clock()),
             key_rotations=self._rotations(ledger),
         )
+        return signed_content(document, self._keys.key_of(ledger.state.operator))
+
+    def head(self) -> bytes:
+        """The last entry, signed with the ledger's current key: proof for members of what the ledger holds."""
+        ledger = self._opened()
+        ledger.refresh()
+        document = head_document(ledger.state, time_text(self._clock()), self._rotations(ledger))
         return signed_content(document, self._keys.key_of(ledger.state.operator))
 
     def _rotations(self, ledger: Ledger) -> Sequence[Document]:

@@ -150,6 +150,7 @@ def _check_attempt(settled: RoundToSettle, state: LedgerState) -> None:
         ledger=state.identity,
         round_number=number,
         terms=state.terms_of(number).hash,
+        has_gains=settled.record.gains is not None,
     )
     if faults:
         raise LedgerError(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from commonweal.errors import CommonwealError
-from commonweal.ledger.chain import documents, first_operator, keys_since
+from commonweal.ledger.canonical import Document
+from commonweal.ledger.chain import documents, first_operator, keys_since, retired_by
 from commonweal.ledger.signed_files import KnownHead, known_head_in
 from commonweal.ledger.store import Store
 
@@ -17,13 +20,15 @@ def contradiction(store: Store, content: bytes, source: str) -> str:
         known = known_head_in(content, source)
     except CommonwealError:
         return ""
-    first, last, hashes = None, 0, {}
+    first, last, hashes, rotations = None, 0, {}, []
     for document, entry in documents(store, "a comparison with what a member keeps"):
         first = first or (entry.hash, first_operator(document))
         last = entry.number
         if entry.number == known.number:
             hashes[entry.number] = entry.hash
-    if first is None or not _is_genuine(known, *first):
+        if document["kind"] == "key-rotation":
+            rotations.append({"content": entry.content, "signature": entry.signature})
+    if first is None or not _is_genuine(known, *first) or _is_by_retired_key(known, rotations):
         return ""
     if known.number > last:
         return f"the operator signed a statement up to entry {known.number}, but the ledger ends with entry {last}"
@@ -37,3 +42,9 @@ def _is_genuine(known: KnownHead, ledger: str, operator: str) -> bool:
     if known.ledger != ledger or not known.signed.is_sound:
         return False
     return known.signed.signer in keys_since(operator, ledger, known.key_rotations)
+
+
+def _is_by_retired_key(known: KnownHead, rotations: Sequence[Document]) -> bool:
+    """Whether the signer's key was replaced, by this ledger, before the entry that the head names."""
+    retired = retired_by(known.signed.signer, known.ledger, rotations)
+    return retired is not None and known.number >= retired

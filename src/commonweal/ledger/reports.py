@@ -149,10 +149,12 @@ def faults_of_reports(
     ledger: str,
     round_number: int,
     terms: str,
+    has_gains: bool | None = None,
 ) -> list[ReportFault]:
     """What is wrong with the reports of a round; `keys` are those of its clients, `terms` the hash of those in force.
 
-    The signatures of the reports that count are checked with their figures.
+    `has_gains` says whether profits of the round follow from gains that clients were told; None: not compared. The
+    signatures of the reports that count are checked with their figures.
     """
     if not bases:
         return []
@@ -187,6 +189,16 @@ def faults_of_reports(
                 ReportFault("reports name the terms in force", _short(terms), f"{_short(basis.terms)} by {client}")
             )
         faults += _faults_of_earlier(client, basis, keys.get(client), ledger, round_number)
+        told = ["gains" in report.document for report in basis.earlier]
+        if has_gains is not None and told.count(has_gains) < len(told):
+            kinds = ("as measured", "by gains that were told")
+            faults.append(
+                ReportFault(
+                    "all reports of a round use one kind of figures",
+                    f"profits {kinds[has_gains]} in the reports of {client}",
+                    f"one {kinds[not has_gains]}",
+                )
+            )
     return faults
 
 

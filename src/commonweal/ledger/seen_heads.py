@@ -19,6 +19,7 @@ from commonweal.ledger.keys import Signer, is_signed
 from commonweal.ledger.signed_files import SignedDocument
 
 SEEN_HEAD_FORMAT = "commonweal.seen-head/1"
+SEEN_IN_ROUND_FORMAT = "commonweal.seen-head/2"  # of members that sign which round they were told of last
 TRAIL_FORMAT = "commonweal.trail/1"
 LARGEST_TRAIL = 8_000_000  # bytes: more than 100,000 entries
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -32,11 +33,15 @@ class SeenHead:
     client: str
     number: int
     hash: str
+    round_number: int | None = None  # the last one that its statements tell of; None: earlier versions did not sign it
 
     def message(self) -> bytes:
         """The message that is signed. Its field "book" is the ledger; names in signed messages never change."""
         head = {"number": self.number, "hash": self.hash}
-        return canonical({"format": SEEN_HEAD_FORMAT, "book": self.ledger, "client": self.client, "head": head})
+        signed: Document = {"format": SEEN_HEAD_FORMAT, "book": self.ledger, "client": self.client, "head": head}
+        if self.round_number is not None:
+            signed = {**signed, "format": SEEN_IN_ROUND_FORMAT, "round": self.round_number}
+        return canonical(signed)
 
     def signed(self, key: Signer) -> SignedSeenHead:
         return SignedSeenHead(head=self, signature=key.sign(self.message()))
@@ -54,7 +59,8 @@ class SignedSeenHead:
 
     def to_document(self) -> Document:
         """What is sent: everything that the reader does not know already."""
-        return {"number": self.head.number, "hash": self.head.hash, "signature": self.signature}
+        told = {} if self.head.round_number is None else {"round": self.head.round_number}
+        return {"number": self.head.number, "hash": self.head.hash, **told, "signature": self.signature}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], *, ledger: str, client: str) -> SignedSeenHead:
@@ -64,7 +70,10 @@ class SignedSeenHead:
             raise LedgerError("a signed head must name the number of an entry")
         if not isinstance(digest, str) or _HASH.fullmatch(digest) is None or not isinstance(signature, str):
             raise LedgerError("a signed head must name the hash of an entry, and have a signature")
-        head = SeenHead(ledger=ledger, client=client, number=number, hash=digest)
+        told = document.get("round")
+        if told is not None and (type(told) is not int or not 0 <= told < 2**53):
+            raise LedgerError("a signed head must name a round")
+        head = SeenHead(ledger=ledger, client=client, number=number, hash=digest, round_number=told)
         return cls(head=head, signature=signature[:1000])
 
 

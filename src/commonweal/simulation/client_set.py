@@ -180,7 +180,7 @@ class InProcessClients:
             del self._simulated[client]
         return ()
 
-    def late_reports(self, owing: Mapping[str, list[int]]) -> Sequence[LateReport]:
+    def late_reports(self, owing: Mapping[str, list[int]], statement_of: StatementOf) -> Sequence[LateReport]:
         """Simulated clients are never silent."""
         return ()
 

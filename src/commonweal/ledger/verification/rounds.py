@@ -127,6 +127,7 @@ def _check_attempt(number: int, body: Mapping[str, Any], replay: LedgerReplay) -
         ledger=state.identity,
         round_number=body["round"],
         terms=state.terms_of(body["round"]).hash if state.terms_since else "",
+        has_gains="gains" in body,
     )
     for fault in faults:
         replay.findings.add(number, fault.rule, fault.expected, fault.found)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from commonweal.errors import FederationError
 from commonweal.ledger.reports import REPORT_LIMIT, ReportBasis, SignedReport, faults_of_reports
 from commonweal.remote.coordinator.answer_rules import LARGEST_COUNT, BrokenRuleError, count_in, number_in
+from commonweal.remote.messages.answer_limit import LARGEST_PROOF
 from commonweal.remote.messages.message import PROOF, SAW_SETTLED, Message
 from commonweal.remote.transport import NoAnswer
 
 LARGEST_LIST = 1_000_000  # characters
-LARGEST_PROOF = 8_000_000
 
 
 class LedgerInForce(Protocol):
@@ -35,6 +35,9 @@ class LedgerInForce(Protocol):
 
     def trail(self, after: int, *, until: int | None = None) -> bytes:
         """The signed hashes of the ledger's entries after a number; empty if there is no ledger."""
+
+    def head(self) -> bytes:
+        """The ledger's last entry, signed by the operator; empty if there is no ledger."""
 
 
 class NoLedger:
@@ -57,6 +60,9 @@ class NoLedger:
     def trail(self, after: int, *, until: int | None = None) -> bytes:
         return b""
 
+    def head(self) -> bytes:
+        return b""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportQuestion:
@@ -70,6 +76,7 @@ class ReportQuestion:
     terms: str
     settings: str
     entry: str | None = None  # of a late report: the hash of the entry that calls the client silent
+    has_gains: bool | None = None  # whether earlier reports must follow from gains that were told; None: either
 
     def basis_in(self, answer: Message, client: str, key: str) -> ReportBasis:
         """What the client says its report rests on, with its earlier reports of the round."""
@@ -92,7 +99,12 @@ class ReportQuestion:
         except (KeyError, TypeError, ValueError, RecursionError):
             raise BrokenRuleError("its list of earlier reports cannot be read") from None
         faults = faults_of_reports(
-            {client: basis}, {client: key}, ledger=self.ledger, round_number=self.round_number, terms=self.terms
+            {client: basis},
+            {client: key},
+            ledger=self.ledger,
+            round_number=self.round_number,
+            terms=self.terms,
+            has_gains=self.has_gains,
         )
         if faults:
             raise BrokenRuleError(f"its earlier reports of the round do not count ({faults[0]})")
@@ -143,3 +155,15 @@ def _gone_back(client: str, seen: int, found: str) -> str:
         "statements are the evidence of what was settled: agree on the balances by them, and start again with a new "
         "ledger, another results folder and new member folders."
     )
+
+
+def check_majority(refusing: Collection[str], asked: Collection[str], round_number: int) -> None:
+    """Do not go on with the few who follow if most members refuse to go back, though none of them has a proof."""
+    if 2 * len(refusing) > len(asked):
+        raise FederationError(
+            f"{len(refusing)} of {len(asked)} members refuse to go back to round {round_number}: "
+            f"{', '.join(sorted(refusing)[:10])}. Nothing was settled now, and nobody was eliminated. If a backup of "
+            "the ledger or of the results folder was restored, put back the newer one. If it is lost, agree with the "
+            "members on what was settled, by their statements, and start again with a new ledger, another results "
+            "folder and new member folders."
+        )

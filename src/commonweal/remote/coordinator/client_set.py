@@ -75,6 +75,7 @@ from commonweal.task.records import Agree, InitialModel, Model, TaskPlan
 from commonweal.valuation.bootstrap import DRAW_COUNT, resampling_weights
 
 Result = TypeVar("Result")
+_SILENT = "silent: had the round's model, and no report of it counts"
 
 
 class RemoteClients:
@@ -162,6 +163,7 @@ class RemoteClients:
             start = self._layout.pack(self._shared)
             self._path = RoundPath(start, clients, self._algorithm.averaged, placeholders)
         there = self._exchange.present(clients)
+        head = self._settled_in.head().decode()
         for client in clients:
             if client not in there:
                 self._exchange.note(client, NoAnswer(kind="absent", reason="its SuperNode was not connected"))
@@ -171,6 +173,7 @@ class RemoteClients:
                     **self._settlement_of(client),
                     "agreed": json.dumps(self._agreed),
                     "terms": self._terms,
+                    "ledger_head": head,
                     **self._heads.fields(client, clients),
                 },
                 [self._shared_hash],
@@ -307,9 +310,14 @@ class RemoteClients:
             sample_count=self._sample_counts[client],
         )
 
-    def late_reports(self, owing: Mapping[str, list[int]]) -> Sequence[LateReport]:
+    def late_reports(self, owing: Mapping[str, list[int]], statement_of: StatementOf) -> Sequence[LateReport]:
+        """Who owes a report gets its statement first: it signs no late report of a round that is not settled."""
+        there = {client: owing[client] for client in self._exchange.present(owing)}
+        for client, rounds in there.items():
+            self._round = rounds[-1]
+            self._send_statements([client], statement_of, lambda client: _SILENT)
         found = self._late.ask(
-            {client: owing[client] for client in self._exchange.present(owing)},
+            there,
             self._exchange.put,
             self._common,
             lambda client: self._federation.terms_of(client).profit_bounds,
@@ -331,14 +339,18 @@ class RemoteClients:
         self.confirmed.check()
         self._round = record.round_number
         clients = (*record.decision.figures.clients, *record.silent)
+        self._send_statements(clients, statement_of, lambda client: _outcome(record, client))
 
+    def _send_statements(
+        self, clients: Sequence[str], statement_of: StatementOf, outcome_of: Callable[[str], str]
+    ) -> None:
         def fields_for(client: str, line_count: int) -> dict[str, Any]:
             statement = statement_of(client, line_count)
             return {
                 **self._common(client),
                 **self._settlement_of(client),
                 "statement": statement.decode(),
-                "outcome": _outcome(record, client),
+                "outcome": outcome_of(client),
                 "trail": self._heads.trail(client, statement, self._settled_in).decode(),
             }
 
@@ -467,6 +479,7 @@ class RemoteClients:
             opening_model=self._opening_hash,
             terms=self._terms,
             settings=self._settings_hash(),
+            has_gains=self._federation.mechanism.figures != "measured",
         )
 
     def _settings_hash(self) -> str:
@@ -592,7 +605,7 @@ def _outcome(record: RoundRecord, client: str) -> str:
     ended = f"; the federation is {FINISHED}" if record.decision.finished else ""
     if client in record.silent:
         left = "; the membership has ended by the terms" if client in record.excluded else ""
-        return f"silent: had the round's model, and no report of it counts{left}{ended}"
+        return f"{_SILENT}{left}{ended}"
     if client in record.decision.eliminated:
         how = " as harmful" if client in record.decision.harmful else ""
         return f"eliminated{how}, without a transfer{ended}"

@@ -69,6 +69,13 @@ def coordinate(
     with locked_directory(directory, "a federation"), closing(settled_in):
         remove_unfinished(directory)
         checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=federation.digest(), mismatch=_MISMATCH)
+        if checkpoint.path.exists() and not settled_in.exists:
+            raise FederationError(
+                f"The ledger {settled_in.shown_location!r} is missing, but {checkpoint.path} has rounds that were "
+                "settled in it. Put the ledger back. If it is lost, the members' statements are the evidence of what "
+                "was settled: agree on the balances by them, and start again with a new ledger, another results folder "
+                "and new member folders."
+            )
         settled_in.check_rules()
         identity = settled_in.open()
         if settled_in.has_opened:

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from commonweal.records import Event
 from commonweal.remote.coordinator.answer_rules import BrokenRuleError, fault_of_sizes
-from commonweal.remote.coordinator.attempts import LedgerInForce, refusals_to_go_back
+from commonweal.remote.coordinator.attempts import LedgerInForce, check_majority, refusals_to_go_back
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
 from commonweal.remote.messages.lateness import RoundLateness
-from commonweal.remote.messages.message import LACKS, MODEL, NUMBER, Message, is_answer_signed, printable
+from commonweal.remote.messages.message import LACKS, MODEL, NUMBER, OPEN, Message, is_answer_signed, printable
 from commonweal.remote.transport import Answers, NoAnswer, Transport
 from commonweal.task.records import Model
 
@@ -48,6 +48,7 @@ class Exchange:
         late, usual = self._federation.late_seconds, self._federation.answer_seconds
         self._round = round_number
         self._lateness = RoundLateness(limit=usual if late is None else late)
+        self._refusing: set[str] = set()  # members that refuse to go back
         self._missing: dict[str, NoAnswer] = {}  # the first reason of each client that misses this round
 
     def present(self, clients: Iterable[str]) -> list[str]:
@@ -105,6 +106,8 @@ class Exchange:
             for client in [client for client, answer in again.given.items() if LACKS in answer.fields]:
                 missing[client] = NoAnswer(kind="refused", reason="it reported a model as missing that was sent twice")
                 del given[client]
+        if kind == OPEN:
+            check_majority(self._refusing, questions, self._round)
         results: dict[str, Result] = {}
         for client in questions:
             if client in given:
@@ -145,6 +148,7 @@ class Exchange:
                 refused[client] = NoAnswer(kind="refused", reason=fault)
         given = {client: answer for client, answer in answers.given.items() if client not in refused}
         refusing = refusals_to_go_back(given, self._settled_in)
+        self._refusing |= refusing.keys()
         return Answers(
             given={client: answer for client, answer in given.items() if client not in refusing},
             missing={**answers.missing, **refused, **refusing},

@@ -14,36 +14,43 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from commonweal.client.reporting import account, as_reported
+from commonweal.client.reporting import Alone, ClientAccount, account, as_reported
 from commonweal.errors import FederationError
-from commonweal.ledger.member_documents import ROUND_LIMIT, ClientReport, WithdrawalNotice
+from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import ReportBasis, report_attempt
 from commonweal.remote.member.contradictions import Contradictions
+from commonweal.remote.member.evidence import Evidence
 from commonweal.remote.member.going_back import refusal_to_go_back
-from commonweal.remote.member.kept_statements import Kept, keep_statement
 from commonweal.remote.member.local_work import ALGORITHM, LocalWork, combined, sent_measures, value_of
 from commonweal.remote.member.member_file import Member, read_member
 from commonweal.remote.member.peer_heads import PeerHeads
-from commonweal.remote.member.pinned_settings import check_question, check_summary, is_first_measure, pin, pin_terms
+from commonweal.remote.member.pinned_settings import (
+    check_addressed,
+    check_iteration,
+    check_question,
+    check_summary,
+    is_first_measure,
+    pin,
+    pin_terms,
+)
 from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.report_book import ReportBook
-from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.sent_models import keep_sent_models
 from commonweal.remote.member.settled_rounds import (
     baseline_of,
     commit,
-    commit_as_stated,
+    keep_reported,
     recover,
     refuse_after_withdrawal,
     refuse_to_open_again,
 )
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
-from commonweal.remote.member.told_gains import gains_in_words, own_gain, read_told
+from commonweal.remote.member.told_gains import check_figures, gains_in_words, own_gain, read_told
 from commonweal.remote.messages.message import (
     CLOSE,
     EVALUATE,
@@ -57,14 +64,17 @@ from commonweal.remote.messages.message import (
     TRAIN,
     Message,
     QuestionError,
-    printable,
     signed_answer,
 )
 from commonweal.remote.messages.settings_hash import settings_hash
 from commonweal.task.measured import Measured
+from commonweal.task.metrics import Metric
 from commonweal.task.records import Task
 
-LONGEST_OUTCOME = 1000  # characters of it in the log
+if TYPE_CHECKING:  # it imports torch
+    from commonweal.client.work import ClientWork
+
+_IN_A_ROUND = (TRAIN, EVALUATE, GRADIENT, REPORT)  # questions about a round that is open
 
 
 class MemberAgent:
@@ -83,24 +93,30 @@ class MemberAgent:
         return signed_answer(answer, kind=kind, number=question.fields[NUMBER], key=self._key)
 
     def _answer(self, kind: str, question: Message) -> Message:
+        """Evidence is taken in first, whatever else a question says; then come its own wishes."""
         fields = question.fields
-        if fields["client"] != self._member.name:
+        if fields.get("client") != self._member.name:
             raise QuestionError(
-                f"This SuperNode answers for {self._member.name!r}, but the question is for {fields['client']!r}. The "
-                "operator's file must give each client the same name as the client's own file."
+                f"This SuperNode answers for {self._member.name!r}, but the question is for "
+                f"{ascii(fields.get('client'))[:80]}. The operator's file must give each client the same name as the "
+                "client's own file."
             )
         with self._store.locked():
             state = self._store.load()
-            if state.book not in (None, fields["book"]):
-                raise QuestionError(
-                    f"This member's folder belongs to ledger {state.book[:16] if state.book else ''}…, but the "
-                    f"question is about ledger {str(fields['book'])[:16]}…. Name another `home` in the member's file."
-                )
-            check_question(self._store, state, kind, fields)
+            check_addressed(self._store, state, kind, fields)
+            evidence = Evidence(self._store, self._member, state, fields)
+            kept = evidence.take_statement() if kind == CLOSE else None
+            if kind == OPEN:
+                evidence.take_head()
+            check_question(self._store, state, kind, question)
             if (refusal := refusal_to_go_back(self._store, state, kind, fields)) is not None:
-                if kind == CLOSE:  # evidence, if it contradicts those kept
-                    self._store.log(self._keep_statement(fields).line)
                 return refusal
+            if kept is not None:
+                commit(self._store, state, fields)
+                self._store.save(state)
+                return Message(fields={**kept.answer, "head": evidence.signed_head(self._key)})
+            if kind in _IN_A_ROUND:
+                self._check_open(state, kind, fields)
             keep_sent_models(kind, question, state, self._store)
             lacking = self._store.lacks(fields.get("models", []))
             if lacking:
@@ -116,7 +132,6 @@ class MemberAgent:
             GRADIENT: self._gradient,
             REPORT: self._report,
             RECEIPT: self._receipt,
-            CLOSE: self._close,
         }
 
     def _summarise(self, question: Message, state: MemberState) -> Message:
@@ -142,8 +157,13 @@ class MemberAgent:
         refuse_after_withdrawal(self._store, state, number)
         refuse_to_open_again(self._store, state, fields)
         (digest,) = fields["models"]
+        last = state.settled_round
         older = recover(self._store, state, fields, client=self._member.name, key=self._key.public)
+        if older:
+            self._store.log(f"{ERROR} {older}")
         state.agreed = json.loads(fields["agreed"])
+        if fields["utility"] == "advantage" and fields["settled_round"] > last and (older or state.alone is None):
+            self._local.train_alone_since(last, fields, state)
         work = self._local.work(fields, digest)
         member = self._local.task_member(fields, state)
         data = work.load_all(member, number)
@@ -151,6 +171,7 @@ class MemberAgent:
         pin_terms(self._store, state, fields)
         state.book = fields["book"]
         first_alone = digest if state.alone is None and fields["utility"] == "advantage" else None
+        keep_reported(self._store, state)
         state.under_way = open_round = OpenRound(
             round_number=number,
             attempt=fields["attempt"],
@@ -158,7 +179,7 @@ class MemberAgent:
             cost_count=data.newest.cost_count,
             validation_count=len(data.validation[0]),
             opening=digest,
-            terms=_terms(fields),
+            terms=fields["terms"],
             memory=state.memory,
             alone=state.alone or first_alone,
             alone_memory=state.alone_memory,
@@ -186,11 +207,8 @@ class MemberAgent:
             notes["contradiction"] = contradiction
         if older:
             notes["older-folder"] = older
-            self._store.log(f"{ERROR} {older}")
         self._store.save(state)
-        self._store.forget_all_but(
-            [digest, state.memory, state.alone, state.alone_memory, *open_round.measures.values()]
-        )
+        self._store.forget_all_but(state.arrays())
         self._store.log(
             f"round {number}: opened with {data.newest.declared_count} new samples, {len(data.training[0])} for "
             f"training and {len(data.validation[0])} for validation; the model's {work.metric.label} is "
@@ -208,11 +226,14 @@ class MemberAgent:
         )
 
     def _train(self, question: Message, state: MemberState) -> Message:
-        fields = question.fields
-        open_round = self._open_round(state, fields)
+        """Each iteration is trained once: what it costs is reported, and must not grow by being asked again."""
+        fields, open_round = question.fields, _under_way(state)
         number, iteration = fields["round"], fields["iteration"]
         (digest,) = fields["models"]
         work = self._local.work(fields, digest)
+        if iteration == len(open_round.steps) and open_round.last_trained[:1] == [digest]:
+            return self._trained(work, open_round)
+        check_iteration(open_round, iteration, fields)
         member = self._local.task_member(fields, state)
         data = work.load_all(member, number)
         memory, task_memory = self._local.memories(work, open_round.memory, digest)
@@ -233,21 +254,23 @@ class MemberAgent:
             kept[ALGORITHM] = trained.result.memory.numpy()
         open_round.memory = self._store.put(kept) if kept else None
         open_round.steps[str(iteration)] = trained.step_count
-        model = work.layout.unpack(trained.result.model)
-        self._store.put(model)
+        open_round.last_trained = [digest, self._store.put(work.layout.unpack(trained.result.model))]
         self._store.save(state)
         self._store.log(
             f"round {number}, iteration {iteration}: trained in {trained.step_count} steps, loss {trained.loss:.4g}"
         )
-        groups = {"local": model}
+        return self._trained(work, open_round)
+
+    def _trained(self, work: ClientWork, open_round: OpenRound) -> Message:
+        """What was trained in the last iteration, as it was stored."""
+        groups = {"local": self._store.get(open_round.last_trained[1])}
         if work.algorithm.server_reads_memories:
-            groups["memory"] = {"memory": trained.result.memory.numpy()}
+            groups["memory"] = {"memory": self._store.get(open_round.memory)[ALGORITHM]}
         return Message(groups=groups)
 
     def _evaluate(self, question: Message, state: MemberState) -> Message:
         """Measure the `whole` models as sent, and those that `rows` describe as weighted averages of local models."""
-        fields = question.fields
-        open_round = self._open_round(state, fields)
+        fields, open_round = question.fields, _under_way(state)
         work = self._local.work(fields, (*fields["whole"], *fields["parts"])[0])
         member = self._local.task_member(fields, state)
         data = work.load_all(member, fields["round"])
@@ -267,8 +290,7 @@ class MemberAgent:
 
     def _gradient(self, question: Message, state: MemberState) -> Message:
         """The gradient of the mean smooth score of the validation samples: one number for each that is averaged."""
-        fields = question.fields
-        open_round = self._open_round(state, fields)
+        fields, open_round = question.fields, _under_way(state)
         (digest,) = fields["models"]
         work = self._local.work(fields, digest)
         member = self._local.task_member(fields, state)
@@ -291,10 +313,12 @@ class MemberAgent:
 
         A hostile member of a rehearsal reports another profit.
         """
-        fields = question.fields
-        open_round = self._open_round(state, fields)
+        fields, open_round = question.fields, _under_way(state)
         member, number = self._member, fields["round"]
         metric = self._local.metric(fields)
+        if fields["adopted"] not in open_round.accuracies:
+            raise QuestionError(f"Model {fields['adopted'][:16]}… was not measured here in round {number}.")
+        check_figures(fields, state.pinned.get("figures", "measured"), is_late=number == state.missed_round)
         now, baseline = open_round.accuracies[fields["adopted"]], baseline_of(state, open_round)
         assert baseline is not None, "opening a round sets the baseline"
         alone = self._local.alone(fields, state, open_round) if fields["utility"] == "advantage" else None
@@ -323,25 +347,41 @@ class MemberAgent:
             gain=None if told is None else told.table.gain_of(member.name, said.expected_profit),
             basis=ReportBasis(
                 number=reports.next_number,
-                attempt=report_attempt(open_round.attempt, _valuation(fields)),
+                attempt=report_attempt(open_round.attempt, fields["valuation"]),
                 model=fields["adopted"],
                 opening_model=open_round.opening or "",
                 baseline=None if math.isnan(measured_from) else measured_from,
                 measured=None if alone is not None or math.isnan(now) else now,
                 terms=_signed_terms(open_round),
                 settings=settings_hash(state.pinned, state.agreed),
-                entry=_entry(fields),
+                entry=fields.get("entry"),
             ),
         )
-        signed, is_new = reports.signed(report, self._key)
         groups = {}
         if alone is not None:
             groups["alone"] = {"values": np.array([alone.measured.value]), "draws": alone.measured.draws[None]}
-        answer = replace(reports.answer(signed), groups=groups)
-        KeptReceipts(self._store, member).expect(number, signed.signature)
-        if not is_new:
+        signed = reports.of_attempt(report)
+        if signed is not None:
             self._store.log(f"round {number}: sends report {signed.document['number']} again, as it was signed")
-            return answer
+        else:
+            self._log_report(report, own, metric, baseline=baseline, now=now, alone=alone, open_round=open_round)
+            signed = reports.sign(report, self._key)
+        KeptReceipts(self._store, member).expect(number, signed.signature)
+        return replace(reports.answer(signed), groups=groups)
+
+    def _log_report(
+        self,
+        report: ClientReport,
+        own: ClientAccount,
+        metric: Metric,
+        *,
+        baseline: float,
+        now: float,
+        alone: Alone | None,
+        open_round: OpenRound,
+    ) -> None:
+        """Say what is about to be signed and how it was computed; after a crash it may be said twice."""
+        member = self._member
         reference = (
             f"{_shown(baseline, metric.is_share)} before"
             if alone is None
@@ -350,32 +390,20 @@ class MemberAgent:
         instead = "" if member.reported_profit is None else f" instead of {own.profit:+.6g}"
         spared = "" if own.alone_cost is None else f" + cost alone {own.alone_cost:.6g}"
         by_gain = "" if report.gain is None else gains_in_words(report.gain, metric)
-        count = signed.document["number"]
-        late = "" if (entry := _entry(fields)) is None else f", late, since entry {entry[:16]}… calls it silent,"
+        assert report.basis is not None, "a member signs what its report rests on"
+        count, entry = report.basis.number, report.basis.entry
+        late = "" if entry is None else f", late, since entry {entry[:16]}… calls it silent,"
         again = "" if count == 1 else f" (report {count} of this round, which takes the place of those before it)"
         self._store.log(
-            f"round {number}: will report{late} a profit of {report.profit:+.6g}{instead} and {report.sample_count} "
-            f"new samples, signed{again}. Kept private: profit = utility {own.utility:+.6g} (unit value "
-            f"{member.unit_value:g}, {metric.label} {reference} and {_shown(now, metric.is_share)} now) − cost "
-            f"{own.cost:.6g} ({open_round.cost_count} samples, {sum(open_round.steps.values())} steps){spared}{by_gain}"
+            f"round {report.round_number}: will report{late} a profit of {report.profit:+.6g}{instead} and "
+            f"{report.sample_count} new samples, signed{again}. Kept private: profit = utility {own.utility:+.6g} "
+            f"(unit value {member.unit_value:g}, {metric.label} {reference} and {_shown(now, metric.is_share)} now) − "
+            f"cost {own.cost:.6g} ({open_round.cost_count} samples, {sum(open_round.steps.values())} steps)"
+            f"{spared}{by_gain}"
         )
-        return answer
-
-    def _close(self, question: Message, state: MemberState) -> Message:
-        fields = question.fields
-        kept = self._keep_statement(fields)
-        if kept.is_kept:
-            commit_as_stated(self._store, state, fields["statement"])
-        commit(self._store, state, fields)
-        self._store.save(state)
-        told = printable(f"round {fields['round']}: {fields['outcome']}", limit=LONGEST_OUTCOME)
-        self._store.log(f"{kept.line}; told with it: {told}" if kept.doubt else f"{told}; {kept.line}")
-        return Message(fields={**kept.answer, "head": self._signed_head(fields, is_kept=kept.is_kept)})
 
     def _receipt(self, question: Message, state: MemberState) -> Message:
         fields = question.fields
-        if type(fields["round"]) is not int or not 0 < fields["round"] <= ROUND_LIMIT:
-            raise QuestionError(f"A receipt must be for a round, got {fields['round']!r}.")
         line = KeptReceipts(self._store, self._member).keep(
             fields["receipt"], ledger=fields["book"], round_number=fields["round"]
         )
@@ -389,28 +417,19 @@ class MemberAgent:
         for line in PeerHeads(self._store, self._member).compare(fields):
             self._store.log(line)
 
-    def _signed_head(self, fields: Mapping[str, Any], *, is_kept: bool) -> str:
-        """The last entry that the operator showed this member, signed for the others; empty if there is none."""
-        seen = SeenEntries(self._store, self._member, fields["book"])
-        for line in seen.learn(fields, is_kept=is_kept):
-            self._store.log(line)
-        for line in PeerHeads(self._store, self._member).compare_waiting(seen):
-            self._store.log(line)
-        head = seen.head()
-        return "" if head is None else json.dumps(head.signed(self._key).to_document())
+    def _check_open(self, state: MemberState, kind: str, fields: Mapping[str, Any]) -> None:
+        """Refuse a question about another round than the one that is open here, or about one that is settled.
 
-    def _keep_statement(self, fields: Mapping[str, Any]) -> Kept:
-        return keep_statement(
-            self._store, self._member, fields["statement"], ledger=fields["book"], round_number=fields["round"]
-        )
-
-    def _open_round(self, state: MemberState, fields: Mapping[str, Any]) -> OpenRound:
+        A member that missed a round may still be asked to report on it.
+        """
         open_round = state.under_way
         if open_round is None or (open_round.round_number, open_round.attempt) != (fields["round"], fields["attempt"]):
             raise QuestionError(
                 f"Round {fields['round']} is not open here: it was interrupted or never opened. Open it first."
             )
-        return open_round
+        is_late = kind in (EVALUATE, REPORT) and fields["round"] == state.missed_round
+        if fields["round"] <= state.told_round and not is_late:
+            raise QuestionError(f"Round {fields['round']} is settled by a statement that is kept here.")
 
     def _notice(self, fields: Mapping[str, Any]) -> str:
         """The signed notice that the member withdraws after this round; empty if it does not."""
@@ -421,27 +440,9 @@ class MemberAgent:
         return notice.signed(self._key)
 
 
-def _terms(fields: Mapping[str, Any]) -> str:
-    """The hash of the terms that a round is opened under; the member signs it with its report."""
-    terms = fields.get("terms")
-    if not isinstance(terms, str):
-        raise QuestionError("The question must name the hash of the ledger's terms. Use the same version everywhere.")
-    return terms
-
-
-def _valuation(fields: Mapping[str, Any]) -> int:
-    valuation = fields.get("valuation")
-    if type(valuation) is not int or valuation < 1:
-        raise QuestionError(f"The question must say how often the round was valued, got {valuation!r}.")
-    return valuation
-
-
-def _entry(fields: Mapping[str, Any]) -> str | None:
-    """The hash of the entry that calls this member silent, where a late report is asked for."""
-    entry = fields.get("entry")
-    if entry is not None and not isinstance(entry, str):
-        raise QuestionError(f"The question must name the entry that calls this member silent, got {entry!r}.")
-    return entry
+def _under_way(state: MemberState) -> OpenRound:
+    assert state.under_way is not None, "a question in a round is answered only if the round is open"
+    return state.under_way
 
 
 def _signed_terms(open_round: OpenRound) -> str:

@@ -6,6 +6,7 @@ have. Its refusal carries the newest statement it keeps: proof, signed by the op
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,8 @@ from commonweal.errors import CommonwealError
 from commonweal.ledger.reports import is_of_opening
 from commonweal.ledger.signed_files import known_head_in
 from commonweal.remote.member.report_book import REPORTS, ReportBook
-from commonweal.remote.member.store import ERROR, STATEMENTS, MemberState, MemberStore, OpenRound
+from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, STATEMENTS, MemberState, MemberStore, OpenRound
+from commonweal.remote.messages.answer_limit import LARGEST_PROOF
 from commonweal.remote.messages.message import CLOSE, OPEN, PROOF, SAW_SETTLED, Message, QuestionError
 
 
@@ -23,9 +25,10 @@ def refusal_to_go_back(store: MemberStore, state: MemberState, kind: str, fields
         return None
     number, seen = fields["round"], state.settled_round
     opened = 0 if state.under_way is None else state.under_way.round_number
+    known = max(seen, state.told_round)  # settled, with this member or without it
     is_other = fields["settled_round"] == seen and fields["settled_attempt"] != state.settled_attempt
-    if fields["settled_round"] < seen or (kind == OPEN and (number <= seen or number < opened)):
-        why = f"round {max(seen, opened)} was {'settled' if seen >= opened else 'opened'} here before"
+    if fields["settled_round"] < seen or (kind == OPEN and (number <= known or number < opened)):
+        why = f"round {max(known, opened)} was {'settled' if known >= opened else 'opened'} here before"
     elif seen and is_other:
         why = f"round {seen} was settled here by another attempt than the coordinator says now"
     else:
@@ -38,21 +41,26 @@ def refusal_to_go_back(store: MemberStore, state: MemberState, kind: str, fields
 
 
 def newest_proof(store: MemberStore) -> str:
-    """The statement at home that names the latest entry of the ledger; empty if there is none."""
+    """What the operator signed that names the latest entry of the ledger: a statement or a head; empty if nothing."""
     best, proof = 0, ""
-    for file in (store.path / STATEMENTS).glob("*.json"):
+    for file in (*(store.path / STATEMENTS).glob("*.json"), store.path / OPERATOR_HEAD):
         try:
-            content = file.read_bytes()
-            known = known_head_in(content, file.name)
-        except (CommonwealError, OSError):
+            text = file.read_bytes().decode()
+            known = known_head_in(text.encode(), file.name)
+        except (CommonwealError, OSError, UnicodeDecodeError):
             continue
-        if known.number > best and known.signed.is_sound:
-            best, proof = known.number, content.decode()
+        if known.number > best and known.signed.is_sound and len(json.dumps(text)) <= LARGEST_PROOF:
+            best, proof = known.number, text
     return proof
 
 
 def check_settled(store: MemberStore, open_round: OpenRound, model: str) -> None:
     """Refuse a settlement with a model that the member did not report on: its baseline would be of another model."""
+    if model not in open_round.accuracies:
+        raise QuestionError(
+            f"Round {open_round.round_number} is said to be settled with model {model[:16]}…, which was not measured "
+            "here."
+        )
     if open_round.terms is None:  # opened by a version that kept no reports
         return
     last = ReportBook(store, open_round.round_number).last

@@ -2,6 +2,7 @@
 
 statements/round-0001.json              whole statements, or parts with what was new
 statements/doubtful/round-0001-….json   what contradicts them, signed by the operator
+statements/doubtful/other-….json        what the operator signed as well, but is no statement of this member
 statements/doubtful/unsigned-….json     what the operator did not sign
 account.json                            what the statements come to; made again from them if it is lost
 """
@@ -25,15 +26,18 @@ from commonweal.ledger.statements import faults_of_signature
 from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.store import ACCOUNT, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
-from commonweal.remote.member.told_rounds import differences_from_reports, last_round_told
+from commonweal.remote.member.told_rounds import differences_from_reports, last_round_told, mislabelled
 from commonweal.remote.messages.message import printable
 
 DOUBTFUL_STATEMENT = "DOUBTFUL STATEMENT"  # in the log: after the time of a line that tells of one
 DOUBTFUL = "doubtful"
 MOST_BYTES = 32 * 2**20  # of a statement
-MOST_DOUBTFUL, MOST_DOUBTFUL_BYTES = 100, 128 * 2**20  # files that the operator signed, and bytes of all of them
-MOST_UNSIGNED, MOST_UNSIGNED_BYTES = 20, 16 * 2**20  # of others: they prove nothing, and have a room of their own
-UNSIGNED = "unsigned-"  # how the names of those start
+CONTRADICTING, OTHER, UNSIGNED = "", "other-", "unsigned-"  # kinds of doubt: how the names of their files start
+MOST_DOUBTFUL = {  # files, and bytes of all of them: each kind has a room of its own
+    CONTRADICTING: (100, 128 * 2**20),
+    OTHER: (20, 16 * 2**20),
+    UNSIGNED: (20, 16 * 2**20),
+}
 _LONGEST_LINE = 2000  # characters in the log; part of it may be text from the operator
 _FORMAT = "commonweal.account/1"
 _UNCHANGED = ("ledger", "client", "client_key", "currency", "minor_digits", "worth", "settlement")
@@ -120,7 +124,7 @@ class Kept:
         return told | {name: reason for name, reason in reasons.items() if reason}
 
 
-def keep_statement(store: MemberStore, member: Member, content: str, *, ledger: str, round_number: int) -> Kept:
+def keep_statement(store: MemberStore, member: Member, content: str, *, ledger: str, round_number: object) -> Kept:
     """Check a statement against those kept, and keep it with them or aside."""
     return _Keeper(store, member, ledger).keep(content.encode(errors="surrogatepass"), round_number)
 
@@ -134,7 +138,7 @@ class _Keeper:
         self._ledger = ledger
         self._folder = store.path / STATEMENTS
 
-    def keep(self, content: bytes, round_number: int) -> Kept:
+    def keep(self, content: bytes, round_number: object) -> Kept:
         is_number = type(round_number) is int and 0 <= round_number < 10**9  # it is to be part of a file's name
         name = f"round-{round_number:04d}" if is_number else "round-unknown"
         account = self._account()
@@ -144,11 +148,12 @@ class _Keeper:
             return Kept(line=f"statement {file.name} was here already", is_kept=True, line_count=line_count)
         try:
             if len(content) > MOST_BYTES:
-                raise _DoubtError(f"it has {len(content)} bytes; at most {MOST_BYTES} are read", is_signed=False)
+                raise _DoubtError(f"it has {len(content)} bytes; at most {MOST_BYTES} are read", kind=UNSIGNED)
             part, signed = _readable(content)
             self._check_own(part, signed)
             if account is not None:
                 _doubt(account.contradictions(part, signed))
+            _doubt(mislabelled(part.statement.lines))
             if part.before.count > line_count:
                 told = f"the statement starts after line {part.before.count}, but only {line_count} lines are kept here"
                 return Kept(line=f"{told}: asked for those between", is_kept=False, line_count=line_count)
@@ -159,7 +164,7 @@ class _Keeper:
                 if account.is_told_again(part):
                     return Kept(line=_signed_line("the statement kept last", part), is_kept=True, line_count=line_count)
         except _DoubtError as doubt:
-            aside = self._keep_aside(content, name, is_signed=doubt.is_signed)
+            aside = self._keep_aside(content, name, doubt.kind)
             return Kept(
                 line=f"{DOUBTFUL_STATEMENT} in {name}: {printable(str(doubt), limit=_LONGEST_LINE)} ({aside})",
                 is_kept=False,
@@ -196,7 +201,7 @@ class _Keeper:
             found.append(f"it is for {statement.client!r} in ledger {statement.ledger[:16]}…, not for this member")
         if not 0 < statement.head_number < 10**15:
             found.append(f"it ends with entry {statement.head_number:.6g}")
-        _doubt(found, is_signed=not faults_of_signature(statement, signed, key))
+        _doubt(found, kind=UNSIGNED if faults_of_signature(statement, signed, key) else OTHER)
 
     def _operator_key(self) -> str | None:
         """None: no statement has come yet, and the key that signs the first one will be trusted."""
@@ -210,16 +215,16 @@ class _Keeper:
         if self._operator_key() is None:
             write_atomically(self._store.path / OPERATOR_KEY, public_pem(signer), what="the operator's public key")
 
-    def _keep_aside(self, content: bytes, name: str, *, is_signed: bool) -> str:
-        """Keep what may prove something, as long as there is room for it; returns where it is."""
+    def _keep_aside(self, content: bytes, name: str, kind: str) -> str:
+        """Keep what may prove something, as long as there is room for its kind; returns where it is."""
         folder = self._folder / DOUBTFUL
-        file = folder / f"{'' if is_signed else UNSIGNED}{name}-{hash_of(content)[:32]}.json"
+        file = folder / f"{kind}{name}-{hash_of(content)[:32]}.json"
         if file.exists():
             return f"kept before as {DOUBTFUL}/{file.name}"
-        most, most_bytes = (MOST_DOUBTFUL, MOST_DOUBTFUL_BYTES) if is_signed else (MOST_UNSIGNED, MOST_UNSIGNED_BYTES)
-        alike = [path for path in folder.glob("*.json") if path.name.startswith(UNSIGNED) != is_signed]
+        most, most_bytes = MOST_DOUBTFUL[kind]
+        alike = [path for path in folder.glob("*.json") if _kind_of(path) == kind]
         if len(alike) >= most:
-            which = "" if is_signed else " unsigned ones"
+            which = f" {kind.rstrip('-')} ones" if kind else ""
             return f"not kept, since there are {len(alike)}{which} in {DOUBTFUL}; SHA-256 {hash_of(content)}"
         if len(content) > MOST_BYTES or sum(path.stat().st_size for path in alike) + len(content) > most_bytes:
             return f"not kept, since it has {len(content)} bytes; SHA-256 {hash_of(content)}"
@@ -289,21 +294,25 @@ class _Keeper:
 class _DoubtError(Exception):
     """Why a statement is not kept with the others."""
 
-    def __init__(self, text: str, *, is_signed: bool) -> None:
+    def __init__(self, text: str, *, kind: str) -> None:
         super().__init__(text)
-        self.is_signed = is_signed
+        self.kind = kind
 
 
-def _doubt(found: list[str], *, is_signed: bool = True) -> None:
+def _doubt(found: list[str], *, kind: str = CONTRADICTING) -> None:
     if found:
-        raise _DoubtError("; ".join(found), is_signed=is_signed)
+        raise _DoubtError("; ".join(found), kind=kind)
+
+
+def _kind_of(file: Path) -> str:
+    return next((kind for kind in (OTHER, UNSIGNED) if file.name.startswith(kind)), CONTRADICTING)
 
 
 def _readable(content: bytes) -> tuple[StatementPart, SignedDocument]:
     try:
         return part_in(content, "it")
     except CommonwealError as error:
-        raise _DoubtError(str(error), is_signed=False) from None
+        raise _DoubtError(str(error), kind=UNSIGNED) from None
 
 
 def _is_content(file: Path, content: bytes) -> bool:

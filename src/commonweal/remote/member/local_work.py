@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from commonweal.client.reporting import Alone
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.store import MemberState, MemberStore, OpenRound
+from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
+from commonweal.remote.messages.message import QuestionError
 from commonweal.task.choice import chosen_metric
 from commonweal.task.measured import Measured
 from commonweal.task.metrics import Metric
@@ -117,6 +118,38 @@ class LocalWork:
         open_round.alone_memory = self._store.put(dict(lone.task_memory)) if lone.task_memory else None
         self._store.save(state)
         return lone.alone
+
+    def train_alone_since(self, last: int, fields: Mapping[str, Any], state: MemberState) -> None:
+        """Train the member's own model on over the rounds after `last` that this folder has missed.
+
+        Raises `QuestionError` if that model is lost: one that starts again from the federation's model would be too
+        good, and the member would seem to lose by taking part.
+        """
+        if state.alone is None:
+            refusal = (
+                f"Round {fields['settled_round']} was settled with this member, but the model that it trains alone is "
+                "not in its folder, so its advantage cannot be measured."
+            )
+            self._store.log(
+                f"{ERROR} refused to open round {fields['round']}: {refusal} Put back a backup of the folder"
+            )
+            raise QuestionError(refusal)
+        work, member = self.work(fields, state.alone), self.task_member(fields, state)
+        model, memory = work.layout.pack(self._store.get(state.alone)), self._store.get(state.alone_memory)
+        for number in range(last + 1, state.settled_round + 1):
+            lone = work.train_alone(
+                member,
+                number,
+                work.load_all(member, number),
+                model=model,
+                task_memory=memory,
+                iteration_count=json.loads(fields["learning"])["iteration_limit"],
+            )
+            model, memory = lone.model, dict(lone.task_memory)
+        state.alone = self._store.put(work.layout.unpack(model))
+        state.alone_memory = self._store.put(memory) if memory else None
+        self._store.save(state)
+        self._store.log(f"trained the model that it has alone on over rounds {last + 1} to {state.settled_round}")
 
 
 def value_of(work: ClientWork, member: TaskMember, evaluation: Evaluation) -> float:

@@ -23,6 +23,11 @@ def known_operator(store: MemberStore, member: Member, signed: SignedDocument) -
     return read_operator_key(known)
 
 
+def has_operator(store: MemberStore, member: Member) -> bool:
+    """Whether the operator's key is known yet."""
+    return member.operator_key_file is not None or (store.path / OPERATOR_KEY).exists()
+
+
 def key_in_use(store: MemberStore, known: str) -> str:
     """The key that signed the last statement kept, since those before it are retired; `known` if there is none."""
     try:

@@ -57,12 +57,17 @@ class PeerHeads:
             number = signed.head.number
             if not signed.is_signed(key):
                 lines.append(f"round {round_number}: DOUBTFUL HEAD: it is not signed with the key of {peer}")
-            elif number not in seen.by_number:
+                continue
+            if number not in seen.by_number:
                 fresh.append(signed)
-                found.behind.append(peer)
             elif contradiction := self._contradiction(seen, signed, key):
                 lines.append(contradiction)
-            elif head is not None and number >= head.number:
+                continue
+            if (signed.head.round_number or 0) < round_number - 1:
+                found.old.append(peer)  # the operator may keep back a newer one
+            elif number < min(seen.by_number, default=0):
+                found.below.append(peer)
+            elif number in seen.by_number and head is not None and number >= head.number:
                 found.agreeing.append(peer)
             else:
                 found.behind.append(peer)
@@ -173,12 +178,14 @@ class _Found:
     missing: list[str] = field(default_factory=list)
     unnamed: list[str] = field(default_factory=list)  # missing, and the question does not name them at all
     behind: list[str] = field(default_factory=list)
+    old: list[str] = field(default_factory=list)  # signed before the last round was closed
+    below: list[str] = field(default_factory=list)  # of an entry before the first one seen here
 
     def summary(self, round_number: int, *, has_peers: bool) -> str:
         """One line on who saw the same ledger; the operator may withhold heads, so it says whose did not come."""
         if not has_peers:
             return f"round {round_number}: the operator names no other members, so NO HEAD can be compared"
-        count = sum(map(len, (self.agreeing, self.missing, self.unnamed, self.behind)))
+        count = sum(map(len, (self.agreeing, self.missing, self.unnamed, self.behind, self.old, self.below)))
         line = (
             f"round {round_number}: {len(self.agreeing)} of {count} other members saw the same ledger up to its last "
             "entry"
@@ -187,6 +194,10 @@ class _Found:
             line += f"; NO HEAD of {', '.join(self.missing)} was passed on"
         if self.unnamed:
             line += f"; NO HEAD of {', '.join(self.unnamed)}, and the operator does not name them now"
+        if self.old:
+            line += f"; NO HEAD of {', '.join(self.old)} since round {round_number - 1} was closed"
+        if self.below:
+            line += f"; NO HEAD of {', '.join(self.below)} that can be compared: it is of an entry never shown here"
         if self.behind:
             line += f"; the head of {', '.join(self.behind)} is of another entry"
         return line

@@ -8,53 +8,40 @@ up in so many ways that single rows can be told.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from commonweal.remote.member.question_fields import MOST_ROUNDS, SETTING_RULES, fault_of, fault_of_envelope
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
-from commonweal.remote.messages.message import CLOSE, OPEN, RECEIPT, SUMMARISE, QuestionError
+from commonweal.remote.messages.message import CLOSE, OPEN, RECEIPT, SUMMARISE, Message, QuestionError
 from commonweal.remote.messages.settings_hash import SETTINGS
 
 LEAST_SUMMARY_ROWS = 5  # sums over fewer rows tell too much of each
-MOST_ROUNDS = 10_000
 _MISSED_ROUNDS = 10  # beyond twice the known rounds: a member may have been away while the terms were amended
-_LONGEST_ATTEMPT = 64  # characters
 _BOOK, _TERMS = "book", "terms"
 _NOTHING_TO_MEASURE = (RECEIPT, CLOSE)
 
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= 1000
+assert tuple(SETTING_RULES) == SETTINGS, "every setting has a rule"
 
 
-def _is_table(value: object) -> bool:
-    """Whether it is the text of a JSON object."""
-    try:
-        return isinstance(value, str) and isinstance(json.loads(value), dict)
-    except ValueError:
-        return False
+def check_addressed(store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any]) -> None:
+    """Refuse a question that is about no ledger of this member, or comes too early, and tell the member in its log."""
+    _refuse(store, kind, fault_of_envelope(kind, fields) or _too_early(state, kind, fields))
+    if state.book not in (None, fields[_BOOK]):
+        raise QuestionError(
+            f"This member's folder belongs to ledger {state.book[:16] if state.book else ''}…, but the question is "
+            f"about ledger {fields[_BOOK][:16]}…. Name another `home` in the member's file."
+        )
 
 
-_RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    "seed": (lambda value: type(value) is int and value >= 0, "a whole number"),
-    "rounds": (lambda value: type(value) is int and 1 <= value <= MOST_ROUNDS, f"from 1 to {MOST_ROUNDS}"),
-    "settings": (_is_table, "the text of a JSON object"),
-    "metric": (_is_text, "a name"),
-    "lower_is_better": (lambda value: type(value) is bool, "true or false"),
-    "utility": (lambda value: value in ("gain", "advantage"), "gain or advantage"),
-    "figures": (lambda value: value in ("measured", "pooled", "forecast"), "measured, pooled or forecast"),
-    "smooth": (lambda value: type(value) is bool, "true or false"),
-    "learning": (_is_table, "the text of a JSON object"),
-}
-assert tuple(_RULES) == SETTINGS, "every setting has a rule"
+def check_question(store: MemberStore, state: MemberState, kind: str, question: Message) -> None:
+    """Refuse a question that is malformed or departs from what is fixed, and tell the member in its log."""
+    _refuse(store, kind, fault_of(kind, question) or _departs(state, kind, question.fields))
 
 
-def check_question(store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any]) -> None:
-    """Refuse a question that departs from what is fixed, and tell the member in its log."""
-    reason = _malformed(kind, fields) or _too_early(state, kind, fields) or _departs(state, kind, fields)
+def _refuse(store: MemberStore, kind: str, reason: str) -> None:
     if reason:
-        store.log(f"{ERROR} refused a question {kind}: {reason}")
+        store.log(f"{ERROR} refused a question {kind[:80]}: {reason}")
         raise QuestionError(reason)
 
 
@@ -81,6 +68,15 @@ def pin_terms(store: MemberStore, state: MemberState, fields: Mapping[str, Any])
         state.pinned[_TERMS] = fields.get(_TERMS) if is_first else ""  # "": they may have been amended before
 
 
+def check_iteration(open_round: OpenRound, iteration: int, fields: Mapping[str, Any]) -> None:
+    """Refuse to train out of order, or in more iterations than the first question of the ledger fixed."""
+    limit, done = json.loads(fields["learning"])["iteration_limit"], len(open_round.steps)
+    if iteration > limit:
+        raise QuestionError(f"A round has at most {limit} iterations, got iteration {iteration}.")
+    if iteration != done + 1:
+        raise QuestionError(f"Iteration {done} was trained last in this round, so {iteration} cannot come now.")
+
+
 def is_first_measure(open_round: OpenRound, digest: str) -> bool:
     """Whether a model is measured for the first time in this round, or for the first time since more training.
 
@@ -102,25 +98,6 @@ def check_summary(store: MemberStore, summary: object) -> None:
         )
         store.log(f"{ERROR} sent no summary: {reason}")
         raise QuestionError(reason)
-
-
-def _malformed(kind: str, fields: Mapping[str, Any]) -> str:
-    ledger = fields.get(_BOOK)
-    if not isinstance(ledger, str) or re.fullmatch(r"[0-9a-f]{64}", ledger) is None:
-        return f"A ledger must be named by 64 hexadecimal digits, got {_shown(ledger)}."
-    if kind in _NOTHING_TO_MEASURE:
-        return ""  # what they bring is doubted, and kept as evidence
-    for name, (is_sound, rule) in _RULES.items():
-        if name in fields and not is_sound(fields[name]):
-            return f"{name} must be {rule}, got {_shown(fields[name])}."
-    if kind == SUMMARISE:
-        return ""
-    number, attempt = fields.get("round"), fields.get("attempt")
-    if type(number) is not int or number < 1:
-        return f"A round must be a whole number from 1, got {_shown(number)}."
-    if not isinstance(attempt, str) or not 0 < len(attempt) <= _LONGEST_ATTEMPT:
-        return f"An attempt must be named by 1 to {_LONGEST_ATTEMPT} characters, got {_shown(attempt)}."
-    return ""
 
 
 def _too_early(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
@@ -147,8 +124,6 @@ def _departs(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
 
 def _wrong_opening(state: MemberState, fields: Mapping[str, Any]) -> str:
     number, planned = fields["round"], fields.get("rounds", MOST_ROUNDS)
-    if not _is_table(fields.get("agreed")):
-        return "What was agreed on must be the text of a JSON object."
     if state.settled_round and state.agreed and _text(json.loads(fields["agreed"])) != _text(state.agreed):
         return "What the members' data have in common was agreed on before the first round, and is told otherwise now."
     if number > planned and fields.get(_TERMS) == state.pinned.get(_TERMS, ""):

@@ -83,11 +83,12 @@ class KeptReceipts:
             faults = [str(error)]
         if faults:
             return f"DOUBTFUL RECEIPT{self._aside(content, round_number)}: {'; '.join(faults)}"
-        if receipt.report in here:
+        file = None if receipt.report in here else self._write(content, f"round-{round_number:04d}")
+        if receipt.report in awaited:  # also if it was kept, and the list not written before a crash
+            del awaited[receipt.report]
+            self._save(awaited)
+        if file is None:
             return f"the operator has signed a receipt for the report again; {here[receipt.report]} is kept"
-        file = self._write(content, f"round-{round_number:04d}")
-        del awaited[receipt.report]
-        self._save(awaited)
         return f"the operator has signed a receipt for the report, {file.name}"
 
     def give_up(self, before: int) -> Iterator[str]:

@@ -45,24 +45,28 @@ class ReportBook:
     def last(self) -> SignedReport | None:
         return self.reports[-1] if self.reports else None
 
-    def signed(self, report: ClientReport, key: NodeKey) -> tuple[SignedReport, bool]:
-        """The report with its signature, and whether it is new; for an attempt that was reported, the report of then.
+    def of_attempt(self, report: ClientReport) -> SignedReport | None:
+        """The report that was signed of the same attempt; None if there is none yet.
 
-        Raises `QuestionError` if that one rests on something else, or if there are too many reports.
+        Raises `QuestionError` if that one rests on something else, or if there are too many reports for a new one.
         """
         document = report.document()
         for kept in self.reports:
             if kept.document["attempt"] == document["attempt"]:
                 self._check_same(kept.document, document)
-                return kept, False
+                return kept
         if len(self.reports) >= REPORT_LIMIT:
             raise QuestionError(
                 f"{report.client} has signed {REPORT_LIMIT} reports of round {self._round} and signs no more of it. Go "
                 "on with the next round."
             )
-        new = SignedReport(document=document, signature=report.signed(key))
+        return None
+
+    def sign(self, report: ClientReport, key: NodeKey) -> SignedReport:
+        """Sign the first report of an attempt, and write it to the disk."""
+        new = SignedReport(document=report.document(), signature=report.signed(key))
         self._write([*self.reports, new])
-        return new, True
+        return new
 
     def answer(self, signed: SignedReport) -> Message:
         """What is sent of a report: what the coordinator cannot know, and the reports before it."""

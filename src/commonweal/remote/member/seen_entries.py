@@ -14,19 +14,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import CommonwealError, StorageError, os_reason
 from commonweal.ledger.canonical import hash_of
+from commonweal.ledger.chain import keys_since
 from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
 from commonweal.ledger.signed_files import known_head_in, signed_in
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.operator_key import key_in_use, known_operator
-from commonweal.remote.member.store import ERROR, STATEMENTS, MemberStore
+from commonweal.remote.member.operator_key import has_operator, key_in_use, known_operator
+from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, STATEMENTS, MemberStore
 
 HEADS, TRAILS, DOUBTFUL = "heads.txt", "trails", "doubtful"
+LARGEST_HEAD = 1_000_000  # bytes
 MOST_DOUBTFUL = 20  # trails of a kind; together at most 320 MB
 _ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
 _LINE = re.compile(r"(\d{1,15}) ([0-9a-f]{64}) (\S+)")
@@ -56,12 +59,21 @@ class SeenEntries:
                     self._known.setdefault(int(match[1]), (match[2], match[3]))
         return self._known
 
-    def head(self) -> SeenHead | None:
-        """The last entry that was seen with all entries before it, from the first one that was seen."""
+    def head(self, round_number: int | None = None) -> SeenHead | None:
+        """The last entry that was seen with all entries before it, from the first one that was seen.
+
+        `round_number` is the last round that statements tell of.
+        """
         if not self.by_number:
             return None
         number = self._last()
-        return SeenHead(ledger=self.ledger, client=self._member.name, number=number, hash=self.by_number[number][0])
+        return SeenHead(
+            ledger=self.ledger,
+            client=self._member.name,
+            number=number,
+            hash=self.by_number[number][0],
+            round_number=round_number,
+        )
 
     def learn(self, fields: Mapping[str, Any], *, is_kept: bool) -> list[str]:
         """Remember what a question that closes a round names; returns lines for the log if something is wrong.
@@ -79,6 +91,34 @@ class SeenEntries:
             if not lines and number > (last := self._last()):
                 lines.append(f"{ERROR} no trail came of entries {last + 1} to {number}. {_ADVICE}")
         return lines
+
+    def take_head(self, given: object) -> list[str]:
+        """Keep a head that the operator signed, if it is the latest; returns lines for the log if something is wrong.
+
+        Before the first statement there is no key of the operator to check it by.
+        """
+        kept = self._store.path / OPERATOR_HEAD
+        if not isinstance(given, str) or not given or not has_operator(self._store, self._member):
+            return []
+        content = given.encode(errors="surrogatepass")
+        try:
+            known = known_head_in(content[:LARGEST_HEAD], "the message")
+            operator = key_in_use(self._store, known_operator(self._store, self._member, known.signed))
+            keys = keys_since(operator, self.ledger, known.key_rotations)
+            if known.ledger != self.ledger or not known.signed.is_sound or known.signed.signer not in keys:
+                return ["DOUBTFUL HEAD of the ledger: the operator did not sign it"]
+        except CommonwealError as error:
+            return [f"DOUBTFUL HEAD of the ledger: {error}"]
+        seen = dict(self.by_number)
+        with suppress(CommonwealError, OSError):
+            before = known_head_in(kept.read_bytes(), OPERATOR_HEAD)
+            seen.setdefault(before.number, (before.head, OPERATOR_HEAD))
+        if seen.get(known.number, (known.head,))[0] != known.head:
+            source = self._keep_aside(content, "contradicting")
+            return [self._contradiction(known.number, known.head, source, *seen[known.number])]
+        if known.number > max(seen, default=0):
+            write_atomically(kept, content, what="the ledger's last entry")
+        return []
 
     def _last(self) -> int:
         number = min(self.by_number)
@@ -119,7 +159,10 @@ class SeenEntries:
         first, last, (head,) = min(hashes), max(hashes), shown
         lines, faults = [], []
         if not self.by_number and first > 1:
-            lines = [f"the first trail seen here starts with entry {first}; entries before it cannot be compared"]
+            lines = [
+                f"{ERROR} the first trail seen here starts with entry {first}; entries before it cannot be compared. "
+                f"{_ADVICE}"
+            ]
         elif self.by_number and first > self._last() + 1:
             faults.append(f"it starts with entry {first}, but entry {self._last()} is the last one seen here")
         if last != head:

@@ -7,39 +7,81 @@ tell the member that none was, and the member would report the same gain again a
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from commonweal.ledger.member_documents import ROUND_LIMIT
 from commonweal.ledger.reports import BASED_REPORT_FORMATS, SignedReport, is_of_opening
+from commonweal.records.statement import StatementLine
 from commonweal.remote.member.going_back import check_settled, note_another_attempt
 from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
+from commonweal.remote.member.told_rounds import round_told
 from commonweal.remote.messages.message import QuestionError
 
 
 def commit(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
-    """Adopt the round that a question says was settled last, if it is the one that is open here."""
-    open_round = state.under_way
+    """Adopt the round that a question says was settled last, if it was opened and reported here."""
     settled = (fields["settled_round"], fields["settled_attempt"])
-    if open_round is not None and settled == (open_round.round_number, open_round.attempt):
-        check_settled(store, open_round, fields["settled_model"])
-        _adopt(store, state, open_round, fields["settled_model"], fields.get("models", []))
-    elif settled[0] > state.settled_round:
+    for opening in state.openings():
+        if settled == (opening.round_number, opening.attempt) and settled[0] > state.settled_round:
+            model = fields["settled_model"]
+            check_settled(store, opening, model)
+            _adopt(store, state, opening, model, opening.accuracies[model], fields.get("models", []))
+            return
+    if settled[0] > state.settled_round:
         note_another_attempt(store, *settled)
 
 
-def commit_as_stated(store: MemberStore, state: MemberState, statement: str) -> None:
-    """Adopt the open round if a statement that was kept shows it settled, whatever the question with it says."""
+def adopt_stated(store: MemberStore, state: MemberState, lines: Sequence[StatementLine]) -> None:
+    """Adopt what the lines of a statement that was kept show settled, whatever attempt is open and a question says."""
+    for line in lines:
+        number = _round_of(store, state, line)
+        if number is None or not 0 < number <= ROUND_LIMIT:
+            continue
+        state.told_round = max(state.told_round, number)
+        if line.profit is None:
+            state.missed_round = max(state.missed_round, number)
+        elif number > state.settled_round:
+            _adopt_reported(store, state, number, line.profit)
+    store.save(state)
+
+
+def _round_of(store: MemberStore, state: MemberState, line: StatementLine) -> int | None:
+    """The round of a line: the one that it names, unless only another one was reported here with this profit."""
+    told = round_told(line)
+    if line.profit is None or (told is not None and told <= ROUND_LIMIT and ReportBook(store, told).reports):
+        return told
+    for opening in state.openings():
+        if any(report.document["profit"] == line.profit for report in ReportBook(store, opening.round_number).reports):
+            return opening.round_number
+    return told
+
+
+def _adopt_reported(store: MemberStore, state: MemberState, number: int, profit: float) -> None:
+    """Adopt a round that was settled with this profit; if no report has it, with the last one.
+
+    Without a report of it the folder is older than the statement, and `recover` goes on from the operator's copy.
+    """
+    reports = ReportBook(store, number).reports
+    openings = [opening for opening in state.openings() if opening.round_number == number]
+    if not reports or not openings:
+        return
+    report = next((each for each in reversed(reports) if each.document["profit"] == profit), reports[-1]).document
+    same = [opening for opening in openings if is_of_opening(report["attempt"], opening.attempt)]
+    opening = replace((same or openings)[-1], attempt=report["attempt"].rpartition("/")[0])
+    measured = opening.accuracies.get(report["model"]) if same else report.get("measured")
+    _adopt(store, state, opening, report["model"], measured, [])
+
+
+def keep_reported(store: MemberStore, state: MemberState) -> None:
+    """Before a round is opened: keep what is open now if it was reported, since it may turn out to be settled."""
     open_round = state.under_way
-    if open_round is None:
-        return
-    last = ReportBook(store, open_round.round_number).last
-    if last is None or not is_of_opening(last.document["attempt"], open_round.attempt):
-        return
-    model = last.document["model"]
-    if model in open_round.accuracies and _shows(store, statement, open_round.round_number, last.document["profit"]):
-        _adopt(store, state, open_round, model, [])
+    if open_round is not None:
+        last = ReportBook(store, open_round.round_number).last
+        if last is not None and is_of_opening(last.document["attempt"], open_round.attempt):
+            state.reported = open_round
 
 
 def recover(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *, client: str, key: str) -> str:
@@ -64,9 +106,16 @@ def recover(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *
             "put back a newer one; if not, ask the operator"
         )
         raise QuestionError(refusal)
+    if report.document["number"] <= len(ReportBook(store, settled[0]).reports):
+        refusal = (
+            f"Round {settled[0]} is said to be settled with report {report.document['number']}, but that is not the "
+            "last report of that round that was signed here."
+        )
+        store.log(f"{ERROR} refused to open round {fields['round']}: {refusal} Ask the operator")
+        raise QuestionError(refusal)
     state.settled_round, state.settled_attempt = settled
     state.baseline = report.document.get("measured")
-    state.memory = state.alone = state.alone_memory = state.under_way = None
+    state.memory = state.under_way = state.reported = None
     return (
         f"this folder is older than the ledger: round {settled[0]} was settled with a report that was signed here and "
         "is not known here any more. What was measured then counts, as it was signed; what training remembered is lost"
@@ -84,12 +133,16 @@ def refuse_after_withdrawal(store: MemberStore, state: MemberState, round_number
 
 
 def refuse_to_open_again(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
-    """An attempt that was trained in is not opened again: its steps, and what they cost, would be forgotten."""
-    open_round = state.under_way
-    if open_round is None or (open_round.round_number, open_round.attempt) != (fields["round"], fields["attempt"]):
-        return
-    if open_round.steps or fields["models"] != [open_round.opening]:
-        refusal = f"Attempt {open_round.attempt} of round {open_round.round_number} is under way and not opened again."
+    """An attempt that was trained in or reported is not opened again: what was done in it would be forgotten."""
+    asked, open_round = (fields["round"], fields["attempt"]), state.under_way
+    is_used = any(
+        is_of_opening(report.document["attempt"], fields["attempt"])
+        for report in ReportBook(store, fields["round"]).reports
+    )
+    if open_round is not None and (open_round.round_number, open_round.attempt) == asked:
+        is_used |= bool(open_round.steps) or fields["models"] != [open_round.opening]
+    if is_used:
+        refusal = f"Attempt {fields['attempt']} of round {fields['round']} is under way and not opened again."
         store.log(f"{ERROR} {refusal}")
         raise QuestionError(f"{refusal} A new attempt needs a new name.")
 
@@ -99,28 +152,26 @@ def baseline_of(state: MemberState, open_round: OpenRound) -> float | None:
     return open_round.first_baseline if state.baseline is None else state.baseline
 
 
-def _adopt(store: MemberStore, state: MemberState, open_round: OpenRound, model: str, needed: list[str]) -> None:
-    """`needed` are the models of the question that brought the news: they may have come with it."""
-    state.settled_round, state.settled_attempt = open_round.round_number, open_round.attempt
-    state.baseline = open_round.accuracies[model]
-    state.memory = open_round.memory
-    state.alone, state.alone_memory = open_round.alone, open_round.alone_memory
-    state.withdrew |= open_round.has_notice
-    state.under_way = None
+def _adopt(
+    store: MemberStore,
+    state: MemberState,
+    opening: OpenRound,
+    model: str,
+    measured: float | None,
+    needed: Sequence[str],
+) -> None:
+    """`measured` is the metric of the model; `needed` are the models of the question that brought the news."""
+    number = opening.round_number
+    state.settled_round, state.settled_attempt = number, opening.attempt
+    state.baseline = measured
+    state.memory = opening.memory
+    state.alone, state.alone_memory = opening.alone, opening.alone_memory
+    state.withdrew |= opening.has_notice
+    if state.under_way is not None and state.under_way.round_number <= number:
+        state.under_way = None
+    state.reported = None
     store.save(state)
-    store.forget_all_but([*needed, model, state.memory, state.alone, state.alone_memory])
-
-
-def _shows(store: MemberStore, statement: str, round_number: int, profit: float) -> bool:
-    """Whether a line of the statement is that of the round: by its words, or by the profit if they name no round."""
-    for line in json.loads(statement)["document"]["lines"]:
-        if line.get("profit") != profit:
-            continue
-        named = re.match(r"round (\d{1,9}):", line["text"])
-        number = round_number if named is None else int(named[1])
-        if number == round_number or not ReportBook(store, number).reports:
-            return True
-    return False
+    store.forget_all_but([*needed, model, *state.arrays()])
 
 
 def _own_report(fields: Mapping[str, Any], *, client: str, key: str) -> SignedReport | None:
@@ -129,6 +180,7 @@ def _own_report(fields: Mapping[str, Any], *, client: str, key: str) -> SignedRe
         report = SignedReport.from_document(json.loads(fields.get("settled_report", "")))
         document = report.document
         is_of_attempt = is_of_opening(document["attempt"], fields["settled_attempt"])
+        is_of_attempt &= type(document["number"]) is int
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     wanted = {

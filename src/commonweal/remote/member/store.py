@@ -8,6 +8,7 @@ arrays/       models and memories, each named by its hash
 log.txt       what the member did and reported, one line each
 statements/   what the operator signed, one file per round (see `kept_statements`)
 account.json  what the statements come to
+operator-head.json  the latest entry of the ledger that the operator signed when it opened a round
 withdraw      exists if the member withdraws after the next round that it takes part in
 """
 
@@ -36,6 +37,7 @@ from commonweal.task.records import Model
 
 FORMAT = "commonweal.home/1"
 LOG, STATEMENTS, OPERATOR_KEY, ACCOUNT = "log.txt", "statements", "operator.pub.pem", "account.json"
+OPERATOR_HEAD = "operator-head.json"
 ERROR = "ERROR"  # in the log: after the time of a line that tells of an error
 _ARRAY = "array/"
 _WAY_OUT = "Check that the folder named by `home` in the member's file is writable and its disk has space."
@@ -54,6 +56,7 @@ class OpenRound:
     alone: str | None = None  # hash of the model that it trains alone, after this round
     alone_memory: str | None = None
     steps: dict[str, int] = field(default_factory=dict)  # by iteration
+    last_trained: list[str] = field(default_factory=list)  # hashes in the last iteration: model received, model sent
     accuracies: dict[str, float] = field(default_factory=dict)  # by the hash of the model
     validation_count: int = 0
     opening: str | None = None  # hash of the model that opened the round
@@ -81,6 +84,21 @@ class MemberState:
     settled_attempt: str = ""  # and the attempt that settled it
     pinned: dict[str, Any] = field(default_factory=dict)  # what its first questions fixed (see `pinned_settings`)
     under_way: OpenRound | None = None
+    reported: OpenRound | None = None  # an earlier opening, with the member's last report: it may have been settled
+    told_round: int = 0  # the last one whose outcome a statement tells that was kept
+    missed_round: int = 0  # the last one that was settled without this member, by such a statement
+
+    def openings(self) -> list[OpenRound]:
+        """The rounds, or openings of one, that may turn out to be settled."""
+        return [opening for opening in (self.under_way, self.reported) if opening is not None]
+
+    def arrays(self) -> list[str | None]:
+        """The hashes of the arrays that the next question may need."""
+        needed = [self.memory, self.alone, self.alone_memory]
+        for opening in self.openings():
+            needed += [opening.opening, opening.memory, opening.alone, opening.alone_memory, opening.first_alone]
+            needed += opening.measures.values()
+        return needed
 
 
 class MemberStore:
@@ -118,8 +136,11 @@ class MemberStore:
             document = json.loads(text)
             if document.pop("format") != FORMAT:
                 raise ValueError("another format")
-            under_way = document.pop("under_way")
-            return MemberState(**document, under_way=None if under_way is None else OpenRound(**under_way))
+            under_way, reported = (
+                None if opening is None else OpenRound(**opening)
+                for opening in (document.pop("under_way"), document.pop("reported", None))
+            )
+            return MemberState(**document, under_way=under_way, reported=reported)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StorageError(
                 f"Cannot read {self.path / 'state.json'}: it must be complete and in the format {FORMAT}, got {error}. "

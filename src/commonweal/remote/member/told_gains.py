@@ -46,6 +46,18 @@ def own_gain(store: MemberStore, open_round: OpenRound, adopted: str, metric: Me
     return paired_gain(now, opening, metric, open_round.validation_count)
 
 
+def check_figures(fields: Mapping[str, Any], figures: str, *, is_late: bool) -> None:
+    """Refuse a question for another kind of profit than was agreed: the coordinator may not choose between them.
+
+    A report that comes after its round was settled without the member is on what it measured.
+    """
+    if ("gains" in fields) == (figures != "measured" and not is_late):
+        return
+    agreed = "as measured" if figures == "measured" or is_late else f"{figures} with those of the others"
+    told = "with a table of gains" if "gains" in fields else "without a table of gains"
+    raise QuestionError(f"Gains are used {agreed} in round {fields['round']}, but the question came {told}.")
+
+
 def read_told(fields: Mapping[str, Any], client: str, own: PairedGain | None) -> Told | None:
     """What the question tells of gains; None if profits are used as measured.
 
@@ -53,9 +65,9 @@ def read_told(fields: Mapping[str, Any], client: str, own: PairedGain | None) ->
     """
     if "gains" not in fields:
         return None
-    given = json.loads(fields["gains"])
-    told = ToldGain(pooled=given["pooled"], expected=given["expected"])
     try:
+        given = json.loads(fields["gains"])
+        told = ToldGain(pooled=_figure(given["pooled"]), expected=_figure(given["expected"], or_none=True))
         gains = RoundGains(
             version=given["table"]["version"],
             table=table_of(given["table"]),
@@ -66,7 +78,7 @@ def read_told(fields: Mapping[str, Any], client: str, own: PairedGain | None) ->
         fault = _fault_of(gains, told, client, own)
         if not fault and gains.table_document(fields["round"]) != given["table"]:
             fault = f"it is not a table of round {fields['round']}"
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         fault = f"it cannot be read ({error!r})"
     if fault:
         raise QuestionError(
@@ -74,6 +86,12 @@ def read_told(fields: Mapping[str, Any], client: str, own: PairedGain | None) ->
             "from it."
         )
     return Told(told, SignedTable.of(gains, fields["round"]))
+
+
+def _figure(value: Any, *, or_none: bool = False) -> Any:
+    if not (or_none and value is None) and not (type(value) in (int, float) and math.isfinite(value)):
+        raise ValueError(f"a gain must be a finite number, got {ascii(value)[:40]}")
+    return value
 
 
 def gains_in_words(signed: SignedGain, metric: Metric) -> str:

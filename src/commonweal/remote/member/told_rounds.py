@@ -26,6 +26,18 @@ def round_told(line: StatementLine) -> int | None:
     return None if match is None else int(match[1])
 
 
+def mislabelled(lines: Sequence[StatementLine]) -> list[str]:
+    """Lines whose words and whose field name two different rounds."""
+    found = []
+    for line in lines:
+        match = _ROUND_TEXT.match(line.text)
+        if match is not None and line.round_number is not None and int(match[1]) != line.round_number:
+            found.append(
+                f"the line about entry {line.entry} says round {match[1]}, but names round {line.round_number}"
+            )
+    return found
+
+
 def last_round_told(lines: Sequence[StatementLine], before: int | None) -> int | None:
     """The highest round told so far; `before` is that before these lines."""
     return max((number for line in lines if (number := round_told(line)) is not None), default=before)
@@ -68,7 +80,12 @@ def _difference(store: MemberStore, number: int, line: StatementLine, *, is_late
     except StorageError as error:
         return f"the statement cannot be compared with the reports: {error}"
     if line.profit is not None:
-        if last is None or line.profit == last.document["profit"]:
+        if last is None:
+            return (
+                f"the statement says that a profit of {line.profit!r} was reported, but there is no report of this "
+                f"round in {REPORTS}. Unless this folder was restored from a backup, ask the operator"
+            )
+        if line.profit == last.document["profit"]:
             return ""
         return (
             f"the statement says that a profit of {line.profit!r} was reported, but the last report signed here, in "

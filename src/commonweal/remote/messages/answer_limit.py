@@ -14,6 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 LARGEST_TEXT = 3_000_000  # characters of all fields, in JSON
+LARGEST_PROOF = 2_900_000  # characters, in JSON, of a signed file with which a member refuses to go back
 _MORE_ARRAYS, _MORE_BYTES = 10, 1_000_000  # so that small mistakes are named by the rule that they break
 
 

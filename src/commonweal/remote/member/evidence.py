@@ -1,0 +1,80 @@
+"""What a question brings that the operator signed: statement, trail and head are taken in before anything else is read.
+
+A question may be malformed or go back, and is refused then. What came with it is kept, logged, compared and adopted all
+the same, or an operator could hand out evidence that leaves no trace.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from commonweal.ledger.node_keys import NodeKey
+from commonweal.ledger.statement_parts import part_in
+from commonweal.remote.member.kept_statements import Kept, keep_statement
+from commonweal.remote.member.member_file import Member
+from commonweal.remote.member.peer_heads import PeerHeads
+from commonweal.remote.member.seen_entries import SeenEntries
+from commonweal.remote.member.settled_rounds import adopt_stated
+from commonweal.remote.member.store import MemberState, MemberStore
+from commonweal.remote.messages.message import printable
+
+LONGEST_OUTCOME = 1000  # characters of it in the log
+
+
+class Evidence:
+    """The evidence in one question; the member's folder is locked. Only the names of client and ledger are checked."""
+
+    def __init__(self, store: MemberStore, member: Member, state: MemberState, fields: Mapping[str, Any]) -> None:
+        self._store = store
+        self._member = member
+        self._state = state
+        self._fields = fields
+        self._seen = SeenEntries(store, member, fields["book"])
+
+    def take_statement(self) -> Kept | None:
+        """Keep the statement and the trail that close a round, and adopt what the statement shows settled.
+
+        None if there is no statement.
+        """
+        statement = self._fields.get("statement")
+        kept = None
+        if isinstance(statement, str):
+            kept = keep_statement(
+                self._store,
+                self._member,
+                statement,
+                ledger=self._fields["book"],
+                round_number=self._fields.get("round"),
+            )
+            self._log_kept(kept)
+        is_kept = kept is not None and kept.is_kept
+        self._log(self._seen.learn(self._fields, is_kept=is_kept))
+        self._log(PeerHeads(self._store, self._member).compare_waiting(self._seen))
+        if is_kept:
+            assert isinstance(statement, str), "it was kept"
+            part, _ = part_in(statement.encode(), "the statement")
+            adopt_stated(self._store, self._state, part.statement.lines)
+        return kept
+
+    def take_head(self) -> None:
+        """Keep the operator's head of the ledger that a round is opened on: it proves what the question says of it."""
+        self._log(self._seen.take_head(self._fields.get("ledger_head")))
+
+    def signed_head(self, key: NodeKey) -> str:
+        """The last entry that the operator showed this member, signed for the others; empty if there is none."""
+        head = self._seen.head(self._state.told_round)
+        return "" if head is None else json.dumps(head.signed(key).to_document())
+
+    def _log_kept(self, kept: Kept) -> None:
+        outcome, number = self._fields.get("outcome"), self._fields.get("round")
+        if not isinstance(outcome, str):
+            self._store.log(kept.line)
+            return
+        told = printable(f"round {number if type(number) is int else '?'}: {outcome}", limit=LONGEST_OUTCOME)
+        self._store.log(f"{kept.line}; told with it: {told}" if kept.doubt else f"{told}; {kept.line}")
+
+    def _log(self, lines: list[str]) -> None:
+        for line in lines:
+            self._store.log(line)
