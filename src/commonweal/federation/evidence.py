@@ -21,6 +21,7 @@ def measured_evidence(
     state: State,
     measured: Mapping[str, ClientMeasurement],
     *,
+    round_number: int,
     profit_draws: NDArray[np.float64],
     contribution_draws: NDArray[np.float64],
     expected_draws: NDArray[np.float64] | None = None,
@@ -28,7 +29,7 @@ def measured_evidence(
     """Of a measured round; `state` is the mechanism's before it. Without the error of every profit, no stability."""
     counts = {client: one.sample_count for client, one in measured.items()}
     own = decision.without_harmful  # harm is not decided on draws
-    view = view_of(mechanism, own.figures, grace=own.spares_losses, sample_counts=counts)
+    view = view_of(mechanism, own.figures, grace=own.spares_losses, sample_counts=counts, round_number=round_number)
     rows = [place for place, client in enumerate(measured) if client in own.used_contributions]
     stable = (
         {}
@@ -62,7 +63,7 @@ def stated_evidence(decision: Decision, mechanism: Mechanism, state: State, roun
     errors = {"profit": figures.profit_errors, "contribution": figures.contribution_errors}
     if all(given is None for given in errors.values()):
         return {}
-    view = view_of(mechanism, figures, grace=decision.grace)
+    view = view_of(mechanism, figures, grace=decision.grace, round_number=round_number)
     shape = (len(view.clients), draw_count_for(len(view.clients)))
 
     def drawn(kind: str, values: Mapping[str, float]) -> NDArray[np.float64]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from commonweal.decision.mechanism import State, decide_round
+from commonweal.decision.mechanism import RoundDecider
 from commonweal.decision.mechanisms import mechanism_of_version
 from commonweal.errors import InputError
-from commonweal.ledger.verification.replay import RecordedInputs
-from commonweal.records import Decision
+from commonweal.ledger.verification.replay import Recomputed, RecordedInputs
 
 
-def recompute(inputs: RecordedInputs) -> tuple[Decision, State]:
-    """The decision of a round as it was made, and the mechanism's state after it."""
+def recompute(inputs: RecordedInputs) -> Recomputed:
+    """The decision of a round as it was made, with the mechanism's state after it and its plan for the next one."""
     mechanism = mechanism_of_version(inputs.version, inputs.rules)
     if inputs.rules.mechanism != mechanism.name:
         raise InputError(
@@ -20,12 +19,19 @@ def recompute(inputs: RecordedInputs) -> tuple[Decision, State]:
     unknown = sorted(set(dict(inputs.rules.parameters)) - set(mechanism.parameters))
     if unknown:
         raise InputError(f"The mechanism {mechanism.name!r} has no parameter {unknown[0]!r}.")
-    return decide_round(
-        mechanism,
+    decider = RoundDecider(mechanism)
+    decider.state = inputs.state
+    decision = decider.decide(
         inputs.figures,
-        inputs.state,
         grace=inputs.grace,
         sample_counts=inputs.sample_counts,
         harmful=inputs.harmful,
         finished=inputs.finished,
+        round_number=inputs.round_number,
     )
+    planned = None
+    if mechanism.decides and inputs.active is not None:
+        planned = decider.plan(
+            decision, inputs.active, sample_counts=inputs.sample_counts, round_number=inputs.round_number
+        )
+    return Recomputed(decision=decision, state=decider.state, instructions=planned)

@@ -66,7 +66,7 @@ def replay(
             if figures_rule == "pooled":
                 measured[round_number], figures = figures, with_pooled_utilities(figures)
             state = decider.state
-            decision = decider.decide(figures, grace=position < grace_rounds)
+            decision = decider.decide(figures, grace=position < grace_rounds, round_number=round_number)
             absent = (
                 tuple(client for client in active if client not in figures.profits)
                 if len(figures.profits) < len(active)

@@ -50,7 +50,11 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
     for result in results:
         decider.mechanism = make_mechanism(result.record.decision.rules)  # rules may have been amended
         divisions.append(_Divisions(result, decider.mechanism, decider.state))
-        decider.advance(result.record.decision, sample_counts=result.sample_counts)
+        decider.advance(
+            result.record.decision,
+            sample_counts=result.sample_counts,
+            round_number=result.record.round_number,
+        )
     of_history = (metrics.tsw, metrics.tsfi, metrics.tsfi_final_set)
     drawn = (
         _drawn_history(history, divisions, draw) for draw in range(DRAW_COUNT)
@@ -166,7 +170,13 @@ class _Divisions:
     def __init__(self, result: RoundResult, mechanism: Mechanism, state: State) -> None:
         """`state` is the mechanism's before the round."""
         decision = result.record.decision.without_harmful
-        view = view_of(mechanism, decision.figures, grace=decision.spares_losses, sample_counts=result.sample_counts)
+        view = view_of(
+            mechanism,
+            decision.figures,
+            grace=decision.spares_losses,
+            sample_counts=result.sample_counts,
+            round_number=result.record.round_number,
+        )
         retained = np.array([client in decision.payoffs for client in view.clients], np.bool_)
         self.decision, self.view, self.state = decision, view, state
         self.used = used_contributions(result.contribution_draws, decision.rules.contribution_rule)  # of all clients

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from html import escape
@@ -182,6 +182,11 @@ class Decision:
         return self.grace or self.finished
 
     @property
+    def takes_external_money(self) -> bool:
+        """Whether the outside pays or receives something, or a client that was eliminated."""
+        return bool(self.external or self.charges)
+
+    @property
     def all_transfers(self) -> dict[str, float]:
         """What each client receives (+) or pays (−): those retained, and those eliminated who are charged."""
         return {**self.transfers, **self.charges}
@@ -225,6 +230,12 @@ class Instructions:
     data_shares: Mapping[str, float] = field(default_factory=dict)  # of its new samples that a client uses, 0 to 1
     iteration_limit: int | None = None  # of the round; None: that of the scenario
     model_shares: Mapping[str, float] = field(default_factory=dict)  # quality of the model that a client is to get
+
+    def asked(self, active: Sequence[str]) -> list[str]:
+        """Who of the active clients is asked to take part; everybody, if no participant is active any more."""
+        if self.participants is None:
+            return list(active)
+        return [client for client in active if client in self.participants] or list(active)
 
     def to_document(self) -> dict[str, Any]:
         """What is instructed, in the types of JSON."""

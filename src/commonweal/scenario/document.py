@@ -51,6 +51,7 @@ def digest(scenario: Scenario) -> str:
 
 def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
     rules = mechanism.rules.to_document()
+    rules.pop("seed", None)  # that of the scenario
     kind = {"kind": rules.pop("mechanism"), **rules.pop("parameters")} if "mechanism" in rules else {}
     rules |= dict.fromkeys(MECHANISMS[mechanism.rules.mechanism].ignored_rules())
     # Digests of older runs depend on the absence of what they could not choose.

@@ -134,6 +134,9 @@ class Federation:
     late_seconds: float | None = None  # by how much a client may be later than most, in all in a round; None: as above
     terms: Mapping[str, Any] = field(default_factory=dict, hash=False)  # quorum and what silence costs, where agreed on
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mechanism", self.mechanism.seeded(self.seed))
+
     @property
     def agreed(self) -> AgreedRules:
         """What its ledger states before the first round."""
