@@ -59,6 +59,8 @@ _MISMATCHES = {
     "with, or start again in another folder.",
     "data": "was written for different data: the scenario is the same, but its data or its task is not. Give the "
     "data that the run was started with, or start again in another folder.",
+    "mechanism": "was written with another content of the mechanism's file. Restore the file that the run was started "
+    "with, or start again in another folder.",
 }  # by the only part that differs
 
 

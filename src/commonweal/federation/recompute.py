@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from commonweal.decision.mechanism import RoundDecider
 from commonweal.decision.mechanisms import mechanism_of_version
 from commonweal.errors import InputError
-from commonweal.ledger.verification.replay import Recomputed, RecordedInputs
+from commonweal.ledger.verification.replay import Recompute, Recomputed, RecordedInputs
+from commonweal.records import MechanismFile
+
+
+def recompute_with(files: Iterable[MechanismFile]) -> Recompute:
+    """Recomputes rounds that were decided by files of users, too; a file is run only if a round names its hash."""
+    by_version = {file.version: file for file in files}
+    return lambda inputs: recompute(replace(inputs, rules=replace(inputs.rules, file=by_version.get(inputs.version))))
 
 
 def recompute(inputs: RecordedInputs) -> Recomputed:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from html import escape
+from pathlib import Path
 from typing import Any, Literal
 
 from commonweal.records.ending import Ending
@@ -18,6 +19,12 @@ LossRule = Literal["contribution", "equal", "cost", "loss"]
 DEFAULT_MECHANISM = "paper"
 RULES_VERSION = 2
 """The version that new rounds are decided by. 1: only sets with equal objectives tie. 2: ties within rounding."""
+
+FILE_PREFIX = "file:"
+"""Begins the name of a mechanism that is a user's own file: "file:my_mechanism.py"."""
+
+FILE_VERSION_PREFIX = "file:sha256="
+"""Begins its version in ledgers."""
 
 SIMILARITY = "similarity:"
 """Begins the names of the columns of similarities among `Figures.further`; the name of a client follows."""
@@ -73,6 +80,24 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MechanismFile:
+    """A user's own Python file that defines a mechanism."""
+
+    path: Path
+    sha256: str  # of its content, in hexadecimal
+
+    @property
+    def name(self) -> str:
+        """As rules name it; where the file lies is nobody else's business."""
+        return f"{FILE_PREFIX}{self.path.name}"
+
+    @property
+    def version(self) -> str:
+        """As ledgers name it: by its content."""
+        return f"{FILE_VERSION_PREFIX}{self.sha256}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """How a round is decided, apart from its figures: the mechanism and its settings."""
 
@@ -84,6 +109,7 @@ class Rules:
     parameters: tuple[tuple[str, float], ...] = ()  # the mechanism's own parameters, by name
     version: int = RULES_VERSION  # how ties are decided; rounds that were decided before keep theirs
     seed: int | None = None  # of a mechanism that draws lots
+    file: MechanismFile | None = field(default=None, compare=False)  # of a user's own mechanism; not in documents
 
     @property
     def in_words(self) -> str:
@@ -190,6 +216,11 @@ class Decision:
     def all_transfers(self) -> dict[str, float]:
         """What each client receives (+) or pays (−): those retained, and those eliminated who are charged."""
         return {**self.transfers, **self.charges}
+
+    @property
+    def received(self) -> tuple[float, ...]:
+        """Every amount that somebody receives (+) or pays (−), the outside included."""
+        return (*self.all_transfers.values(), self.external)
 
     @property
     def without_harmful(self) -> Decision:
