@@ -382,6 +382,19 @@ class RoundDecider:
         view = self._view(decision, sample_counts, round_number)
         self.state = checked_state(self.mechanism.name, self.mechanism.advance(view, self.state, own))
 
+    def explanations(
+        self,
+        decision: Decision,
+        state: State,
+        *,
+        sample_counts: Mapping[str, int] | None = None,
+        round_number: int = 1,
+    ) -> dict[str, str]:
+        """Why each eliminated client goes, in the mechanism's words; `state` is the state before the round."""
+        view = self._view(decision, sample_counts, round_number)
+        own = decision.without_harmful
+        return {client: self.mechanism.explain(view, state, own, client, None) for client in own.eliminated}
+
     def _view(self, decision: Decision, sample_counts: Mapping[str, int] | None, round_number: int) -> RoundView:
         own = decision.without_harmful
         return view_of(

@@ -54,7 +54,13 @@ def measured_evidence(
     }
 
 
-def stated_evidence(decision: Decision, mechanism: Mechanism, state: State, round_number: int) -> dict[str, Evidence]:
+def stated_evidence(
+    decision: Decision,
+    mechanism: Mechanism,
+    state: State,
+    round_number: int,
+    sample_counts: Mapping[str, int] | None = None,
+) -> dict[str, Evidence]:
     """Of figures that were given with standard errors; empty if they were given without.
 
     Draws add independent normal errors to the figures, the same on every call. Figures without errors count as exact.
@@ -63,7 +69,7 @@ def stated_evidence(decision: Decision, mechanism: Mechanism, state: State, roun
     errors = {"profit": figures.profit_errors, "contribution": figures.contribution_errors}
     if all(given is None for given in errors.values()):
         return {}
-    view = view_of(mechanism, figures, grace=decision.grace, round_number=round_number)
+    view = view_of(mechanism, figures, grace=decision.grace, sample_counts=sample_counts, round_number=round_number)
     shape = (len(view.clients), draw_count_for(len(view.clients)))
 
     def drawn(kind: str, values: Mapping[str, float]) -> NDArray[np.float64]:

@@ -145,11 +145,11 @@ def _round(result: RoundReport) -> dict[str, Any]:
         "gains": None if result.record.gains is None else result.record.gains.to_document(result.number),
         "harm": [_harm(evidence) for evidence in result.record.harm],
         "ending": None if result.record.ending is None else _ending(result.record.ending),
-        **_of_other_mechanisms(result.record),
+        **other_mechanisms_document(result.record),
     }
 
 
-def _of_other_mechanisms(record: RoundRecord) -> dict[str, Any]:
+def other_mechanisms_document(record: RoundRecord) -> dict[str, Any]:
     """What only some mechanisms read or decide; fields that do not apply are left out."""
     decision, instructions = record.decision, record.instructions.to_document()
     further = {name: {c: _number(v) for c, v in column.items()} for name, column in decision.figures.further.items()}
