@@ -259,7 +259,7 @@ def _rounds(table: _Table) -> Rounds:
     given = _numbers(table, kind)
     errors = _not_negative(table, f"{kind}_error", _ABOUT_ERRORS)
     contribution_errors = _not_negative(table, "contribution_error", _ABOUT_ERRORS)
-    further = {name: _numbers(table, name) for name in ("metric", "loss") if name in table.columns}
+    further: dict[str, FloatArray] = {n: _numbers(table, n) for n in ("metric", "loss") if n in table.columns}
     if kind == "utility":
         further[kind] = given
     if (counts := _counts(table)) is not None:
