@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from commonweal.cli.text_view import stability_text
-from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.reasons import how_sure_of_the_end
 from commonweal.federation.measuring import Progress as RoundProgress
 from commonweal.federation.round_result import RoundResult
@@ -187,8 +186,8 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
         console.print(Text(run_report.advice.sentence), soft_wrap=True)
     if len(run_report.clients) > _CLIENTS_SHOWN:
         console.print(f"[dim]... and {len(run_report.clients) - _CLIENTS_SHOWN} more clients in the run report[/]")
-    if run_report.rules.mechanism != DEFAULT_MECHANISM:
-        console.print(Text(f"decided by {make_mechanism(run_report.rules).describe()}"), soft_wrap=True)
+    if run_report.rules.mechanism != DEFAULT_MECHANISM and run_report.mechanism is not None:
+        console.print(Text(f"decided by {run_report.mechanism.description}"), soft_wrap=True)
     if run_report.rounds:
         for sentence in _mean_of_the_same(run_report):
             console.print(sentence, soft_wrap=True)

@@ -24,6 +24,7 @@ def measured_evidence(
     state: State,
     measured: Mapping[str, ClientMeasurement],
     *,
+    round_number: int,
     profit_draws: NDArray[np.float64],
     contribution_draws: NDArray[np.float64],
     expected_draws: NDArray[np.float64] | None = None,
@@ -38,7 +39,7 @@ def measured_evidence(
     elif _are_errors_known(measured):
         stable = stabilities(
             mechanism,
-            view_of(mechanism, own.figures, grace=own.grace, sample_counts=counts),
+            view_of(mechanism, own.figures, grace=own.grace, sample_counts=counts, round_number=round_number),
             state,
             own,
             profit_draws=profit_draws[rows],
@@ -85,7 +86,13 @@ class Pooling:
 
 
 def stated_evidence(
-    decision: Decision, mechanism: Mechanism, state: State, round_number: int, pooling: Pooling | None = None
+    decision: Decision,
+    mechanism: Mechanism,
+    state: State,
+    round_number: int,
+    *,
+    pooling: Pooling | None = None,
+    sample_counts: Mapping[str, int] | None = None,
 ) -> dict[str, Evidence]:
     """Of figures that were given with standard errors; empty if they were given without.
 
@@ -96,7 +103,7 @@ def stated_evidence(
     errors = {"profit": figures.profit_errors, "contribution": figures.contribution_errors}
     if all(given is None for given in errors.values()):
         return {}
-    view = view_of(mechanism, figures, grace=decision.grace)
+    view = view_of(mechanism, figures, grace=decision.grace, sample_counts=sample_counts, round_number=round_number)
     shape = (len(view.clients), draw_count_for(len(view.clients)))
 
     def drawn(kind: str, values: Mapping[str, float], spreads: Mapping[str, float] | None) -> NDArray[np.float64]:
