@@ -14,6 +14,8 @@ from commonweal.records import Rules
 # which stays: ledgers that were settled with it are verified with it.
 _ENTRIES = (
     "paper:Paper",
+    "equal:Equal",
+    "quantity:Quantity",
     "fli:FLI",
 )
 
