@@ -16,6 +16,7 @@ _ENTRIES = (
     "paper:Paper",
     "equal:Equal",
     "quantity:Quantity",
+    "tang_wong:TangWong",
     "fli:FLI",
 )
 
