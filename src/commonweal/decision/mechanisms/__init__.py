@@ -17,6 +17,7 @@ _ENTRIES = (
     "equal:Equal",
     "quantity:Quantity",
     "tang_wong:TangWong",
+    "kang_contract:KangContract",
     "fli:FLI",
 )
 
