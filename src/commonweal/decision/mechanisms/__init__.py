@@ -18,6 +18,7 @@ _ENTRIES = (
     "quantity:Quantity",
     "tang_wong:TangWong",
     "kang_contract:KangContract",
+    "kang_reputation:KangReputation",
     "fli:FLI",
 )
 
