@@ -19,6 +19,7 @@ _ENTRIES = (
     "tang_wong:TangWong",
     "kang_contract:KangContract",
     "kang_reputation:KangReputation",
+    "zhan:Zhan",
     "fli:FLI",
 )
 
