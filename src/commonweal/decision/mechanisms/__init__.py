@@ -17,6 +17,7 @@ _ENTRIES = (
     "equal:Equal",
     "quantity:Quantity",
     "tang_wong:TangWong",
+    "zhang:Zhang",
     "kang_contract:KangContract",
     "kang_reputation:KangReputation",
     "zhan:Zhan",
