@@ -22,6 +22,7 @@ _ENTRIES = (
     "kang_reputation:KangReputation",
     "zhan:Zhan",
     "fli:FLI",
+    "fmore:FMore",
 )
 
 
