@@ -23,6 +23,8 @@ _ENTRIES = (
     "zhan:Zhan",
     "fli:FLI",
     "fmore:FMore",
+    "active_fl:ActiveFL",
+    "power_of_choice:PowerOfChoice",
 )
 
 
