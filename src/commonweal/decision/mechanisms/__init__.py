@@ -25,6 +25,7 @@ _ENTRIES = (
     "fmore:FMore",
     "active_fl:ActiveFL",
     "power_of_choice:PowerOfChoice",
+    "cgsv:CGSV",
 )
 
 
