@@ -26,6 +26,8 @@ _ENTRIES = (
     "active_fl:ActiveFL",
     "power_of_choice:PowerOfChoice",
     "cgsv:CGSV",
+    "clarke:Clarke",
+    "clarke_ir:ClarkeIR",
 )
 
 
