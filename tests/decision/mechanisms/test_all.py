@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -131,3 +133,42 @@ def test_which_mechanisms_read_private_figures():
         "clarke": ["profit"],
         "clarke-ir": ["profit"],
     }
+
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_the_reference_lists_all_parameters():
+    rows = re.findall(
+        r"^\| `([\w-]+)` \| `(\w+)` \| number from (\S+) to (\S+) \| `(\S+)` \| \w",
+        (DOCS / "reference" / "scenario.md")
+        .read_text(encoding="utf-8")
+        .partition("## Mechanism kinds")[2]
+        .partition("\n## ")[0],
+        re.MULTILINE,
+    )
+    written = {(kind, key): (float(low), float(high), float(usual)) for kind, key, low, high, usual in rows}
+    assert written == {
+        (name, key): (known.minimum, known.maximum, known.default)
+        for name, kind in MECHANISMS.items()
+        for key, known in kind.parameters.items()
+    }
+
+
+def test_the_page_of_all_mechanisms_is_true():
+    page = (DOCS / "concepts" / "mechanisms.md").read_text(encoding="utf-8")
+    cells = {
+        row.split("`")[1]: [cell.strip() for cell in row.split("|")[1:-1]]
+        for row in re.findall(r"^\| `.*$", page, re.MULTILINE)
+        if row.count("|") == 8 and not row.startswith("| `kind`")
+    }
+    assert list(cells) == list(MECHANISMS)
+    words = {"sample count": "sample_count", "cosines of updates": "similarity"}
+    for name, kind in MECHANISMS.items():
+        _, _, _, reads, outside, decides, source = cells[name]
+        assert {words.get(word, word) for word in reads.split(", ")} == kind.reads - {"seed"}
+        assert (outside != "no") == kind.takes_external_money
+        assert {
+            word for word in ("participants", "data", "iterations", "model quality") if word in decides
+        } == kind.decides
+        assert source.endswith(f"({kind.fidelity})")
