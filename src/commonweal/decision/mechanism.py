@@ -53,6 +53,7 @@ class RoundView:
     clients: tuple[str, ...]
     profits: FloatArray
     contributions: FloatArray  # after the contribution rule
+    measured: FloatArray  # contributions as measured, before any rule
     grace: bool = False  # nobody may be eliminated; `select` is not asked
     expected: FloatArray | None = None  # profits of the next round, where figures are forecast
     round_number: int = 1
@@ -232,6 +233,7 @@ def view_of(
         clients=figures.clients,
         profits=profits,
         contributions=used_contributions(contributions, mechanism.rules.contribution_rule),
+        measured=contributions,
         grace=grace,
         expected=expected_profits(figures),
         round_number=round_number,

@@ -16,7 +16,20 @@ from commonweal.records.rounds import FILE_PREFIX, FILE_VERSION_PREFIX
 # which stays: ledgers that were settled with it are verified with it.
 _ENTRIES = (
     "paper:Paper",
+    "equal:Equal",
+    "quantity:Quantity",
+    "tang_wong:TangWong",
+    "zhang:Zhang",
+    "kang_contract:KangContract",
+    "kang_reputation:KangReputation",
+    "zhan:Zhan",
     "fli:FLI",
+    "fmore:FMore",
+    "active_fl:ActiveFL",
+    "power_of_choice:PowerOfChoice",
+    "cgsv:CGSV",
+    "clarke:Clarke",
+    "clarke_ir:ClarkeIR",
 )
 
 
