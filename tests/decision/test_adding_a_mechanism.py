@@ -27,6 +27,7 @@ class Pot(Mechanism):
     name = "pot"
     version = "pot/1"
     label = "a pot shared by new samples"
+    reads = frozenset({"profit", "sample_count"})
     parameters = {
         "fee": Parameter(default=0.01, minimum=0.0, maximum=1.0, meaning="what each client pays per round"),
         "limit": Parameter(default=1.0, minimum=0.0, maximum=100.0, meaning="rounds before loss-makers leave"),

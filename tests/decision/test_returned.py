@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,16 +12,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commonweal.decision.decide import decide_figures
-from commonweal.decision.mechanism import Mechanism, RoundDecider, decide_round
+from commonweal.decision.mechanism import READABLE, Mechanism, RoundDecider, decide_round
 from commonweal.decision.problem import Choice
+from commonweal.decision.returned import DECISIONS
 from commonweal.decision.transfers import Division
 from commonweal.errors import InputError
-from commonweal.records import Figures, Rules
+from commonweal.records import Figures, Instructions, Rules
 
 FIGURES = Figures(
     profits={"ann": 0.3, "bob": -0.1, "cyd": 0.2},
     contributions={"ann": 0.5, "bob": 0.25, "cyd": 0.25},
     costs={"ann": 0.1, "bob": 0.2, "cyd": 0.3},
+)
+RICH = replace(
+    FIGURES,
+    further={
+        "utility": {"ann": 0.4, "bob": 0.1, "cyd": 0.5},
+        "metric": {"ann": 0.9, "cyd": 0.8},
+        "loss": {"ann": 0.1, "bob": 0.2, "cyd": 0.3},
+        "similarity:ann": {"ann": 1.0, "bob": 0.5, "cyd": 0.2},
+        "similarity:bob": {"ann": 0.5, "bob": 1.0, "cyd": 0.3},
+        "similarity:cyd": {"ann": 0.2, "bob": 0.3, "cyd": 1.0},
+    },
 )
 RULES = Rules(mu=math.inf, mechanism="trial")
 MASK = np.array([True, False, True])
@@ -144,13 +157,150 @@ def test_in_a_grace_round_nobody_is_eliminated_whatever_select_would_return():
     assert decision.eliminated == ()
 
 
-def test_only_a_mechanism_that_declares_costs_can_read_them():
-    """A ledger records them only then: what is read undeclared could not be verified."""
-    for needs_costs, costs in ((False, None), (True, [0.1, 0.2, 0.3])):
+EVERYTHING = frozenset(READABLE)
+NOTHING = {
+    "costs": None,
+    "utilities": None,
+    "sample_counts": {},
+    "metrics": None,
+    "losses": None,
+    "similarities": None,
+    "seed": None,
+}
+
+
+def test_only_what_a_mechanism_declares_is_there_to_read():
+    """A ledger records it only then: what is read undeclared could not be verified."""
+    counts = {"ann": 30, "bob": 20, "cyd": 10}
+    for reads, expected in (
+        (Mechanism.reads, NOTHING),
+        (
+            EVERYTHING,
+            {
+                "costs": [0.1, 0.2, 0.3],
+                "utilities": [0.4, 0.1, 0.5],
+                "sample_counts": counts,
+                "metrics": [0.9, math.nan, 0.8],
+                "losses": [0.1, 0.2, 0.3],
+                "similarities": [[1.0, 0.5, 0.2], [0.5, 1.0, 0.3], [0.2, 0.3, 1.0]],
+                "seed": 7,
+            },
+        ),
+    ):
         views = []
-        decide_round(trial(needs_costs=needs_costs, views=views), FIGURES, {})
+        mechanism = trial(reads=reads, views=views)
+        mechanism.rules = replace(RULES, seed=7)
+        decide_round(mechanism, RICH, {}, sample_counts=counts, round_number=4)
         (view,) = views
-        assert (view.costs if view.costs is None else view.costs.tolist()) == costs
+        read = {name: getattr(view, name) for name in NOTHING}
+        read = {name: one.tolist() if isinstance(one, np.ndarray) else one for name, one in read.items()}
+        assert repr(read) == repr(expected)
+        assert view.round_number == 4
+
+
+@pytest.mark.parametrize(
+    ("reads", "figures", "sentence"),
+    [
+        ("cost", replace(RICH, costs=None), "needs the cost of each client"),
+        ("utility", FIGURES, "needs the utility of each client"),
+        ("metric", FIGURES, "needs the metric of each client"),
+        ("loss", FIGURES, "needs the loss of each client"),
+        ("similarity", FIGURES, "needs the similarity:ann of each client"),
+        ("utility", replace(FIGURES, further={"utility": {"ann": 1.0}}), "needs the utility of client 'bob'"),
+        ("loss", replace(FIGURES, further={"loss": {"ann": math.nan}}), "loss must be a finite number"),
+    ],
+)
+def test_figures_that_a_mechanism_reads_must_be_given(reads, figures, sentence):
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        decide_round(trial(reads=frozenset({reads})), figures, {})
+
+
+def test_further_figures_lose_those_of_clients_that_are_left_out():
+    others = RICH.without(["bob"])
+    assert others.further == {
+        "utility": {"ann": 0.4, "cyd": 0.5},
+        "metric": {"ann": 0.9, "cyd": 0.8},
+        "loss": {"ann": 0.1, "cyd": 0.3},
+        "similarity:ann": {"ann": 1.0, "cyd": 0.2},
+        "similarity:cyd": {"ann": 0.2, "cyd": 1.0},
+    }
+    assert "further" not in FIGURES.to_document()
+    assert Figures(**RICH.to_document()) == RICH
+
+
+CHARGED = replace(EVEN, transfers=np.array([-0.05, 0.01]), charges=np.array([-0.02]), external=0.06)
+
+
+def test_money_with_the_outside_and_charges_to_those_who_go():
+    decision, _ = decide_round(trial(divided=CHARGED, takes_external_money=True), FIGURES, {})
+    assert decision.external == 0.06
+    assert decision.charges == {"bob": -0.02}
+    assert decision.all_transfers == {"ann": -0.05, "cyd": 0.01, "bob": -0.02}
+    nothing, _ = decide_round(trial(divided=replace(EVEN, charges=np.zeros(1))), FIGURES, {})
+    assert (nothing.external, nothing.charges) == (0.0, {})
+
+
+@pytest.mark.parametrize(
+    ("returned", "declared", "sentence"),
+    [
+        ({}, False, "0.06 as external, but does not declare takes_external_money = True."),
+        ({"transfers": EVEN.transfers, "external": 0.0, "charges": np.ones(1)}, False, "charges to eliminated clients"),
+        ({"external": 0.07}, True, "transfers, charges and external that sum to 0.01; they must sum to zero."),
+        ({"external": math.nan}, True, "nan in external; amounts must be finite numbers."),
+        ({"charges": np.zeros(2)}, True, "shape (2,) as charges. Return one number for each of the 1 eliminated"),
+    ],
+)
+def test_money_with_the_outside_that_cannot_be_settled_is_refused(returned, declared, sentence):
+    with pytest.raises(InputError) as refused:
+        decide_round(trial(divided=replace(CHARGED, **returned), takes_external_money=declared), FIGURES, {})
+    assert str(refused.value).startswith("Mechanism 'trial' returned ")
+    assert sentence in str(refused.value)
+
+
+def planned(instructions, **declared):
+    """What a mechanism plans for the round after `FIGURES`, if eve rests and bob was eliminated."""
+    mechanism = type("Planner", (type(trial()),), {"plan": lambda *given: instructions, **declared})(RULES)
+    decider = RoundDecider(mechanism)
+    return decider.plan(decider.decide(FIGURES), ("ann", "cyd", "eve"))
+
+
+def test_the_next_round_is_planned_with_all_active_clients():
+    given = Instructions(
+        participants=("eve", "ann"), data_shares={"cyd": 1, "ann": 0.5}, iteration_limit=2, model_shares={"eve": 0.3}
+    )
+    plan = planned(given, decides=frozenset(DECISIONS.values()))
+    assert plan == replace(given, participants=("ann", "eve"))
+    assert Instructions.from_document(plan.to_document()) == plan
+    assert planned(None) == Instructions(), "it is not asked unless it declares that it decides something"
+    assert Instructions().to_document() == {}
+
+
+@pytest.mark.parametrize(
+    ("instructions", "decides", "sentence"),
+    [
+        (["ann"], "participants", "a value of type list from plan. Return Instructions."),
+        (Instructions(participants=("bob",)), "participants", "named 'bob' in participants, which is no active client"),
+        (Instructions(participants=()), "participants", "returned nobody as participants."),
+        (Instructions(participants="ann"), "participants", "a value of type str as participants."),
+        (Instructions(participants=("ann",)), "data", 'does not declare that it decides "participants"'),
+        (Instructions(data_shares={"ann": 1.5}), "data", "1.5 for client 'ann' in data_shares."),
+        (Instructions(data_shares={"ann": math.nan}), "data", "nan for client 'ann' in data_shares."),
+        (Instructions(data_shares={"zoe": 1.0}), "data", "named 'zoe' in data_shares"),
+        (Instructions(iteration_limit=0), "iterations", "0 as iteration_limit. Return a whole number from 1, or None."),
+        (Instructions(iteration_limit=2.5), "iterations", "2.5 as iteration_limit."),
+        (Instructions(model_shares=[0.5]), "model quality", "a value of type list as model_shares."),
+    ],
+)
+def test_instructions_that_cannot_be_followed_are_refused(instructions, decides, sentence):
+    with pytest.raises(InputError, match=r"^Mechanism 'trial' (returned|named)") as refused:
+        planned(instructions, decides=frozenset({decides}))
+    assert sentence in str(refused.value)
+
+
+def test_the_description_says_what_is_not_carried_out():
+    mechanism = trial(decides=frozenset({"participants", "model quality"}), fidelity="partial")
+    assert mechanism.describe() == "a trial (partial), model quality not carried out"
+    assert trial().describe() == "a trial"
 
 
 sizes = st.floats(-1e6, 1e6).map(lambda x: round(x, 9))

@@ -1,31 +1,44 @@
 """What a mechanism is: it takes the figures of a round and its own state, and returns who stays and who pays whom.
 
 A mechanism is one class in one file of `decision/mechanisms`, and one line in the registry there. The federation, the
-ledger and the run report know only this protocol. A mechanism selects (who is retained), divides (who pays whom), and
-advances its state; each of the three is a pure function, so that anyone can decide a recorded round again.
+ledger and the run report know only this protocol. A mechanism selects (who is retained), divides (who pays whom),
+advances its state, and may plan the next round; each of these is a pure function, so that anyone can decide a recorded
+round again.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from commonweal.decision.exact import BoolArray, FloatArray
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import Choice, used_contributions
-from commonweal.decision.returned import checked_division, checked_retained, checked_state
+from commonweal.decision.returned import checked_division, checked_instructions, checked_retained, checked_state
 from commonweal.decision.transfers import Division
-from commonweal.decision.validation import check_figures, expected_profits
+from commonweal.decision.validation import check_figures, expected_profits, further_column, similarity_matrix
 from commonweal.errors import InputError
-from commonweal.records import Decision, Figures, Rules
+from commonweal.records import Decision, Figures, Instructions, Rules
 
 COMMON_RULES = ("contribution_rule", "loss_rule", "liability_cap")
 """Rules that several mechanisms may honour, by their name in `Rules` and in scenarios."""
+
+READABLE = ("profit", "contribution", "cost", "utility", "sample_count", "metric", "loss", "similarity", "seed")
+"""What a mechanism can declare that it reads of a round."""
+
+PRIVATE = frozenset({"profit", "cost", "utility"})
+"""The figures among them that only the client itself knows."""
+
+CARRIED_OUT = frozenset({"participants", "data", "iterations"})
+"""What the simulator carries out of what a mechanism may decide about the next round."""
+
+Fidelity = Literal["full", "partial", "reconstruction", "baseline", "derived"]
+"""How much of its source a mechanism implements."""
 
 State = Mapping[str, Any]
 """What a mechanism remembers between rounds, in the types of JSON; empty before the first round."""
@@ -40,10 +53,17 @@ class RoundView:
     clients: tuple[str, ...]
     profits: FloatArray
     contributions: FloatArray  # after the contribution rule
-    costs: FloatArray | None = None  # None unless the mechanism reads costs
-    sample_counts: Mapping[str, int] = field(default_factory=dict)  # declared as new in this round; may be missing
     grace: bool = False  # nobody may be eliminated; `select` is not asked
     expected: FloatArray | None = None  # profits of the next round, where figures are forecast
+    round_number: int = 1
+    # None unless the mechanism declares that it reads them:
+    costs: FloatArray | None = None
+    utilities: FloatArray | None = None
+    sample_counts: Mapping[str, int] = field(default_factory=dict)  # declared as new in this round; {} in place of None
+    metrics: FloatArray | None = None  # of the round's model at each client; NaN where it cannot be measured
+    losses: FloatArray | None = None  # mean training loss of each client in the last iteration; NaN if not finite
+    similarities: FloatArray | None = None  # N × N: cosines of the clients' updates in this round
+    seed: int | None = None  # for `commonweal.seeds.stream`, so that lots are drawn alike whenever a round is decided
 
     @property
     def selecting(self) -> FloatArray:
@@ -67,10 +87,13 @@ class Mechanism(ABC):
     name: ClassVar[str]  # in scenarios: [mechanism] kind = "..."
     version: ClassVar[str]  # in ledgers; a class that decides the same figures differently needs a new one
     earlier_versions: ClassVar[tuple[str, ...]] = ()  # that the class also decides by, if the rules are of that version
-    label: ClassVar[str]  # for people, with the source and how much of it this implements
+    label: ClassVar[str]  # for people, with the source
+    fidelity: ClassVar[Fidelity | None] = None  # how much of the source this implements; None: there is no source
+    reads: ClassVar[frozenset[str]] = frozenset({"profit", "contribution"})  # of READABLE
+    decides: ClassVar[frozenset[str]] = frozenset()  # what `plan` decides, by the words of `returned.DECISIONS`
+    takes_external_money: ClassVar[bool] = False  # money from or to the outside, or from those who go
     takes_mu: ClassVar[bool] = False
     honours: ClassVar[tuple[str, ...]] = ()  # of COMMON_RULES; scenarios refuse the others
-    needs_costs: ClassVar[bool] = False
     parameters: ClassVar[Mapping[str, Parameter]] = {}
 
     def __init__(self, rules: Rules) -> None:
@@ -92,7 +115,7 @@ class Mechanism(ABC):
                     f"{name} must be between {known.minimum:g} and {known.maximum:g}, got {value!r}. "
                     f"The default is {known.default:g}."
                 )
-        if self.needs_costs and not has_costs:
+        if "cost" in self.reads and not has_costs:
             raise InputError(f"Mechanism {self.name!r} needs the cost of each client. Give costs.")
 
     @property
@@ -113,7 +136,12 @@ class Mechanism(ABC):
     @property
     def reads_costs(self) -> bool:
         """Whether the view has costs. They are then part of what the clients sign, and of what a ledger records."""
-        return self.needs_costs or self.rules.loss_rule == "cost"
+        return "cost" in self.reads or self.rules.loss_rule == "cost"
+
+    @property
+    def reads_further(self) -> frozenset[str]:
+        """What it reads of a round that only `Figures.further` has."""
+        return self.reads & {"utility", "metric", "loss", "similarity"}
 
     def parameter(self, name: str) -> float:
         """The value in the rules, or the default."""
@@ -121,8 +149,12 @@ class Mechanism(ABC):
 
     def describe(self) -> str:
         """The label with mu and the parameters, for people: "FLI, Yu et al. 2020 (full), omega 1"."""
+        label = self.label if self.fidelity is None else f"{self.label} ({self.fidelity})"
         mu = [f"mu {self.rules.mu:g}"] if self.takes_mu else []
-        return ", ".join([self.label, *mu, *(f"{name} {self.parameter(name):g}" for name in self.parameters)])
+        parameters = [f"{name} {self.parameter(name):g}" for name in self.parameters]
+        left_out = self.decides - CARRIED_OUT
+        limits = [f"{' and '.join(sorted(left_out))} not carried out"] if left_out else []
+        return ", ".join([label, *mu, *parameters, *limits])
 
     def select(self, view: RoundView, state: State) -> Choice:
         """Who is retained; everybody unless a mechanism eliminates. Not called in grace rounds."""
@@ -130,11 +162,19 @@ class Mechanism(ABC):
 
     @abstractmethod
     def divide(self, view: RoundView, state: State, retained: BoolArray) -> Division:
-        """What each of the retained clients pays or receives, in their order; transfers sum to zero."""
+        """What each of the retained clients pays or receives, in their order; the money sums to zero."""
 
     def advance(self, view: RoundView, state: State, decision: Decision) -> State:
         """The state after this round."""
         return state
+
+    def plan(self, view: RoundView, state: State, active: tuple[str, ...]) -> Instructions:
+        """What the next round is to be like; by default everybody takes part with everything.
+
+        `state` is the state after this round. `active` are all clients that are still in the federation: it may have
+        clients that were not in this round, because they rested or did not answer, and lacks those that left.
+        """
+        return Instructions()
 
     def objective(self, view: RoundView, retained: BoolArray) -> float:
         """What the selection maximises: the welfare of the retained clients unless a mechanism says otherwise."""
@@ -157,17 +197,25 @@ def view_of(
     *,
     grace: bool = False,
     sample_counts: Mapping[str, int] | None = None,
+    round_number: int = 1,
 ) -> RoundView:
     """The figures of a round, checked, as the mechanism reads them: what it does not declare is not there to read."""
     profits, contributions, costs = check_figures(figures)
+    reads, named = mechanism.reads, repr(mechanism.name)
     return RoundView(
         clients=figures.clients,
         profits=profits,
         contributions=used_contributions(contributions, mechanism.rules.contribution_rule),
-        costs=costs if mechanism.reads_costs else None,
-        sample_counts=sample_counts or {},
         grace=grace,
         expected=expected_profits(figures),
+        round_number=round_number,
+        costs=costs if mechanism.reads_costs else None,
+        utilities=further_column(named, figures, "utility") if "utility" in reads else None,
+        sample_counts=(sample_counts or {}) if "sample_count" in reads else {},
+        metrics=further_column(named, figures, "metric", unmeasurable=math.nan) if "metric" in reads else None,
+        losses=further_column(named, figures, "loss", unmeasurable=math.nan) if "loss" in reads else None,
+        similarities=similarity_matrix(named, figures) if "similarity" in reads else None,
+        seed=(mechanism.rules.seed or 0) if "seed" in reads else None,
     )
 
 
@@ -180,6 +228,7 @@ def decide_round(
     sample_counts: Mapping[str, int] | None = None,
     harmful: Collection[str] = (),
     finished: bool = False,
+    round_number: int = 1,
 ) -> tuple[Decision, State]:
     """Decide one round: check, select, divide, advance.
 
@@ -187,7 +236,7 @@ def decide_round(
     taken part. If the federation is finished, nobody is eliminated for a loss, as in a grace round.
     """
     others = figures.without(harmful)
-    view = view_of(mechanism, others, grace=grace or finished, sample_counts=sample_counts)
+    view = view_of(mechanism, others, grace=grace or finished, sample_counts=sample_counts, round_number=round_number)
     mechanism.check(has_costs=view.costs is not None)
     choice = _everybody(view) if view.grace else mechanism.select(view, state)
     decision = decision_of(mechanism, others, view, state, choice)
@@ -219,9 +268,17 @@ def _everybody(view: RoundView) -> Choice:
 def decision_of(mechanism: Mechanism, figures: Figures, view: RoundView, state: State, choice: Choice) -> Decision:
     """The round's decision if these clients are retained; refused if the mechanism divides their budget wrongly."""
     retained = checked_retained(mechanism.name, choice, len(view.clients))
-    division = checked_division(mechanism.name, mechanism.divide(view, state, retained), view.profits[retained])
+    division = checked_division(
+        mechanism.name,
+        mechanism.divide(view, state, retained),
+        view.profits,
+        retained,
+        takes_external_money=mechanism.takes_external_money,
+    )
     fates = list(zip(view.clients, retained.tolist(), strict=True))
     staying = tuple(client for client, stays in fates if stays)
+    going = tuple(client for client, stays in fates if not stays)
+    assert division.charges is not None, "filled in where the division is checked"
 
     def by_client(values: FloatArray) -> dict[str, float]:
         return dict(zip(staying, values.tolist(), strict=True))
@@ -231,7 +288,7 @@ def decision_of(mechanism: Mechanism, figures: Figures, view: RoundView, state: 
         rules=mechanism.rules,
         used_contributions=dict(zip(view.clients, view.contributions.tolist(), strict=True)),
         retained=staying,
-        eliminated=tuple(client for client, stays in fates if not stays),
+        eliminated=going,
         objective=mechanism.objective(view, retained),
         budget=division.budget,
         shares=by_client(division.shares),
@@ -241,6 +298,8 @@ def decision_of(mechanism: Mechanism, figures: Figures, view: RoundView, state: 
         node_count=choice.node_count,
         limit_reached=choice.limit_reached,
         grace=view.grace,
+        external=division.external,
+        charges={client: charge for client, charge in zip(going, division.charges.tolist(), strict=True) if charge},
     )
 
 
@@ -259,6 +318,7 @@ class RoundDecider:
         sample_counts: Mapping[str, int] | None = None,
         harmful: Collection[str] = (),
         finished: bool = False,
+        round_number: int = 1,
     ) -> Decision:
         """Decide the next round."""
         decision, self.state = decide_round(
@@ -269,11 +329,39 @@ class RoundDecider:
             sample_counts=sample_counts,
             harmful=harmful,
             finished=finished,
+            round_number=round_number,
         )
         return decision
 
-    def advance(self, decision: Decision, *, sample_counts: Mapping[str, int] | None = None) -> None:
+    def plan(
+        self,
+        decision: Decision,
+        active: Sequence[str],
+        *,
+        sample_counts: Mapping[str, int] | None = None,
+        round_number: int = 1,
+    ) -> Instructions:
+        """What the mechanism decides about the round after this one, which was decided just now."""
+        if not self.mechanism.decides:
+            return Instructions()
+        view = self._view(decision, sample_counts, round_number)
+        planned = self.mechanism.plan(view, self.state, tuple(active))
+        return checked_instructions(self.mechanism.name, planned, active, self.mechanism.decides)
+
+    def advance(
+        self, decision: Decision, *, sample_counts: Mapping[str, int] | None = None, round_number: int = 1
+    ) -> None:
         """Take over a round that was decided before."""
         own = decision.without_harmful
-        view = view_of(self.mechanism, own.figures, grace=own.spares_losses, sample_counts=sample_counts)
+        view = self._view(decision, sample_counts, round_number)
         self.state = checked_state(self.mechanism.name, self.mechanism.advance(view, self.state, own))
+
+    def _view(self, decision: Decision, sample_counts: Mapping[str, int] | None, round_number: int) -> RoundView:
+        own = decision.without_harmful
+        return view_of(
+            self.mechanism,
+            own.figures,
+            grace=own.spares_losses,
+            sample_counts=sample_counts,
+            round_number=round_number,
+        )

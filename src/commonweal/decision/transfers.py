@@ -26,12 +26,18 @@ from commonweal.records import LossRule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """Shares, payoffs and transfers of the retained clients, in their order."""
+    """Shares, payoffs and transfers of the retained clients, in their order.
+
+    A mechanism that takes money from the outside, gives it away or charges those who go declares
+    `takes_external_money`. Σ transfers + Σ charges + external = 0.
+    """
 
     budget: float
     shares: FloatArray
     payoffs: FloatArray
     transfers: FloatArray
+    external: float = 0.0  # what the outside receives (+) or pays in (−)
+    charges: FloatArray | None = None  # transfers of the clients that are not retained, in their order; None: zeros
 
 
 def proportions(weights: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from commonweal.decision.exact import BoolArray, FloatArray
 from commonweal.errors import InputError
 from commonweal.records import ContributionRule, Figures, LossRule, Rules
-from commonweal.records.rounds import RULES_VERSION
+from commonweal.records.rounds import RULES_VERSION, SIMILARITY
 
 # Beyond these sizes, products of three figures can leave the range of doubles; no real figure comes close.
 SMALLEST, LARGEST = 1e-50, 1e50
@@ -115,6 +115,24 @@ def check_figures(figures: Figures) -> tuple[FloatArray, FloatArray, FloatArray 
 def expected_profits(figures: Figures) -> FloatArray | None:
     """The expected profits as an array in the order of the profits; None if selection goes by the profits."""
     return None if figures.expected is None else _column("expected profit", figures.expected, figures.clients)
+
+
+def further_column(mechanism: str, figures: Figures, name: str, *, unmeasurable: float | None = None) -> FloatArray:
+    """A further figure of each client that the mechanism reads; `unmeasurable` stands for clients without it."""
+    given = figures.further.get(name)
+    lacking = None if given is None else next((client for client in figures.clients if client not in given), None)
+    if given is None or (lacking is not None and unmeasurable is None):
+        whose = "each client" if lacking is None else f"client {lacking!r}"
+        raise InputError(f"Mechanism {mechanism} needs the {name} of {whose}. Give it, or choose another mechanism.")
+    known = tuple(client for client in figures.clients if client in given)
+    values = dict(zip(known, _column(name, given, known).tolist(), strict=True))
+    return np.array([values.get(client, unmeasurable) for client in figures.clients], dtype=np.float64)
+
+
+def similarity_matrix(mechanism: str, figures: Figures) -> FloatArray:
+    """The cosines between the clients' updates, one row and one column per client."""
+    names = [f"{SIMILARITY}{client}" for client in figures.clients]
+    return np.array([further_column(mechanism, figures, name) for name in names]).T
 
 
 def check_mu(mu: float) -> float:

@@ -19,6 +19,9 @@ DEFAULT_MECHANISM = "paper"
 RULES_VERSION = 2
 """The version that new rounds are decided by. 1: only sets with equal objectives tie. 2: ties within rounding."""
 
+SIMILARITY = "similarity:"
+"""Begins the names of the columns of similarities among `Figures.further`; the name of a client follows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
@@ -30,6 +33,9 @@ class Figures:
     expected: Mapping[str, float] | None = None  # profits of the next round, which selection goes by; money never does
     profit_errors: Mapping[str, float] | None = None  # standard errors, where given; decisions do not use them
     contribution_errors: Mapping[str, float] | None = None
+    further: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What else the mechanism reads, by the name of the figure: "utility", "metric" and "loss" (without the clients at
+    which they cannot be measured), and "similarity:CLIENT", a column for each client."""
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -37,19 +43,28 @@ class Figures:
 
     def without(self, clients: Collection[str]) -> Figures:
         """The figures of all other clients."""
-        if not clients:
-            return self
-
-        def others(values: Mapping[str, float]) -> dict[str, float]:
-            return {client: value for client, value in values.items() if client not in clients}
-
-        given = {each.name: values for each in fields(self) if (values := getattr(self, each.name)) is not None}
-        return replace(self, **{name: others(values) for name, values in given.items()})
+        return self.in_order([client for client in self.clients if client not in clients]) if clients else self
 
     def in_order(self, clients: Collection[str]) -> Figures:
-        """The same figures with the clients in this order."""
+        """The figures of these clients, in this order."""
+
+        def ordered(values: Mapping[str, float]) -> dict[str, float]:
+            return {client: values[client] for client in clients if client in values}
+
         given = {each.name: values for each in fields(self) if (values := getattr(self, each.name)) is not None}
-        return replace(self, **{name: {client: values[client] for client in clients} for name, values in given.items()})
+        columns = {
+            name: ordered(values)
+            for name, values in given.pop("further").items()
+            if not name.startswith(SIMILARITY) or name.removeprefix(SIMILARITY) in clients
+        }
+        return replace(self, **{name: ordered(values) for name, values in given.items()}, further=columns)
+
+    def to_document(self) -> dict[str, Any]:
+        """The figures in the types of JSON; `further` is left out if it is empty."""
+        document = {each.name: getattr(self, each.name) for each in fields(self)}
+        if not self.further:
+            del document["further"]
+        return document
 
     @property
     def selecting(self) -> Mapping[str, float]:
@@ -68,6 +83,7 @@ class Rules:
     mechanism: str = DEFAULT_MECHANISM  # a name in the registry of mechanisms
     parameters: tuple[tuple[str, float], ...] = ()  # the mechanism's own parameters, by name
     version: int = RULES_VERSION  # how ties are decided; rounds that were decided before keep theirs
+    seed: int | None = None  # of a mechanism that draws lots
 
     @property
     def in_words(self) -> str:
@@ -92,6 +108,8 @@ class Rules:
         }
         if self.mechanism != DEFAULT_MECHANISM:
             document |= {"mechanism": self.mechanism, "parameters": dict(self.parameters)}
+        if self.seed is not None:
+            document["seed"] = self.seed
         return document
 
     @classmethod
@@ -106,7 +124,7 @@ class Decision:
     """Who stays after a round, and who pays whom. Amounts are in units of utility.
 
     `shares`, `payoffs` and `transfers` cover only the retained clients. Eliminated clients bear their own loss and
-    neither pay nor receive.
+    neither pay nor receive, unless the mechanism charges them. Σ transfers + Σ charges + external = 0.
     """
 
     figures: Figures
@@ -125,6 +143,8 @@ class Decision:
     grace: bool = False  # nobody can be eliminated in this round
     harmful: tuple[str, ...] = ()  # of the eliminated: whatever their profit, before the mechanism selected
     finished: bool = False  # the federation ends with this round, and nobody is eliminated for a loss
+    external: float = 0.0  # what the outside receives (+) or pays in (−)
+    charges: Mapping[str, float] = field(default_factory=dict)  # transfers of eliminated clients, where they are not 0
 
     def __repr__(self) -> str:
         by = "at" if self.rules.mechanism == DEFAULT_MECHANISM else "by"
@@ -162,6 +182,11 @@ class Decision:
         return self.grace or self.finished
 
     @property
+    def all_transfers(self) -> dict[str, float]:
+        """What each client receives (+) or pays (−): those retained, and those eliminated who are charged."""
+        return {**self.transfers, **self.charges}
+
+    @property
     def without_harmful(self) -> Decision:
         """The decision on all other clients, which is the mechanism's own."""
         if not self.harmful:
@@ -190,6 +215,27 @@ class Decision:
         """Retained clients whose payoff is negative, and by how much: where individual rationality fails."""
         rounding = self.rounding
         return {client: -payoff for client, payoff in self.payoffs.items() if payoff < -rounding}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instructions:
+    """What a mechanism decides about the next round apart from who is in it; by default everybody does everything."""
+
+    participants: tuple[str, ...] | None = None  # who is asked to take part; the others rest. None: everybody
+    data_shares: Mapping[str, float] = field(default_factory=dict)  # of its new samples that a client uses, 0 to 1
+    iteration_limit: int | None = None  # of the round; None: that of the scenario
+    model_shares: Mapping[str, float] = field(default_factory=dict)  # quality of the model that a client is to get
+
+    def to_document(self) -> dict[str, Any]:
+        """What is instructed, in the types of JSON."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in given.items() if value is not None and value != {}}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Instructions:
+        """The instructions that `to_document` wrote."""
+        participants = document.get("participants")
+        return cls(**{**document, "participants": None if participants is None else tuple(participants)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +327,8 @@ class RoundRecord:
     ending: Ending | None = None  # the federation is finished, whether it ends for it or not
     evidence: Mapping[str, Evidence] = field(default_factory=dict)  # of clients whose errors are known
     gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
+    resting: tuple[str, ...] = ()  # active, but the mechanism did not ask them to take part
+    instructions: Instructions = Instructions()  # for the next round
 
     def stability_of(self, client: str) -> Stability | None:
         """The stability of the client's fate; None: not known."""

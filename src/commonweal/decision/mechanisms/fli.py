@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from commonweal.decision.exact import BoolArray, FloatArray
-from commonweal.decision.mechanism import Mechanism, Parameter, RoundView, State
+from commonweal.decision.mechanism import Fidelity, Mechanism, Parameter, RoundView, State
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.transfers import Division, proportions
 from commonweal.records import Decision
@@ -32,8 +32,9 @@ class FLI(Mechanism):
 
     name: ClassVar[str] = "fli"
     version: ClassVar[str] = "fli/1"
-    label: ClassVar[str] = "FLI, Yu et al. 2020 (full)"
-    needs_costs: ClassVar[bool] = True
+    label: ClassVar[str] = "FLI, Yu et al. 2020"
+    fidelity: ClassVar[Fidelity] = "full"
+    reads: ClassVar[frozenset[str]] = frozenset({"profit", "contribution", "cost"})
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "omega": Parameter(default=1.0, minimum=0.0, maximum=1e6, meaning="weight of contribution against regret"),
     }

@@ -18,7 +18,7 @@ import numpy as np
 from commonweal.decision.envelope import PATH_LIMIT, trace
 from commonweal.decision.exact import BoolArray
 from commonweal.decision.explain import explain
-from commonweal.decision.mechanism import COMMON_RULES, Mechanism, RoundView, State, decision_of, view_of
+from commonweal.decision.mechanism import COMMON_RULES, Fidelity, Mechanism, RoundView, State, decision_of, view_of
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.objective import objective
 from commonweal.decision.problem import Choice, Problem, choose
@@ -34,7 +34,8 @@ class Paper(Mechanism):
     name: ClassVar[str] = "paper"
     version: ClassVar[str] = "2"
     earlier_versions: ClassVar[tuple[str, ...]] = ("1",)
-    label: ClassVar[str] = "Travadi et al. 2023 (full)"
+    label: ClassVar[str] = "Travadi et al. 2023"
+    fidelity: ClassVar[Fidelity] = "full"
     takes_mu: ClassVar[bool] = True
     honours: ClassVar[tuple[str, ...]] = COMMON_RULES
 

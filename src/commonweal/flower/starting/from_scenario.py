@@ -56,7 +56,7 @@ def _check(scenario: Scenario) -> None:
         ALGORITHMS[scenario.learning.algorithm].remote_refusal,
         'loss_rule = "cost" needs costs, which never leave the clients' if rules.loss_rule == "cost" else "",
         f'kind = "{rules.mechanism}" needs costs, which never leave the clients'
-        if MECHANISMS[rules.mechanism].needs_costs
+        if "cost" in MECHANISMS[rules.mechanism].reads
         else "",
     ]
     for reason in filter(None, reasons):

@@ -232,7 +232,7 @@ def read_federation(path: Path) -> Federation:
             'Write loss_rule = "loss", "contribution" or "equal"',
         )
     kind = mechanism_values.get("kind")
-    if kind is not None and MECHANISMS[kind].needs_costs:
+    if kind is not None and "cost" in MECHANISMS[kind].reads:
         faults.add(
             ("mechanism", "kind"),
             f'kind = "{kind}" needs costs, which never leave the clients',
