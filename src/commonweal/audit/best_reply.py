@@ -45,8 +45,7 @@ def best_reply(game: Game, client: str, bounds: Bounds, *, truth: Report) -> Rep
 def best_exit(game: Game, client: str, bounds: Bounds) -> Reply | None:
     """The best paid of the reports that cost the place; None if no report within the bounds does."""
     own = game.report_of(client)
-    lowest = replace(own, profit=bounds.low, expected=None if own.expected is None else bounds.low)
-    replies = [_tried(game, client, report) for report in (own, lowest)]
+    replies = [_tried(game, client, report) for report in (own, own.with_profit(bounds.low))]
     return max((one for one in replies if not one.fate.stays), key=lambda one: one.fate.transfer, default=None)
 
 
@@ -80,11 +79,11 @@ def _joint_step(game: Game, client: str, partner: str, bounds: Bounds) -> Report
     own = game.report_of(client)
 
     def paid(profit: float) -> float:
-        fates = game.with_reports({client: _with_profit(own, profit)}).outcome().fates
+        fates = game.with_reports({client: own.with_profit(profit)}).outcome().fates
         stay = fates[client].stays and fates[partner].stays
         return fates[client].transfer + fates[partner].transfer if stay else -math.inf
 
-    return _with_profit(own, highest(paid, bounds, _likely(game, client)))
+    return own.with_profit(highest(paid, bounds, _likely(game, client)))
 
 
 def _tried(game: Game, client: str, report: Report) -> Reply:
@@ -114,15 +113,10 @@ def _searched(game: Game, client: str, bounds: Bounds) -> Reply:
     own = game.report_of(client)
 
     def paid(profit: float) -> float:
-        fate = game.fate(client, _with_profit(own, profit))
+        fate = game.fate(client, own.with_profit(profit))
         return fate.transfer if fate.stays else -math.inf
 
-    return _tried(game, client, _with_profit(own, highest(paid, bounds, _likely(game, client))))
-
-
-def _with_profit(own: Report, profit: float) -> Report:
-    """The same report with another profit, of this round and of the next."""
-    return replace(own, profit=profit, expected=None if own.expected is None else profit)
+    return _tried(game, client, own.with_profit(highest(paid, bounds, _likely(game, client))))
 
 
 def _likely(game: Game, client: str) -> list[float]:

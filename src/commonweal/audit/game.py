@@ -48,8 +48,18 @@ class Report:
 
     profit: float
     expected: float | None = None  # profit of the next round, where selection goes by it
+    utility: float | None = None  # where the mechanism reads it; profit = utility − cost
     cost: float | None = None
     sample_count: int | None = None
+
+    def with_profit(self, profit: float, expected: float | None = None) -> Report:
+        """The report with another profit; of the next round `expected`, or the same. The utility is what fits."""
+        return replace(
+            self,
+            profit=profit,
+            expected=None if self.expected is None else profit if expected is None else expected,
+            utility=None if self.utility is None else self.utility + profit - self.profit,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +150,7 @@ class DecidedGame:
             self.state,
             grace=self.round.spares_losses,
             sample_counts=self.round.sample_counts,
+            round_number=self.round.number,
         )
 
     def fate(self, client: str, report: Report) -> Fate:
@@ -158,6 +169,7 @@ def report_in(audited: AuditedRound, client: str) -> Report:
     return Report(
         profit=figures.profits[client],
         expected=None if figures.expected is None else figures.expected[client],
+        utility=figures.further.get("utility", {}).get(client),
         cost=None if figures.costs is None else figures.costs[client],
         sample_count=audited.sample_counts.get(client),
     )
@@ -167,9 +179,7 @@ def with_reports(audited: AuditedRound, reports: Mapping[str, Report]) -> Audite
     """The round in which these clients report otherwise."""
     figures = audited.figures
 
-    def changed(values: Mapping[str, float] | None, name: str) -> dict[str, float] | None:
-        if values is None:
-            return None
+    def changed(values: Mapping[str, float], name: str) -> dict[str, float]:
         told = {client: getattr(report, name) for client, report in reports.items()}
         return {**values, **{client: value for client, value in told.items() if value is not None}}
 
@@ -179,8 +189,11 @@ def with_reports(audited: AuditedRound, reports: Mapping[str, Report]) -> Audite
         figures=replace(
             figures,
             profits=changed(figures.profits, "profit"),
-            expected=changed(figures.expected, "expected"),
-            costs=changed(figures.costs, "cost"),
+            expected=None if figures.expected is None else changed(figures.expected, "expected"),
+            costs=None if figures.costs is None else changed(figures.costs, "cost"),
+            further={
+                name: changed(values, name) if name == "utility" else values for name, values in figures.further.items()
+            },
         ),
         sample_counts={**audited.sample_counts, **counts},
     )
@@ -194,7 +207,9 @@ def without(audited: AuditedRound, clients: Sequence[str]) -> AuditedRound:
 
 def fate_in(decision: Decision, client: str) -> Fate:
     """A client's fate by a decision."""
-    return Fate(stays=client in decision.payoffs, transfer=decision.transfers.get(client, 0.0))
+    if client in decision.payoffs:
+        return Fate(stays=True, transfer=decision.transfers[client])
+    return Fate(stays=False, transfer=decision.charges.get(client, 0.0))
 
 
 def outcome_of(decision: Decision) -> Outcome:

@@ -35,6 +35,7 @@ from commonweal.decision.raw import make_problem
 from commonweal.decision.transfers import divide
 
 _TIE_ROOM = 1e-11  # of Σ|profit|: so far from the breakpoint, no tie decides
+_BACK_OFF = 1e-9  # of Σ|profit|: best replies stay so far from it, and do not depend on rounding in the others' replies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +150,7 @@ class PaperGame:
         """
         own = self.report_of(client)
         largest = self.place(client).largest_loss
-        inside = 0.0 if math.isinf(largest) else 2 * _TIE_ROOM * (self.scale + largest)
+        inside = 0.0 if math.isinf(largest) else _BACK_OFF * (self.scale + largest)
         least = -max(largest - inside, 0.0)
         if own.expected is not None:  # money goes by the profit, the place by the expected one
             stays = own.expected >= least

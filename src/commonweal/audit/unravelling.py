@@ -1,0 +1,87 @@
+"""Where repeated best replies of everybody end: each client in turn reports what pays it most, again and again."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from commonweal.audit.best_reply import best_reply
+from commonweal.audit.game import Bounds, Game, Outcome, Report
+from commonweal.audit.paper_game import PaperGame
+from commonweal.records.audit import State, Unravelling
+
+SWEEP_LIMIT = 25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unravelled:
+    """One round with the truth, and after all replies."""
+
+    profits: Mapping[str, float]  # true
+    truth: Outcome
+    end: Outcome
+    sweep_count: int
+    is_settled: bool
+
+
+def unravel(game: Game, bounds: Bounds) -> Unravelled:
+    """Let each client in turn reply best to what the others report, until nobody gains by another report."""
+    truths = {client: game.report_of(client) for client in game.clients}
+    truth = game.outcome()
+    seen: set[tuple[Report, ...]] = set()
+    for sweep in range(1, SWEEP_LIMIT + 1):
+        is_changed = False
+        for client in game.clients:
+            reply = best_reply(game, client, bounds, truth=truths[client])
+            if reply.report == game.report_of(client):
+                continue
+            is_changed = True
+            if isinstance(game, PaperGame) and reply.fate.stays:
+                game = game.after_staying(client, reply.report)
+            else:
+                game = game.with_reports({client: reply.report})
+        reports = tuple(game.report_of(client) for client in game.clients)
+        if not is_changed or reports in seen:
+            break
+        seen.add(reports)
+    return Unravelled(
+        profits={client: report.profit for client, report in truths.items()},
+        truth=truth,
+        end=game.outcome(),
+        sweep_count=sweep,
+        is_settled=not is_changed,
+    )
+
+
+def summary(rounds: Sequence[Unravelled]) -> Unravelling:
+    """Means over rounds."""
+    stays = defaultdict[str, list[tuple[bool, bool]]](list)
+    for each in rounds:
+        for client in each.profits:
+            stays[client].append((each.truth.fates[client].stays, each.end.fates[client].stays))
+    return Unravelling(
+        round_count=len(rounds),
+        settled_share=float(np.mean([each.is_settled for each in rounds])),
+        sweep_count=float(np.mean([each.sweep_count for each in rounds])),
+        truth=_state([(each.truth, each.profits) for each in rounds]),
+        end=_state([(each.end, each.profits) for each in rounds]),
+        everybody_welfare=float(np.mean([math.fsum(each.profits.values()) for each in rounds])),
+        stays_share={
+            client: (float(np.mean([one for one, _ in pairs])), float(np.mean([one for _, one in pairs])))
+            for client, pairs in stays.items()
+        },
+    )
+
+
+def _state(outcomes: Sequence[tuple[Outcome, Mapping[str, float]]]) -> State:
+    return State(
+        money_moved=float(np.mean([outcome.money_moved for outcome, _ in outcomes])),
+        eliminated_count=float(np.mean([len(outcome.fates) - len(outcome.retained) for outcome, _ in outcomes])),
+        welfare=float(
+            np.mean([math.fsum(profits[client] for client in outcome.retained) for outcome, profits in outcomes])
+        ),
+    )
