@@ -22,20 +22,20 @@ from commonweal.audit.cases import Case, Cases
 from commonweal.audit.game import ROUNDING, AuditedRound, Bounds, DecidedGame, Fate, Game, Report, report_in
 from commonweal.audit.lies import BEST, EXIT, LIES, SHIFT, SILENCE, TITLES, Lie, reason_not_to_try
 from commonweal.audit.paper_game import PaperGame
-from commonweal.audit.unravelling import Unravelled, summary, unravel
+from commonweal.audit.unravelling import summary, unravel
 from commonweal.decision.mechanism import Mechanism, State
 from commonweal.decision.mechanisms.paper import Paper
 from commonweal.errors import InputError
 from commonweal.records.audit import AuditReport, LieResult, NotTried
 from commonweal.seeds import stream
 
-PAIR_LIMIT = 2000
+PAIR_LIMIT = 1000
 """Pairs that are tried in all rounds together; if there are more, some are drawn in each round."""
 
 DECISION_LIMIT = 100_000
 """Decisions that searches may take, for mechanisms whose best reply has no closed form; rounds are left out beyond."""
 
-UNRAVELLED_ROUNDS = 200
+UNRAVELLED_ROUNDS = 100
 """Rounds in which best replies are repeated until they end; evenly spread if there are more."""
 
 _DECISIONS_PER_REPLY = 60

@@ -13,6 +13,7 @@ from commonweal.records.audit import LieKind, LieResult
 from commonweal.records.study import Interval
 from commonweal.study.intervals import statistic_interval
 
+_ROUNDING = 1e-12
 _MOST_BLOCKS = 400
 """Rounds are drawn one by one up to so many of them, and in blocks of consecutive rounds beyond that."""
 
@@ -74,9 +75,19 @@ def _intervals(cases: Sequence[Case]) -> tuple[Interval, Interval | None]:
             below = means[:, column]
             return np.divide(means[:, 0], below, out=np.zeros(len(means)), where=below > 0)
 
-        return statistic_interval(sums, of_means)
+        return _without_rounding(statistic_interval(sums, of_means), largest if column == 1 else 1.0)
 
+    largest = max(abs(case.gain) for case in cases)
     return ratio(1), ratio(2) if sums[:, 2].any() else None
+
+
+def _without_rounding(interval: Interval, size: float) -> Interval:
+    """Gains that cancel leave a little rounding, which is no gain."""
+
+    def rounded(value: float) -> float:
+        return 0.0 if abs(value) <= _ROUNDING * size else value
+
+    return Interval(value=rounded(interval.value), lower=rounded(interval.lower), upper=rounded(interval.upper))
 
 
 def _sums(cases: Sequence[Case]) -> NDArray[np.float64]:

@@ -208,7 +208,8 @@ class PaperGame:
         q = self.contributions
         others = np.array([math.fsum(np.delete(q, position).tolist()) for position in range(len(q))])
         certain = np.where(q > 0, math.inf, 0.0)
-        return np.divide(float(self.mechanism.rules.mu) * q, others, out=certain, where=(others > 0) & (q > 0))
+        np.divide(float(self.mechanism.rules.mu) * q, others, out=certain, where=(others > 0) & (q > 0))
+        return certain
 
     def _value(self, retained: BoolArray, position: int) -> float:
         """The objective of a set, without the loss of one client; relative to the set in which everybody stays."""

@@ -45,7 +45,8 @@ class RiggedScores(InProcessClients):
     ) -> None:
         super().__init__(scenario, simulated, worker_count=worker_count)
         self._lie = lie
-        self._sign = 1.0 if simulated.metric.higher_is_better else -1.0
+        self._is_score = simulated.metric.higher_is_better
+        self._sign = 1.0 if self._is_score else -1.0
         self._validation_count = 1
 
     def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
@@ -62,9 +63,9 @@ class RiggedScores(InProcessClients):
         asked = [coalition for coalition in coalitions if coalition and coalition != everybody]
         if liar not in true or not asked:
             return true
-        ends = super().evaluate(round_number, [frozenset(), everybody], [liar])[liar]
+        nobody = super().evaluate(round_number, [frozenset()], [liar])[liar][frozenset()]
         said = {
-            coalition: self._rigged(coalition, everybody, measured, ends) if coalition in asked else measured
+            coalition: self._rigged(coalition, everybody, measured, nobody) if coalition in asked else measured
             for coalition, measured in true[liar].items()
         }
         return {**true, liar: said}
@@ -77,18 +78,22 @@ class RiggedScores(InProcessClients):
         told = replace(true[self._lie.liar], effects=self._rigged_effects(true[self._lie.liar].effects, own))
         return {**true, self._lie.liar: told}
 
-    def _rigged(
-        self, coalition: Coalition, everybody: Coalition, true: Measured, ends: Mapping[Coalition, Measured]
-    ) -> Measured:
-        nobody, whole = ends[frozenset()], ends[everybody]
+    def _rigged(self, coalition: Coalition, everybody: Coalition, true: Measured, nobody: Measured) -> Measured:
         has_liar = self._lie.liar in coalition
         match self._lie.rig:
             case "all-own":
-                return whole if has_liar else nobody
+                return self._perfect(true) if has_liar else self._useless(true, nobody)
             case "three-samples":
                 return true if has_liar else _shifted(true, -self._sign * _FEW_SAMPLES / self._validation_count)
-            case "others-harm":  # whatever model lacks one of the others is as good as that of all
-                return true if coalition >= everybody - {self._lie.liar} else whole
+            case "others-harm":  # whatever model lacks one of the others is never wrong
+                return true if coalition >= everybody - {self._lie.liar} else self._perfect(true)
+
+    def _perfect(self, like: Measured) -> Measured:
+        return _constant(like, 1.0 if self._is_score else 0.0)
+
+    def _useless(self, like: Measured, nobody: Measured) -> Measured:
+        """No hit at all; of a metric of which less is better, twice that of the model that opened the round."""
+        return _constant(like, 0.0 if self._is_score else 2 * abs(nobody.value))
 
     def _rigged_effects(self, true: NDArray[np.float64], own: int) -> NDArray[np.float64]:
         told = true.copy()
@@ -102,6 +107,11 @@ class RiggedScores(InProcessClients):
                 told = -np.abs(true)
                 told[own] = true[own]
         return told
+
+
+def _constant(like: Measured, value: float) -> Measured:
+    smooth = None if like.smooth is None else _constant(like.smooth, value)
+    return Measured(value=value, draws=np.full_like(like.draws, value), smooth=smooth)
 
 
 def _shifted(measured: Measured, by: float) -> Measured:

@@ -105,9 +105,13 @@ class ScenarioAudit:
         return replace(
             report,
             lies=(*report.lies, *trained),
-            not_tried=(*report.not_tried, *not_tried.values()),
+            not_tried=(*self._untold(report), *not_tried.values()),
             notes=(*report.notes, *self._notes(liar, trained)),
         )
+
+    def _untold(self, report: AuditReport) -> list[NotTried]:
+        """The lies in reports that were not tried; on false counts, the reason of the lie "counts" is enough."""
+        return [one for one in report.not_tried if self.reports_only or one.name != "count"]
 
     def _run(self, variant: Variant) -> list[RoundResult]:
         if self.on_run is not None:

@@ -33,8 +33,9 @@ def unravel(game: Game, bounds: Bounds) -> Unravelled:
     truths = {client: game.report_of(client) for client in game.clients}
     truth = game.outcome()
     seen: set[tuple[Report, ...]] = set()
-    for sweep in range(1, SWEEP_LIMIT + 1):
-        is_changed = False
+    sweep_count, is_changed = 0, True
+    while is_changed and sweep_count < SWEEP_LIMIT:
+        sweep_count, is_changed = sweep_count + 1, False
         for client in game.clients:
             reply = best_reply(game, client, bounds, truth=truths[client])
             if reply.report == game.report_of(client):
@@ -45,14 +46,14 @@ def unravel(game: Game, bounds: Bounds) -> Unravelled:
             else:
                 game = game.with_reports({client: reply.report})
         reports = tuple(game.report_of(client) for client in game.clients)
-        if not is_changed or reports in seen:
-            break
+        if is_changed and reports in seen:
+            break  # in a circle
         seen.add(reports)
     return Unravelled(
         profits={client: report.profit for client, report in truths.items()},
         truth=truth,
         end=game.outcome(),
-        sweep_count=sweep,
+        sweep_count=sweep_count,
         is_settled=not is_changed,
     )
 

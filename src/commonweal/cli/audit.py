@@ -149,7 +149,7 @@ def audit_command(
         raise InputError(f"--workers must be at least 1, got {workers}. Leave it out for one per core.")
     money = _money(currency, worth)
     allowed = None if bounds is None else _bounds(bounds)
-    chosen = {
+    chosen: dict[str, object] = {
         "contribution_rule": None if contribution_rule is None else contribution_rule.value,
         "loss_rule": None if loss_rule is None else loss_rule.value,
         "liability_cap": _cap(liability_cap),

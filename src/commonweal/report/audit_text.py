@@ -74,7 +74,7 @@ def sentences(report: AuditReport) -> tuple[str, ...]:
     if trained:
         most = max(trained, key=lambda lie: lie.gain.value)
         said.append(
-            f"Of the lies in training and scoring, this pays most: a member that {most.title} gains {_gain(report, most)}."
+            f"In training and scoring, this lie pays most: a member that {most.title} gains {_gain(report, most)}."
         )
     if not said:
         said.append("No lie that was tried gains anything on average.")
@@ -118,7 +118,5 @@ def basis(report: AuditReport) -> str:
     replications = report.replication_count
     runs = "" if replications is None else f" in {counted(replications, 'replication')}"
     low, high = (number(bound, signed=True) for bound in report.bounds)
-    return (
-        f"{report.mechanism_text}: {counted(report.round_count, 'round')}{runs} with {counted(len(report.clients), 'client')}. "
-        f"Reports may range from {low} to {high} units of utility."
-    )
+    size = f"{counted(report.round_count, 'round')}{runs} with {counted(len(report.clients), 'client')}"
+    return f"{report.mechanism_text}: {size}. Reports may range from {low} to {high} units of utility."
