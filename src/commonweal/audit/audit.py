@@ -35,9 +35,6 @@ PAIR_LIMIT = 1000
 DECISION_LIMIT = 100_000
 """Decisions that searches may take, for mechanisms whose best reply has no closed form; rounds are left out beyond."""
 
-UNRAVELLED_ROUNDS = 100
-"""Rounds in which best replies are repeated until they end; evenly spread if there are more."""
-
 _DECISIONS_PER_REPLY = 60
 _SWEEPS = 4  # that a round is expected to take, to plan how many rounds can be searched
 
@@ -147,9 +144,7 @@ class RoundsAudit:
 
     @cached_property
     def _unravelled_places(self) -> list[int]:
-        if not self._reads_profits:
-            return []
-        return _spread(self._affordable(_DECISIONS_PER_REPLY * _SWEEPS), UNRAVELLED_ROUNDS)
+        return self._affordable(_DECISIONS_PER_REPLY * _SWEEPS) if self._reads_profits else []
 
     def _affordable(self, decisions_per_client: int) -> list[int]:
         """As many rounds as the limit allows."""

@@ -26,8 +26,11 @@ class Reply:
     fate: Fate
 
 
-def best_reply(game: Game, client: str, bounds: Bounds, *, truth: Report) -> Reply:
-    """The best paid report that keeps the client's place; its present report or the truth if none is better."""
+def best_reply(game: Game, client: str, bounds: Bounds, *, truth: Report, place_comes_first: bool = False) -> Reply:
+    """The best paid report that keeps the client's place; its present report or the truth if none is better.
+
+    If the place comes first, a report that keeps it is better than any that does not, whatever it costs.
+    """
     bounds = bounds.around(truth.profit)
     known = [_tried(game, client, report) for report in dict.fromkeys((game.report_of(client), truth))]
     if isinstance(game, PaperGame):
@@ -36,8 +39,13 @@ def best_reply(game: Game, client: str, bounds: Bounds, *, truth: Report) -> Rep
         found = [_searched(game, client, bounds)]
     best = known[0]
     for reply in [*known[1:], *found]:
-        is_allowed = reply.fate.stays or reply.report in (known[0].report, truth)
-        if is_allowed and reply.fate.transfer > best.fate.transfer + ROUNDING * game.scale:
+        if not reply.fate.stays and reply.report not in (known[0].report, truth):
+            continue
+        if place_comes_first and reply.fate.stays != best.fate.stays:
+            is_better = reply.fate.stays
+        else:
+            is_better = reply.fate.transfer > best.fate.transfer + ROUNDING * game.scale
+        if is_better:
             best = reply
     return best
 
@@ -74,7 +82,7 @@ def best_joint_reply(
 
 
 def _joint_step(game: Game, client: str, partner: str, bounds: Bounds) -> Report:
-    if isinstance(game, PaperGame) and not _needs_search(game):
+    if isinstance(game, PaperGame) and game.is_clipped:
         return game.lowest_report(client, bounds)
     own = game.report_of(client)
 
@@ -93,7 +101,7 @@ def _tried(game: Game, client: str, report: Report) -> Reply:
 def _of_the_paper(game: PaperGame, client: str, bounds: Bounds) -> list[Report]:
     """The reports of which one is the best: with clipped contributions the lowest that keeps the place."""
     lowest = game.lowest_report(client, bounds)
-    if not _needs_search(game):
+    if game.is_clipped:
         return [lowest]
     # Raw shares may lie outside 0..1, and then a transfer may rise with the report.
     inside = Bounds(low=lowest.profit, high=max(bounds.high, lowest.profit))
@@ -103,10 +111,6 @@ def _of_the_paper(game: PaperGame, client: str, bounds: Bounds) -> list[Report]:
         return fate.transfer if fate.stays else -math.inf
 
     return [lowest, replace(lowest, profit=highest(paid, inside, _likely(game, client)))]
-
-
-def _needs_search(game: PaperGame) -> bool:
-    return game.mechanism.rules.contribution_rule == "raw"
 
 
 def _searched(game: Game, client: str, bounds: Bounds) -> Reply:
@@ -130,7 +134,7 @@ def highest(value: Callable[[float], float], bounds: Bounds, likely: Iterable[fl
     """Where a function of one report is highest, found by a grid and by closing in on its best point.
 
     −∞ marks reports that are not allowed. The function may jump: closing in then ends beside the jump, on its high
-    side, within 1e-9 of the bounds' width.
+    side, within about 1e-6 of the bounds' width.
     """
     width = bounds.high - bounds.low
     if width <= 0:
@@ -145,7 +149,7 @@ def highest(value: Callable[[float], float], bounds: Bounds, likely: Iterable[fl
     for _ in range(_REFINEMENTS):
         goes_left = at - left >= right - at
         probe = (left + at) / 2 if goes_left else (at + right) / 2
-        if max(at - left, right - at) <= 1e-9 * width:
+        if max(at - left, right - at) <= 1e-7 * width:
             break
         found = value(probe)
         if found > top:

@@ -14,7 +14,7 @@ and while it stays, everybody else's fate is the same whatever it reports. The d
 therefore has a single breakpoint, and the transfers on the side on which i stays are those of `divide`.
 
 If the loss of every other client j is at most g(q_j) = μ q_j / (T − q_j), nobody but i can go: g is convex with
-g(0) = 0, so Σ_E g(q) ≤ μ Q(E) / (T − Q(E)). Then A = 0 and the breakpoint is g(q_i). Repeated best replies end there.
+g(0) = 0, so Σ_E g(q) ≤ μ Q(E) / (T − Q(E)). Then A = 0 and the breakpoint is g(q_i).
 """
 
 from __future__ import annotations
@@ -148,14 +148,27 @@ class PaperGame:
         Under the rule "clip" no report with which it stays pays more: its transfer falls with the profit that it
         reports, by 1 − share, and neither the loss rules nor a liability cap change that.
         """
-        own = self.report_of(client)
-        largest = self.place(client).largest_loss
+        return self._at_most(self.report_of(client), self.place(client).largest_loss, bounds)
+
+    def _at_most(self, own: Report, largest: float, bounds: Bounds) -> Report:
+        """The lowest report within the bounds whose loss is below the largest by no more than the back-off."""
         inside = 0.0 if math.isinf(largest) else _BACK_OFF * (self.scale + largest)
         least = -max(largest - inside, 0.0)
         if own.expected is not None:  # money goes by the profit, the place by the expected one
             stays = own.expected >= least
             return Report(profit=bounds.low, expected=own.expected if stays else least, cost=own.cost)
         return Report(profit=max(bounds.low, least), cost=own.cost)
+
+    def unbeatable_report(self, client: str, bounds: Bounds) -> Report:
+        """The lowest profit with which the client stays as long as all others report so, too: a loss of g(q).
+
+        Beyond it a client stays only while another one goes. That one can undercut it by next to nothing, and be
+        undercut in turn, until nobody reports a loss above g(q): all best replies end here.
+        """
+        own, threshold = self.report_of(client), float(self._alone_thresholds[self._positions[client]])
+        if self._nobody_goes:
+            threshold = math.inf
+        return self._at_most(own, threshold, bounds)
 
     @cached_property
     def retained(self) -> BoolArray:
@@ -184,7 +197,7 @@ class PaperGame:
             kept = self._chosen(staying)
         if mu == 0:
             return Place(kept=kept, largest_loss=0.0)
-        if self._is_clipped and not np.delete(q, position).any():  # without it, nothing would be contributed
+        if self.is_clipped and not np.delete(q, position).any():  # without it, nothing would be contributed
             return Place(kept=kept, largest_loss=math.inf if q[position] > 0 else 0.0)
         gone = self.retained
         if gone[position]:
@@ -196,7 +209,7 @@ class PaperGame:
 
     def _alone_threshold(self, position: int) -> float | None:
         """g(q_i), if every other client's loss is at most g(q_j); None if not."""
-        if not self._is_clipped or self.mechanism.rules.mu == 0:
+        if not self.is_clipped or self.mechanism.rules.mu == 0:
             return None
         is_too_large = self._losses > self._alone_thresholds
         is_too_large[position] = False
@@ -206,7 +219,9 @@ class PaperGame:
     def _alone_thresholds(self) -> FloatArray:
         """g(q) of each client: infinite for one that contributes everything, 0 for one that contributes nothing."""
         q = self.contributions
-        others = np.array([math.fsum(np.delete(q, position).tolist()) for position in range(len(q))])
+        others = q.sum() - q
+        for position in np.flatnonzero(others < 1e-3 * q):  # where rounding would matter
+            others[position] = math.fsum(np.delete(q, position).tolist())
         certain = np.where(q > 0, math.inf, 0.0)
         np.divide(float(self.mechanism.rules.mu) * q, others, out=certain, where=(others > 0) & (q > 0))
         return certain
@@ -249,7 +264,8 @@ class PaperGame:
         return self.spares_losses or self.mechanism.rules.mu == math.inf
 
     @property
-    def _is_clipped(self) -> bool:
+    def is_clipped(self) -> bool:
+        """Whether negative contributions count as 0, as the closed forms need."""
         return self.mechanism.rules.contribution_rule == "clip"
 
     @cached_property

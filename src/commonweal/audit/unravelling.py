@@ -1,4 +1,10 @@
-"""Where repeated best replies of everybody end: each client in turn reports what pays it most, again and again."""
+"""Where repeated best replies of everybody end: each client in turn reports what pays it most, again and again.
+
+Of the reports with which it stays, that is: elimination is for good, and nobody gives up its place for one round.
+
+Under the paper's mechanism two clients may undercut each other by ever smaller amounts to stay in the other's place. Where
+that ends is known (`PaperGame.unbeatable_report`), so replies start there, and only find that nobody gains by another.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ from commonweal.audit.game import Bounds, Game, Outcome, Report
 from commonweal.audit.paper_game import PaperGame
 from commonweal.records.audit import State, Unravelling
 
-SWEEP_LIMIT = 25
+SWEEP_LIMIT = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +38,16 @@ def unravel(game: Game, bounds: Bounds) -> Unravelled:
     """Let each client in turn reply best to what the others report, until nobody gains by another report."""
     truths = {client: game.report_of(client) for client in game.clients}
     truth = game.outcome()
+    if isinstance(game, PaperGame) and game.is_clipped:
+        game = game.with_reports(
+            {client: game.unbeatable_report(client, bounds.around(report.profit)) for client, report in truths.items()}
+        )
     seen: set[tuple[Report, ...]] = set()
     sweep_count, is_changed = 0, True
     while is_changed and sweep_count < SWEEP_LIMIT:
         sweep_count, is_changed = sweep_count + 1, False
         for client in game.clients:
-            reply = best_reply(game, client, bounds, truth=truths[client])
+            reply = best_reply(game, client, bounds, truth=truths[client], place_comes_first=True)
             if reply.report == game.report_of(client):
                 continue
             is_changed = True

@@ -106,10 +106,12 @@ def _unravelling(report: AuditReport) -> list[str]:
         + ("" if ratio is None else f" ({percent(ratio)} of what it is with the truth)")
     )
     gone = f"{number(round(found.end.eliminated_count, 2))} instead of {number(round(found.truth.eliminated_count, 2))}"
+    circles = 1 - found.settled_share
+    turning = f" In {percent(circles)} of rounds this does not come to rest."
     return [
         f"If every member keeps reporting what pays it most, {money}; {gone} clients are eliminated per round, and the "
         f"welfare of those who stay goes from {amount_text(report, found.truth.welfare)} to "
-        f"{amount_text(report, found.end.welfare)}."
+        f"{amount_text(report, found.end.welfare)}.{turning if circles else ''}"
     ]
 
 
