@@ -122,6 +122,7 @@ def test_a_finished_round_is_as_stable_as_its_end(results, scenario):
             mechanism,
             {},
             measured,
+            round_number=1,
             profit_draws=results[0].profit_draws,
             contribution_draws=results[0].contribution_draws,
             expected_draws=draws,

@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from commonweal.cli.advise import advise_command
+from commonweal.cli.audit import audit_command
 from commonweal.cli.claims import claims_command
 from commonweal.cli.data import data_app
 from commonweal.cli.decide import decide_command
@@ -50,6 +51,7 @@ def _root(
 app.command("run")(run_command)
 app.command("advise")(advise_command)
 app.command("decide")(decide_command)
+app.command("audit")(audit_command)
 app.command("reproduce")(reproduce_command)
 app.command("claims")(claims_command)
 app.add_typer(ledger_app)
