@@ -270,7 +270,7 @@ def test_other_decimal_places_must_be_asked_for_and_are_named(told, refused):
     said = told(*yen, "--worth", "0.5", "--minor-digits", "2")
     assert "in JPY (with 2 decimal places; ISO 4217 has 0), one unit of utility is worth 0.50" in said
     gold = ("ledger", "init", "gold.db", "--currency", "XAU", "--worth", "1", "--keys", "keys")
-    assert "ISO 4217 gives XAU no decimal places. Add --minor-digits" in refused(*gold)
+    assert "ISO 4217 gives XAU no decimal places. Correct the code, or add --minor-digits" in refused(*gold)
 
 
 def test_a_file_without_the_column_round_counts_as_round_1(told, refused, commonweal, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 
 import pytest
@@ -123,6 +124,9 @@ def test_signatures_may_come_in_several_files(told, refused, federation, tmp_pat
 def test_a_newcomer_joins_with_everybodys_signature(told, refused, federation):
     federation.settle(1, 0.05)
     told("ledger", "amend", "draft", "ledger.db", "--admit", "east=east.pub.pem", "--out", "a.json")
+    shown = told("ledger", "amend", "show", "a.json")
+    assert re.search(r"admitted: east, with the key (p384:)?[0-9a-f]{64,}", shown), "members sign for this key"
+    assert "in force from round 2 on" in shown
     for client in ("north", "south"):
         told("ledger", "amend", "sign", "a.json", client, "--key", f"{client}.key")
     assert "a signature by east" in refused("ledger", "amend", "enter", "ledger.db", "a.json", "--keys", "keys")

@@ -274,3 +274,21 @@ def test_a_ledger_without_rules_takes_rounds_in_any_order(tmp_path):
     sample.ledger.settle(a_round(sample.ledger, 1, ALL, FREE, measured_by=None))
     assert not verified(sample.store).findings
     sample.store.close()
+
+
+def test_a_model_that_was_reversed_opens_no_round(sample):
+    """A placeholder that one colluder reported does not count once the round is settled again without it."""
+
+    def based(number, model, opening, rows):
+        terms = sample.ledger.state.terms_hash
+        basis = ReportBasis(number=1, attempt="a/1", model=model, opening_model=opening, baseline=0.5, terms=terms)
+        return settled(sample, number, rows, bases=dict.fromkeys(rows, basis))
+
+    others = {name: ALL[name] for name in ("ann", "dan")}
+    sample.ledger.settle(based(1, "m1", "m0", ALL))
+    sample.ledger.settle(based(2, "poisoned", "m1", {"bob": (0.0, 0.0, None)}))
+    reverse(sample, 2)
+    sample.ledger.settle(based(2, "m2", "m1", others))
+    assert forged_round(sample, based(3, "m3", "poisoned", ALL)) == ["a round opens with the model of the round before"]
+    sample.ledger.settle(based(3, "m3", "m2", ALL))
+    assert not verified(sample.store).findings
