@@ -33,8 +33,8 @@ def test_a_round_that_was_opened_again_is_adopted_once_a_statement_shows_it_sett
             return None
         number = question.fields["round"]
         if (number, kind) == (2, "query.close"):
+            seen["memory"] = state(toy).under_way.memory
             operator.extra("query.open", number=2, attempt="again")
-            seen["memory"] = state(toy).reported.memory
             return {**questions, VICTIM: with_fields(question, **opened_with(operator, 2))}
         if (number, kind) == (3, "query.open"):
             seen["state"] = state(toy)

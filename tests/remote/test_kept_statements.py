@@ -20,7 +20,7 @@ from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import make_statement, signed_statement
 from commonweal.remote.member.agent import MemberAgent
 from commonweal.remote.member.member_file import read_member
-from commonweal.remote.messages.message import Message
+from commonweal.remote.messages.message import Message, QuestionError
 from tests.ledger.sample_ledger import parsed, rewritten
 from tests.remote.test_coordinator_killed import run_and_die
 from tests.remote.toy import NAMES, TASK, make_toy, open_toy
@@ -251,7 +251,9 @@ def test_bad_statements_are_doubted_without_a_traceback(toy):
                 document = whole["document"] | {"lines": [whole["document"]["lines"][0] | {name: value}]}
                 assert close(toy, json.dumps(whole | {"document": document}), ROUNDS + 1)["kept"] is False
     for number in (-1, 10**30, "../x", None):
-        assert close(toy, "no JSON", number)["kept"] is False
+        with pytest.raises(QuestionError, match="A round must be a whole number"):
+            close(toy, "no JSON", number)
+    assert "DOUBTFUL STATEMENT in round-unknown" in shouts(toy)[-1], "but what came with it was looked at"
     assert len(statements(toy)) == ROUNDS
 
 

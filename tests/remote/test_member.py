@@ -217,7 +217,7 @@ def test_a_question_about_a_settled_round_changes_nothing(agent):
     before = (toy.home("north") / "state.json").read_bytes()
     for kind in KINDS[1:]:
         with pytest.raises(QuestionError, match="Round 1 is not open here"):
-            agent.answer(kind, Message(fields=asked(toy, kind).fields | {"models": []}))
+            agent.answer(kind, asked(toy, kind))
     assert (toy.home("north") / "state.json").read_bytes() == before
 
 

@@ -100,10 +100,16 @@ def test_a_hidden_last_report_is_an_error_whatever_the_message_says(toy, close):
 
     toy.transport = Sly(toy)
     _, said = toy.coordinate()
-    (line,) = [line for line in errors(toy) if "a profit of" in line]
-    assert "round 2: the statement says that a profit of" in line
-    assert repr(toy.transport.second.fields["profit"]) in line
-    assert any(line.startswith(f"{VICTIM} says that its statement is not what it reported: round 2") for line in said)
+    if close == "renamed":
+        (line,) = [line for line in errors(toy) if "a profit of" in line]
+        assert "round 2: the statement says that a profit of" in line
+        assert repr(toy.transport.second.fields["profit"]) in line
+        assert any(
+            line.startswith(f"{VICTIM} says that its statement is not what it reported: round 2") for line in said
+        )
+    else:  # it learns when round 3 is opened that round 2 was settled, on another model than it reported last
+        (line,) = errors(toy)
+        assert "ERROR Round 2 is said to be settled with model" in line
     first, second = receipts(toy, pattern="round-0002-*.json")
     code, found = verify(toy, *receipt_options(receipts(toy)))
     assert code == 1, "the receipt of the report that counts does not make up for the other"

@@ -56,24 +56,20 @@ def newest_proof(store: MemberStore) -> str:
 
 def check_settled(store: MemberStore, open_round: OpenRound, model: str) -> None:
     """Refuse a settlement with a model that the member did not report on: its baseline would be of another model."""
+    number, last = open_round.round_number, ReportBook(store, open_round.round_number).last
+    fault = ""
     if model not in open_round.accuracies:
-        raise QuestionError(
-            f"Round {open_round.round_number} is said to be settled with model {model[:16]}…, which was not measured "
-            "here."
-        )
-    if open_round.terms is None:  # opened by a version that kept no reports
+        fault = f"with model {model[:16]}…, which was not measured here"
+    elif open_round.terms is None:  # opened by a version that kept no reports
         return
-    last = ReportBook(store, open_round.round_number).last
-    if last is None or not is_of_opening(last.document["attempt"], open_round.attempt):
-        raise QuestionError(
-            f"Round {open_round.round_number} is said to be settled by an attempt that was not reported here last. "
-            "Compare the ledger with the member's own reports."
-        )
-    if last.document["model"] != model:
-        raise QuestionError(
-            f"Round {open_round.round_number} is said to be settled with model {model[:16]}…, but was reported here on "
-            f"model {last.document['model'][:16]}…. Compare the ledger with the member's own reports."
-        )
+    elif last is None or not is_of_opening(last.document["attempt"], open_round.attempt):
+        fault = "by an attempt that was not reported here last"
+    elif last.document["model"] != model:
+        fault = f"with model {model[:16]}…, but was reported here on model {last.document['model'][:16]}…"
+    if fault:
+        refusal = f"Round {number} is said to be settled {fault}. Compare the ledger with the member's own reports."
+        store.log(f"{ERROR} {refusal}")
+        raise QuestionError(refusal)
 
 
 def note_another_attempt(store: MemberStore, round_number: int, attempt: str) -> None:

@@ -83,7 +83,7 @@ class SeenEntries:
         shown: dict[int, tuple[str, str]] = {}
         if is_kept:
             known = known_head_in(fields["statement"].encode(), "the statement")
-            shown = {known.number: (known.head, self._statement_file(fields["round"], known.number))}
+            shown = {known.number: (known.head, self._statement_file(fields.get("round"), known.number))}
         lines = self._learn_trail(fields["trail"], shown) if fields.get("trail") else []
         for number, (digest, source) in shown.items():
             if not self.by_number or number >= min(self.by_number):

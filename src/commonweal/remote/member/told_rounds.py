@@ -80,6 +80,8 @@ def _difference(store: MemberStore, number: int, line: StatementLine, *, is_late
     except StorageError as error:
         return f"the statement cannot be compared with the reports: {error}"
     if line.profit is not None:
+        if last is None and number < min(reported_rounds(store), default=number + 1):
+            return ""  # the folder is younger than this round: it was lost
         if last is None:
             return (
                 f"the statement says that a profit of {line.profit!r} was reported, but there is no report of this "
