@@ -12,7 +12,7 @@ from commonweal.decision.transfers import Division, proportions
 
 def paid(profits: FloatArray, transfers: FloatArray, *, charges: FloatArray | None = None) -> Division:
     """What the retained clients receive or pay, and those who go; the outside receives or pays what is left."""
-    left = -math.fsum([*transfers.tolist(), *([] if charges is None else charges.tolist())])
+    left = 0.0 - math.fsum([*transfers.tolist(), *([] if charges is None else charges.tolist())])
     return _division(profits, transfers, external=left, charges=charges)
 
 

@@ -19,7 +19,8 @@ still rather provide than deviate, and the largest X that these reach is the ans
 Mapping. A round with X samples gives v_n = utility / A(X), c_n = cost / x_n and D_n = x_n / share, from the last
 round in which the client used data. The next round's shares x_n / D_n are those of the sustained profile; once a
 client has declared less than half of what was agreed (by its D_n before), those of the equilibrium, for ever. δ is
-`discount`. Nobody is eliminated, and free riders get the model.
+`discount`. Nobody is eliminated, and free riders get the model. Once nobody uses data, it stays so: there is no new
+gain to value data by.
 """
 
 from __future__ import annotations
