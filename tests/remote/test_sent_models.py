@@ -34,7 +34,7 @@ BAD = {
     "a model under the hash of another": (lambda q: with_model(q, OTHER, name="0" * 64), "named by its hash"),
     "two models to train from": (
         lambda q: replace(q, fields={**q.fields, "models": [*q.fields["models"], "0" * 64]}),
-        "needs at most 1 models, got 2",
+        "needs one model, got 2",
     ),
     "arrays for nothing": (lambda q: replace(q, groups={**q.groups, "junk": LARGE}), "got 'junk'"),
 }

@@ -111,13 +111,13 @@ class MemberAgent:
             check_question(self._store, state, kind, question)
             if (refusal := refusal_to_go_back(self._store, state, kind, fields)) is not None:
                 return refusal
+            if kind in _IN_A_ROUND:
+                self._check_open(state, kind, fields)
+            keep_sent_models(kind, question, state, self._store)
             if kept is not None:
                 commit(self._store, state, fields)
                 self._store.save(state)
                 return Message(fields={**kept.answer, "head": evidence.signed_head(self._key)})
-            if kind in _IN_A_ROUND:
-                self._check_open(state, kind, fields)
-            keep_sent_models(kind, question, state, self._store)
             lacking = self._store.lacks(fields.get("models", []))
             if lacking:
                 return Message(fields={LACKS: lacking})
