@@ -9,6 +9,8 @@
     load_scenario(...)   a scenario, from a TOML file or by the name of a shipped one
     run(...)             simulate a scenario: training, contributions, decisions
     open_ledger(...)     the entries and balances of a ledger, and whether it is sound
+    Mechanism            a way to decide rounds, to be subclassed; `RoundView`, `Choice`, `Division`, `Instructions` and
+                         `Parameter` are what its methods take and return
     valuation            what a client gained, spent and contributed
     metrics              the measures of a history of rounds
 
@@ -24,7 +26,10 @@ from typing import TYPE_CHECKING
 from commonweal import metrics, valuation
 from commonweal.decision.decide import decide, mu_path, select
 from commonweal.decision.explain import Fate, explain
+from commonweal.decision.mechanism import Mechanism, Parameter, RoundView
 from commonweal.decision.mu_path import MuPath
+from commonweal.decision.problem import Choice
+from commonweal.decision.transfers import Division
 from commonweal.errors import (
     CommonwealError,
     FederationError,
@@ -36,26 +41,32 @@ from commonweal.errors import (
 )
 from commonweal.federation.replay import Replay, replay
 from commonweal.figures_file import read_figures
-from commonweal.records import Decision, Figures, History, MuRange, RoundRecord, Rules, RunReport
+from commonweal.records import Decision, Figures, History, Instructions, MuRange, RoundRecord, Rules, RunReport
 
 if TYPE_CHECKING:
     from commonweal.federation.open_ledger import LedgerReader
     from commonweal.scenario.spec import Scenario
 
 __all__ = [
+    "Choice",
     "CommonwealError",
     "Decision",
+    "Division",
     "Fate",
     "FederationError",
     "Figures",
     "History",
     "IncompletePathError",
     "InputError",
+    "Instructions",
     "LedgerError",
+    "Mechanism",
     "MuPath",
     "MuRange",
+    "Parameter",
     "Replay",
     "RoundRecord",
+    "RoundView",
     "Rules",
     "RunReport",
     "ScenarioError",

@@ -2,7 +2,8 @@
 
 Columns (CSV) or keys (a JSON array of objects): `client`, `contribution`, and either `profit` or both `utility` and
 `cost`; `cost` may also stand beside `profit`, for the loss rule "cost"; `round` if there is more than one. Standard
-errors are optional: `profit_error` or `utility_error`, and `contribution_error`.
+errors are optional: `profit_error` or `utility_error`, and `contribution_error`. Mechanisms other than the paper's may
+read `utility`, `sample_count`, `metric` and `loss`, too.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "round", "client", "contribution", "profit", "utility", "cost",
-    "profit_error", "utility_error", "contribution_error",
+    "profit_error", "utility_error", "contribution_error", "sample_count", "metric", "loss",
 )  # fmt: skip
 _ABOUT_ERRORS = "a standard error is never negative"
 _FAULTS_SHOWN = 10
@@ -258,6 +259,11 @@ def _rounds(table: _Table) -> Rounds:
     given = _numbers(table, kind)
     errors = _not_negative(table, f"{kind}_error", _ABOUT_ERRORS)
     contribution_errors = _not_negative(table, "contribution_error", _ABOUT_ERRORS)
+    further: dict[str, FloatArray] = {n: _numbers(table, n) for n in ("metric", "loss") if n in table.columns}
+    if kind == "utility":
+        further[kind] = given
+    if (counts := _counts(table)) is not None:
+        further["sample_count"] = counts
     table.raise_faults()
     _check_unique(table, clients, numbers)
     table.raise_faults()
@@ -268,6 +274,7 @@ def _rounds(table: _Table) -> Rounds:
     profit_list, contribution_list = given.tolist(), contributions.tolist()
     optional = {"costs": costs, "profit_errors": errors, "contribution_errors": contribution_errors}
     optional_lists = {what: column.tolist() for what, column in optional.items() if column is not None}
+    further_lists = {what: column.tolist() for what, column in further.items()}
     rounds: Rounds = []
     for start, end in pairwise(bounds):
         names = clients[start:end]
@@ -278,6 +285,7 @@ def _rounds(table: _Table) -> Rounds:
                     profits=dict(zip(names, profit_list[start:end], strict=True)),
                     contributions=dict(zip(names, contribution_list[start:end], strict=True)),
                     **{what: dict(zip(names, row[start:end], strict=True)) for what, row in optional_lists.items()},
+                    further={w: dict(zip(names, row[start:end], strict=True)) for w, row in further_lists.items()},
                 ),
             )
         )
@@ -344,6 +352,14 @@ def _not_negative(table: _Table, column: str, way_out: str) -> FloatArray | None
     for row in np.flatnonzero(admissible(numbers) & (numbers < 0)).tolist():
         table.fault(row, f"{column} must be at least 0", shown(table.columns[column][row]), way_out)
     return numbers
+
+
+def _counts(table: _Table) -> FloatArray | None:
+    """The new samples of each client; None if the table does not say."""
+    counts = _not_negative(table, "sample_count", "it counts new samples")
+    for row in () if counts is None else np.flatnonzero(counts != np.floor(counts)).tolist():
+        table.fault(row, "sample_count must be whole", shown(table.columns["sample_count"][row]), "correct it")
+    return counts
 
 
 def _numbers(table: _Table, column: str) -> FloatArray:

@@ -303,6 +303,23 @@ def test_the_description_says_what_is_not_carried_out():
     assert trial().describe() == "a trial"
 
 
+@pytest.mark.parametrize(
+    ("declared", "refusal"),
+    [
+        ({}, ""),
+        ({"reads": frozenset({"profit", "sample_count", "seed"}), "takes_external_money": True}, ""),
+        ({"reads": frozenset({"profit", "cost"})}, "needs costs, which never leave the clients"),
+        ({"reads": frozenset({"loss", "similarity"})}, "needs losses and similarities, which never leave the clients"),
+        (
+            {"decides": frozenset({"participants", "data"})},
+            "also decides about data and participants, which only the simulator carries out",
+        ),
+    ],
+)
+def test_flower_refuses_what_members_on_other_machines_cannot_do(declared, refusal):
+    assert trial(**declared).remote_refusal() == refusal
+
+
 sizes = st.floats(-1e6, 1e6).map(lambda x: round(x, 9))
 
 

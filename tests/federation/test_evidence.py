@@ -116,6 +116,7 @@ def test_without_the_errors_of_profits_no_stability_is_claimed(results, scenario
         make_mechanism(scenario.mechanism.rules),
         {},
         private,
+        round_number=2,
         profit_draws=result.profit_draws,
         contribution_draws=result.contribution_draws,
     )

@@ -74,11 +74,11 @@ class Watched:
     def __getattr__(self, name):
         return getattr(self._clients, name)
 
-    def open_round(self, number, clients):
+    def open_round(self, number, clients, data_shares):
         lost = self._losses.get(number, ())
         self.openings[number] = {
             client: opening
-            for client, opening in self._clients.open_round(number, clients).items()
+            for client, opening in self._clients.open_round(number, clients, data_shares).items()
             if client not in lost
         }
         return self.openings[number]

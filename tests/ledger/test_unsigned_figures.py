@@ -30,16 +30,18 @@ def decided_again(sample, body):
     """A forged round whose decision and postings follow from its inputs, whatever they are."""
     figures, rules, grace = figures_of(body)
     inputs = RecordedInputs(
+        round_number=body["round"],
         version=body["rules_version"],
         figures=figures,
         rules=rules,
         grace=grace,
         sample_counts={},
+        active=None,
         state={},
         harmful=harmful_in(body),
         finished=is_finished(body),
     )
-    decision, _ = recompute(inputs)
+    decision = recompute(inputs).decision
     postings = round_postings(decision, sample.ledger.terms, body["round"])
     return next_document(sample.entries(), "round", {**body, "decision": decision_document(decision)}, postings)
 

@@ -22,6 +22,7 @@ from commonweal.records import (
     Event,
     Evidence,
     History,
+    MechanismFacts,
     MetricName,
     PairedGain,
     RoundRecord,
@@ -197,6 +198,15 @@ def _summarised(clients, results, round_count, rules, name, known_errors):
             "clients": [{"name": c, "rate": 100.0} for c in clients],
         },
         rules=rules,
+        mechanism=MechanismFacts(
+            description=f"Travadi et al. 2023 (full), mu {rules.mu:g}",
+            fidelity="full",
+            reads=("profit", "contribution"),
+            decides=(),
+            not_carried_out=(),
+            takes_mu=True,
+            honours=("contribution_rule", "loss_rule", "liability_cap"),
+        ),
         clients=tuple(clients),
         client_facts={
             client: {"source": "built-in digits", "samples a round": "100", "cost of a sample": "0.0002"}

@@ -50,7 +50,8 @@ def test_every_field_has_its_key_and_every_key_its_field():
     assert set(keys.CLIENT_KEYS) == names(ClientSpec) - {"defect", "settings"}
     assert set(keys.DATA_KEYS) == names(DataSpec)
     assert set(keys.LEARNING_KEYS) == names(LearningSpec) - {"parameters"}
-    of_rules = names(Rules) - {"mechanism", "parameters", "version"} | {"kind"}
+    # The kind is the mechanism or its file, and the seed is that of the scenario.
+    of_rules = names(Rules) - {"mechanism", "file", "parameters", "version", "seed"} | {"kind"}
     assert set(keys.MECHANISM_KEYS) == of_rules | names(MechanismSpec) - {"rules", "measure"} | {"contribution"}
     assert {make for make, _ in keys.DEFECTS.values()} == set(get_args(Defect))
     for make, defect_keys in keys.DEFECTS.values():

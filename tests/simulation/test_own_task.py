@@ -305,7 +305,7 @@ def test_fedprox_adds_its_pull_to_the_gradient(tmp_path):
     file = write(tmp_path, learning='algorithm = "fedprox"\nproximal_weight = 2.0')
     scenario = read_scenario(file)
     with InProcessClients(scenario, task_of(scenario, None), worker_count=1) as clients:
-        clients.open_round(1, NAMES)
+        clients.open_round(1, NAMES, {})
         clients.train(1, 1, NAMES)
         trained = clients._work.layout.unpack(clients._local["south"].result.model)
     loop = PlainLoop()

@@ -19,11 +19,13 @@ from commonweal.bounded_read import LARGEST_DOCUMENT, read_up_to
 from commonweal.cli import json_view, text_view
 from commonweal.cli.ledger.options import Keys
 from commonweal.cli.ledger.settle import in_order_of_admission, settle_outcome, terms_to_settle_by
+from commonweal.cli.mechanism_options import checked_number, mechanism_named, own_file, parameters_of
 from commonweal.cli.outcome import DecideResult, find_outcome
 from commonweal.decision.envelope import PATH_LIMIT
 from commonweal.decision.validation import check_mu
 from commonweal.errors import InputError
 from commonweal.records import Rules
+from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.report import decision_map
 
 EXAMPLE_CSV = """\
@@ -74,6 +76,23 @@ def decide_command(
             show_default=False,
         ),
     ] = None,
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="Which mechanism decides: paper, another one by its name, or a file of your own such as "
+            "file:my_mechanism.py.",
+        ),
+    ] = DEFAULT_MECHANISM,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A parameter of the mechanism. Repeat the option for several.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="For a mechanism that draws lots.")] = 0,
     example: Annotated[bool, typer.Option("--example", help="Decide the paper's worked example (at mu 0.05).")] = False,
     mu_path: Annotated[
         bool,
@@ -139,12 +158,27 @@ def decide_command(
 
     Example: commonweal decide round.csv --mu 0.05
     """
+    kind = mechanism_named(mechanism)
+    if not kind.takes_mu and (mu is not None or mu_path or plot is not None or example):
+        raise InputError(f"The mechanism {kind.name!r} has no mu: leave out --mu, --mu-path, --plot and --example.")
+    decided = mu is not None or example or not kind.takes_mu
     rules = Rules(
-        mu=_mu(mu, example=example, path_only=mu_path or plot is not None),
+        mu=_mu(mu, example=example, path_only=mu_path or plot is not None) if kind.takes_mu else math.inf,
+        mechanism=kind.name,
+        parameters=parameters_of(kind, parameter or []),
+        seed=seed if "seed" in kind.reads else None,
+        file=own_file(mechanism),
         contribution_rule=contribution_rule.value,
         loss_rule=loss_rule.value,
-        liability_cap=None if liability_cap is None else _number("--liability-cap", liability_cap),
+        liability_cap=None if liability_cap is None else checked_number("--liability-cap", liability_cap),
     )
+    if kind.name != DEFAULT_MECHANISM:
+        kind(rules).check(has_costs=True)
+    if ledger is not None and kind.decides:
+        raise InputError(
+            f"--ledger needs a mechanism that decides only who stays and who pays; {kind.name!r} also decides about "
+            f"{' and '.join(sorted(kind.decides))}, which is not carried out here."
+        )
     if plot is not None:
         decision_map.check_format(plot)
     if rules.liability_cap is not None and not 0 <= rules.liability_cap < math.inf:
@@ -153,11 +187,11 @@ def decide_command(
         )
     if grace_rounds < 0:
         raise InputError(f"--grace-rounds must be at least 0, got {grace_rounds}.")
-    if mu is None and not example and as_json:
+    if not decided and as_json:
         raise InputError("--json needs --mu, e.g. --mu 0.05.")
     if path_limit < 1:
         raise InputError(f"--path-limit must be at least 1, got {path_limit} (default: {PATH_LIMIT}).")
-    if ledger is not None and mu is None and not example:
+    if ledger is not None and not decided:
         raise InputError("--ledger needs --mu, e.g. --mu 0.05.")
     if ledger is None and (currency is not None or worth is not None):
         raise InputError("--currency and --worth are for a new ledger. Add --ledger, or leave them out.")
@@ -167,7 +201,7 @@ def decide_command(
         raise InputError("--loss-rule cost needs costs: add a column cost to the figures.")
     if figures is FiguresOption.pooled:
         _check_poolable(rounds, ledger)
-    if mu is None and not example and len(rounds) > 1:
+    if not decided and len(rounds) > 1:
         raise InputError(
             f"A file of several rounds needs --mu, because earlier eliminations decide who takes part; got "
             f"{len(rounds)} rounds."
@@ -187,7 +221,6 @@ def decide_command(
             on_round=on_round,
             on_breakpoint=on_breakpoint,
         )
-    decided = mu is not None or example
     # Draw, then settle, then show: if one step fails, the later ones do not happen.
     drawn = None if plot is None else _draw(outcome, plot, mu=outcome.rules.mu if decided else None)
     settled = None
@@ -231,21 +264,12 @@ def _ledger_name(file: str | None) -> str:
 
 def _mu(mu: str | None, *, example: bool, path_only: bool) -> float:
     if mu is not None:
-        return check_mu(_number("--mu", mu))
+        return check_mu(checked_number("--mu", mu))
     if example:
         return EXAMPLE_MU
     if path_only:
         return 0.0
     raise InputError("A decision needs --mu, e.g. --mu 0.05, or --mu-path for every mu.")
-
-
-def _number(option: str, text: str) -> float:
-    try:
-        if "_" in text:
-            raise ValueError
-        return float(text)
-    except ValueError:
-        raise InputError(f"{option} must be a number such as 0.05, got {text!r}.") from None
 
 
 def _content(file: str | None, *, example: bool) -> tuple[str | bytes, str]:

@@ -8,7 +8,14 @@ from importlib.metadata import version
 from typing import Any
 
 from commonweal.cli.outcome import DecidedRound, DecideResult
-from commonweal.report.history_json import range_document, rules_document, stability_share
+from commonweal.decision.mechanisms import make_mechanism
+from commonweal.records.rounds import DEFAULT_MECHANISM
+from commonweal.report.history_json import (
+    other_mechanisms_document,
+    range_document,
+    rules_document,
+    stability_share,
+)
 
 SCHEMA = "commonweal.decide/1"
 _INDENTED_ROWS = 10_000
@@ -21,6 +28,7 @@ def to_json(outcome: DecideResult, *, with_pieces: bool) -> str:
         "schema": SCHEMA,
         "version": version("commonweal"),
         "rules": {**rules_document(rules), "grace_rounds": outcome.grace_rounds},
+        **({} if rules.mechanism == DEFAULT_MECHANISM else {"mechanism": make_mechanism(rules).describe()}),
         "clients": list(outcome.replay.history.clients),
         "rounds": [_round(view, with_pieces) for view in outcome.rounds],
         "ignored": [{"round": number, "clients": list(clients)} for number, clients in outcome.replay.ignored.items()],
@@ -65,6 +73,7 @@ def _round(view: DecidedRound, with_pieces: bool) -> dict[str, Any]:
         "draw_count": view.record.draw_count,
         "breakpoints": None if path is None else list(path.breakpoints),
         "clients": [_client(view, client) for client in decision.figures.clients],
+        **other_mechanisms_document(view.record),
     }
     if with_pieces:
         document["mu_path"] = (
@@ -91,9 +100,9 @@ def _client(view: DecidedRound, client: str) -> dict[str, Any]:
         "stability": stability_share(view.record, client),
         "share": decision.shares.get(client),
         "payoff": decision.payoffs.get(client),
-        "transfer": decision.transfers.get(client),
+        "transfer": decision.all_transfers.get(client),
         "stays_for_mu": (None if path is None else [range_document(range_) for range_ in path.stays(client)]),
-        "sentence": None if fate is None else view.reason(client),
+        "sentence": view.reason(client),
         "runner_up": (
             None
             if fate is None or fate.gain is None or fate.runner_up_retained is None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from commonweal import metrics
 from commonweal.decision.decide import mu_path_of_figures
 from commonweal.decision.explain import Fate, explain
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.promises import warnings_of
 from commonweal.decision.reasons import reason
@@ -33,6 +34,7 @@ class DecidedRound:
     path: MuPath | None  # None: not computed
     fates: dict[str, Fate]  # explanations of loss-makers, as far as computed
     measured: Figures | None = None  # as given, if pooled figures were used
+    explained: Mapping[str, str] = field(default_factory=dict)  # by a mechanism without mu
 
     @property
     def number(self) -> int:
@@ -43,9 +45,10 @@ class DecidedRound:
         """The path if it is complete, so that ranges may be shown."""
         return self.path if self.path is not None and self.path.complete else None
 
-    def reason(self, client: str) -> str:
-        """Why an explained client is retained or eliminated."""
-        return reason(self.record.decision, client, self.record.evidence.get(client), self.fates[client].sentence)
+    def reason(self, client: str) -> str | None:
+        """Why a client is retained or eliminated; None if it is not explained."""
+        why = self.fates[client].sentence if client in self.fates else self.explained.get(client)
+        return None if why is None else reason(self.record.decision, client, self.record.evidence.get(client), why)
 
     def map(self, mu: float | None) -> DecisionMap | None:
         path = self.whole_path
@@ -105,6 +108,7 @@ def find_outcome(
     views: list[DecidedRound] = []
     cut_count = 0
     short_file = len(rounds) <= UNASKED_ROUNDS
+    takes_mu = make_mechanism(rules).takes_mu
     for record in replayed.history.rounds:
         few = len(record.decision.candidates) <= UNASKED_CANDIDATES
         limit = 0
@@ -112,7 +116,10 @@ def find_outcome(
             limit = path_limit
         elif short_file and few and cut_count < UNASKED_CUTS:
             limit = min(path_limit, UNASKED_BREAKPOINTS)
-        view = _view(record, rules, path_limit=limit, explain_clients=short_file, on_breakpoint=on_breakpoint)
+        explained = replayed.explained.get(record.round_number, {})
+        view = DecidedRound(record=record, path=None, fates={}, explained=explained)
+        if takes_mu:
+            view = _view(record, rules, path_limit=limit, explain_clients=short_file, on_breakpoint=on_breakpoint)
         view = replace(view, measured=replayed.measured.get(record.round_number))
         cut_count += view.path is not None and not view.path.complete
         views.append(view)

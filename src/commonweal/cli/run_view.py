@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from commonweal.cli.text_view import stability_text
-from commonweal.decision.mechanisms import make_mechanism
 from commonweal.federation.measuring import Progress as RoundProgress
 from commonweal.federation.round_result import RoundResult
 from commonweal.records import Decision, Estimate, RunReport
@@ -183,8 +182,8 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
         console.print(Text(run_report.advice.sentence), soft_wrap=True)
     if len(run_report.clients) > _CLIENTS_SHOWN:
         console.print(f"[dim]... and {len(run_report.clients) - _CLIENTS_SHOWN} more clients in the run report[/]")
-    if run_report.rules.mechanism != DEFAULT_MECHANISM:
-        console.print(Text(f"decided by {make_mechanism(run_report.rules).describe()}"), soft_wrap=True)
+    if run_report.rules.mechanism != DEFAULT_MECHANISM and run_report.mechanism is not None:
+        console.print(Text(f"decided by {run_report.mechanism.description}"), soft_wrap=True)
     if run_report.rounds:
         console.print(f"TSW {_signed(run_report.tsw[-1])}, TSFI {_plain(run_report.tsfi[-1])} (± one standard error)")
     for warning in run_report.warnings[:_WARNINGS_SHOWN]:

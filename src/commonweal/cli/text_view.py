@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -13,7 +15,9 @@ from rich.text import Text
 
 from commonweal.cli.outcome import DecidedRound, DecideResult
 from commonweal.decision.explain import describe
-from commonweal.records import RoundRecord
+from commonweal.decision.mechanisms import make_mechanism
+from commonweal.records import RoundRecord, Rules
+from commonweal.records.rounds import DEFAULT_MECHANISM
 
 _CLIENTS_SHOWN = 40
 _NAME_WIDTH = 30
@@ -31,7 +35,7 @@ def make_console() -> Console:
 
 def show(outcome: DecideResult, console: Console, *, with_pieces: bool) -> None:
     """Show all rounds if they are few, otherwise those with eliminations; then totals, notes and warnings."""
-    mu = outcome.rules.mu
+    in_words = _decided_by(outcome.rules)
     rounds = outcome.rounds
     shown = rounds
     if len(rounds) > _ROUNDS_SHOWN:
@@ -41,7 +45,7 @@ def show(outcome: DecideResult, console: Console, *, with_pieces: bool) -> None:
         if len(leaving) > len(shown):
             console.print(f"[dim]{len(leaving) - len(shown)} more rounds with eliminations: see --json[/]\n")
     for view in shown:
-        table, sentences = _round(view, mu)
+        table, sentences = _round(view, in_words)
         console.print(table)
         for sentence in sentences:
             console.print(sentence, soft_wrap=True)
@@ -68,11 +72,17 @@ def _say_notes(outcome: DecideResult, console: Console) -> None:
         console.print(Text.assemble(("note: ", "cyan"), note), soft_wrap=True)
 
 
-def _round(view: DecidedRound, mu: float) -> tuple[Table, list[str]]:
+def _decided_by(rules: Rules) -> str:
+    if rules.mechanism == DEFAULT_MECHANISM:
+        return f"at {rules.in_words}"
+    return f"by {escape(make_mechanism(rules).describe())}"
+
+
+def _round(view: DecidedRound, decided_by: str) -> tuple[Table, list[str]]:
     """The table of a round, and the sentences below it."""
     decision = view.record.decision
     grace = ", grace: nobody can be eliminated" if decision.grace else ""
-    title = f"[bold]Round {view.number}[/] at mu = {mu:g}{grace}"
+    title = f"[bold]Round {view.number}[/] {decided_by}{grace}"
     table = _table(title)
     table.add_column("client", max_width=_NAME_WIDTH, overflow="fold")
     profits = ("profit",) if view.measured is None else ("measured", "profit")
@@ -86,7 +96,7 @@ def _round(view: DecidedRound, mu: float) -> tuple[Table, list[str]]:
     path = view.whole_path
     if path is not None:
         table.add_column("retained for mu", overflow="fold")
-    clients = decision.figures.clients
+    clients, transfers = decision.figures.clients, decision.all_transfers
     for client in clients[:_CLIENTS_SHOWN]:
         stays = client in decision.payoffs
         cells = [
@@ -98,7 +108,7 @@ def _round(view: DecidedRound, mu: float) -> tuple[Table, list[str]]:
             "[green]retained[/]" if stays else "[red]eliminated[/]",
             *([] if view.record.draw_count is None else [stability_text(view.record, client)]),
             amount(decision.payoffs[client]) if stays else "",
-            amount(decision.transfers[client]) if stays else "",
+            amount(transfers[client]) if client in transfers else "",
         ]
         if path is not None:
             cells.append(describe(path.stays(client)))
@@ -111,12 +121,24 @@ def _round(view: DecidedRound, mu: float) -> tuple[Table, list[str]]:
         f"objective {amount(decision.objective)}"
         + ("" if decision.proven_gap == 0 else f" (proven best to within {decision.proven_gap:.2g})")
     )
-    told = [client for client in decision.eliminated if client in view.fates]
+    if decision.external:
+        verb = "receives" if decision.external > 0 else "pays"
+        sentences.append(f"the outside {verb} {amount(abs(decision.external), signed=False)}")
+    told = [client for client in decision.eliminated if view.reason(client) is not None]
     sentences += [escape(f"  {view.reason(client)}") for client in told[:_SENTENCES_SHOWN]]
     untold = len(decision.eliminated) - len(told[:_SENTENCES_SHOWN])
     if untold:
         sentences.append(f"[dim]  ... {untold:,} more eliminated[/]")
+    if instructions := view.record.instructions.to_document():
+        told_next = "; ".join(f"{name.replace('_', ' ')} {_in_words(value)}" for name, value in instructions.items())
+        sentences.append(escape(f"for the next round (not carried out here): {told_next}"))
     return table, [*sentences, ""]
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{client} {share:g}" for client, share in value.items())
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _table(title: str) -> Table:

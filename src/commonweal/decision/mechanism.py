@@ -70,6 +70,16 @@ class RoundView:
         """The profits that selection goes by: the expected ones, if there are any. Money never goes by these."""
         return self.profits if self.expected is None else self.expected
 
+    def drawn(self, profits: FloatArray, contributions: FloatArray, expected: FloatArray | None = None) -> RoundView:
+        """The same round in one draw of its figures. Costs are certain, so utilities move with profits."""
+        return replace(
+            self,
+            profits=profits,
+            contributions=contributions,
+            expected=self.expected if expected is None else expected,
+            utilities=None if self.utilities is None else self.utilities + (profits - self.profits),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
@@ -138,6 +148,18 @@ class Mechanism(ABC):
         """Whether the view has costs. They are then part of what the clients sign, and of what a ledger records."""
         return "cost" in self.reads or self.rules.loss_rule == "cost"
 
+    @classmethod
+    def remote_refusal(cls) -> str:
+        """Why members on other machines cannot use it; "" if they can. Reports have profits and counts only."""
+        unsent = sorted(cls.reads - {"profit", "contribution", "sample_count", "seed"})
+        if unsent:
+            what = {"cost": "costs", "utility": "utilities", "metric": "metrics", "loss": "losses"}
+            needed = " and ".join(what.get(name, "similarities") for name in unsent)
+            return f"needs {needed}, which never leave the clients"
+        if cls.decides:
+            return f"also decides about {' and '.join(sorted(cls.decides))}, which only the simulator carries out"
+        return ""
+
     @property
     def reads_further(self) -> frozenset[str]:
         """What it reads of a round that only `Figures.further` has."""
@@ -147,14 +169,18 @@ class Mechanism(ABC):
         """The value in the rules, or the default."""
         return dict(self.rules.parameters).get(name, self.parameters[name].default)
 
+    @classmethod
+    def full_label(cls) -> str:
+        """The label with how much of the source is implemented."""
+        return cls.label if cls.fidelity is None else f"{cls.label} ({cls.fidelity})"
+
     def describe(self) -> str:
         """The label with mu and the parameters, for people: "FLI, Yu et al. 2020 (full), omega 1"."""
-        label = self.label if self.fidelity is None else f"{self.label} ({self.fidelity})"
         mu = [f"mu {self.rules.mu:g}"] if self.takes_mu else []
         parameters = [f"{name} {self.parameter(name):g}" for name in self.parameters]
         left_out = self.decides - CARRIED_OUT
         limits = [f"{' and '.join(sorted(left_out))} not carried out"] if left_out else []
-        return ", ".join([label, *mu, *parameters, *limits])
+        return ", ".join([self.full_label(), *mu, *parameters, *limits])
 
     def select(self, view: RoundView, state: State) -> Choice:
         """Who is retained; everybody unless a mechanism eliminates. Not called in grace rounds."""
@@ -355,6 +381,19 @@ class RoundDecider:
         own = decision.without_harmful
         view = self._view(decision, sample_counts, round_number)
         self.state = checked_state(self.mechanism.name, self.mechanism.advance(view, self.state, own))
+
+    def explanations(
+        self,
+        decision: Decision,
+        state: State,
+        *,
+        sample_counts: Mapping[str, int] | None = None,
+        round_number: int = 1,
+    ) -> dict[str, str]:
+        """Why each eliminated client goes, in the mechanism's words; `state` is the state before the round."""
+        view = self._view(decision, sample_counts, round_number)
+        own = decision.without_harmful
+        return {client: self.mechanism.explain(view, state, own, client, None) for client in own.eliminated}
 
     def _view(self, decision: Decision, sample_counts: Mapping[str, int] | None, round_number: int) -> RoundView:
         own = decision.without_harmful

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import get_args
 
+from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.records import Decision, Evidence, HarmEvidence, LossRule, Stability
 from commonweal.records.rounds import DEFAULT_MECHANISM
 
@@ -69,11 +70,13 @@ def how_sure(stays: bool, stability: Stability | None, *, who: str = "it") -> st
 def loss_reason(decision: Decision, client: str, *, who: str, is_paid: bool = True) -> str:
     """By which rule a loss was divided, and why the client bears what it bears; "" for one that bears no part of it.
 
-    `who` is "you" or the client's name; `is_paid` tells whether transfers are paid, or payoffs accrue. The rule is that
-    of the default mechanism: others divide losses in their own way.
+    `who` is "you" or the client's name; `is_paid` tells whether transfers are paid, or payoffs accrue. Mechanisms that
+    do not honour the loss rule divide losses in their own way.
     """
     rules = decision.rules
-    by_rule = rules.mechanism == DEFAULT_MECHANISM and rules.loss_rule in get_args(LossRule)
+    mechanism = MECHANISMS.get(rules.mechanism)
+    honours = mechanism is not None and "loss_rule" in mechanism.honours
+    by_rule = honours and rules.loss_rule in get_args(LossRule)
     if decision.budget >= 0 or client not in decision.payoffs or not by_rule:
         return ""
     bears, pays, receives = ("bear", "pay", "receive") if who == "you" else ("bears", "pays", "receives")

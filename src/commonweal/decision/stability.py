@@ -7,7 +7,6 @@ no money is divided.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -56,11 +55,10 @@ def stabilities(
     fates = np.array([client in decision.payoffs for client in view.clients])
     same = np.zeros(len(view.clients), np.int64)
     for draw in range(draw_count):
-        drawn = replace(
-            view,
-            profits=profits[:, draw].copy(),
-            contributions=contributions[:, draw].copy(),
-            expected=view.expected if expected is None else expected[:, draw].copy(),
+        drawn = view.drawn(
+            profits[:, draw].copy(),
+            contributions[:, draw].copy(),
+            None if expected is None else expected[:, draw].copy(),
         )
         same += fates == _retained(mechanism, drawn, state)
     return {

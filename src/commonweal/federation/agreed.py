@@ -63,7 +63,8 @@ def plan_by_terms(plan: FederationPlan, own: AgreedRules, in_force: AgreedRules)
             raise _cannot_follow(name, getattr(in_force, name), getattr(own, name))
     if in_force.rules.mechanism != plan.mechanism.rules.mechanism:
         raise _cannot_follow("mechanism", in_force.rules.mechanism, plan.mechanism.rules.mechanism)
-    rules = mechanism_of_version(in_force.rules_version, in_force.rules).rules
+    own_file = replace(in_force.rules, file=plan.mechanism.rules.file)
+    rules = mechanism_of_version(in_force.rules_version, own_file).rules
     rules = replace(rules, parameters=_in_order(plan, rules.parameters))
     changed: Any = plan  # every plan is a dataclass
     followed: FederationPlan = replace(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from commonweal.decision.mechanisms import make_mechanism
+from commonweal.decision.mechanisms import MECHANISMS, make_mechanism
 from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.money import parse_amount
 from commonweal.ledger.terms import Terms
 from commonweal.records import Rules
-from commonweal.records.rounds import RULES_VERSION
+from commonweal.records.rounds import FILE_PREFIX, RULES_VERSION
 from commonweal.scenario.keys import MECHANISM_KEYS, MOST_ROUNDS, TASK_KEYS, mechanism_keys
 from commonweal.scenario.kinds import Kind, number, whole_number
 
@@ -31,6 +32,7 @@ _KINDS: Mapping[str, Kind] = MappingProxyType(
         "silence_limit": whole_number(1, 10**6, example=3),
     }
 )
+_ANY_NUMBER = number("a finite number", "0.5", math.isfinite)  # of a user's own mechanism, which is not at hand
 _MAY_BE_NONE = ("liability_cap", "round_count", "evaluation_limit", "quorum", "silence_charge", "silence_limit")
 
 
@@ -48,7 +50,8 @@ def amended(terms: Terms, changes: Iterable[tuple[str, str]], last_round: Mappin
         )
     for name, text in changes:
         agreed = _changed(agreed, name, text, terms.minor_digits)
-    make_mechanism(agreed.rules).check(has_costs=True)
+    if not agreed.rules.mechanism.startswith(FILE_PREFIX):  # a user's own file checks its rules when it is run
+        make_mechanism(agreed.rules).check(has_costs=True)
     return replace(terms, agreed=agreed)
 
 
@@ -56,7 +59,9 @@ def _rules_of(body: Mapping[str, Any]) -> AgreedRules:
     """The rules by which a round was decided, in the version that new rounds are decided by."""
     rules = Rules.from_document(body["rules"], version=RULES_VERSION)
     figures: Any = body["gains"]["table"]["version"].partition("/")[0] if "gains" in body else "measured"
-    return AgreedRules(rules=rules, rules_version=make_mechanism(rules).version_in_ledgers, figures=figures)
+    is_file = rules.mechanism.startswith(FILE_PREFIX)
+    version = body["rules_version"] if is_file else make_mechanism(rules).version_in_ledgers
+    return AgreedRules(rules=rules, rules_version=version, figures=figures)
 
 
 def _changed(agreed: AgreedRules, name: str, text: str, minor_digits: int) -> AgreedRules:
@@ -84,8 +89,8 @@ def _changed(agreed: AgreedRules, name: str, text: str, minor_digits: int) -> Ag
 
 
 def _kind(name: str, rules: Rules) -> Kind:
-    own = mechanism_keys({"kind": rules.mechanism})
-    known = {**_KINDS, **{parameter: own[parameter] for parameter, _ in rules.parameters}}
+    own = mechanism_keys(MECHANISMS.get(rules.mechanism))
+    known = {**_KINDS, **{parameter: own.get(parameter, _ANY_NUMBER) for parameter, _ in rules.parameters}}
     if name not in known:
         names = ", ".join((*known, "silence_charge", "profit_bounds.CLIENT", "most_samples.CLIENT"))
         raise InputError(f"{name!r} is not an agreed rule that can be amended. These are: {names}.")

@@ -39,6 +39,7 @@ from commonweal.records import (
     Event,
     Figures,
     HarmEvidence,
+    Instructions,
     PairedGain,
     RoundGains,
     RoundRecord,
@@ -58,6 +59,8 @@ _MISMATCHES = {
     "with, or start again in another folder.",
     "data": "was written for different data: the scenario is the same, but its data or its task is not. Give the "
     "data that the run was started with, or start again in another folder.",
+    "mechanism": "was written with another content of the mechanism's file. Restore the file that the run was started "
+    "with, or start again in another folder.",
 }  # by the only part that differs
 
 
@@ -216,7 +219,7 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
     decision = result.record.decision
     return {
         "round_number": result.record.round_number,
-        "figures": asdict(decision.figures),
+        "figures": decision.figures.to_document(),
         "grace": decision.grace,
         "harmful": decision.harmful,
         "finished": decision.finished,
@@ -235,6 +238,8 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
         "withdrawals": dict(result.withdrawals),
         "gains": None if result.record.gains is None else asdict(result.record.gains),
         "settled_at": result.settled_at,
+        **({"resting": result.record.resting} if result.record.resting else {}),
+        **({"instructions": instructions} if (instructions := result.record.instructions.to_document()) else {}),
     }
 
 
@@ -247,6 +252,7 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
         sample_counts={client: one.sample_count for client, one in measured.items()},
         harmful=document.get("harmful", ()),
         finished=document.get("finished", False),
+        round_number=document["round_number"],
     )
     return RoundResult(
         record=RoundRecord(
@@ -261,6 +267,7 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
                 decider.mechanism,
                 state,
                 measured,
+                round_number=document["round_number"],
                 profit_draws=arrays["profit_draws"],
                 contribution_draws=arrays["contribution_draws"],
                 expected_draws=arrays["expected_draws"],
@@ -268,6 +275,8 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
             gains=_gains(document.get("gains")),
             harm=tuple(map(_harm, document.get("harm", ()))),
             ending=None if document.get("ending") is None else Ending(**document["ending"]),
+            resting=tuple(document.get("resting", ())),
+            instructions=Instructions.from_document(document.get("instructions", {})),
         ),
         measured=measured,
         iteration_accuracies=tuple(document["iteration_accuracies"]),

@@ -118,8 +118,13 @@ class LateReport:
 class ClientSet(Protocol):
     """Clients in this process, in others, or on other machines."""
 
-    def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
-        """Let new data arrive, and measure the model that starts the round."""
+    def open_round(
+        self, round_number: int, clients: Sequence[str], data_shares: Mapping[str, float]
+    ) -> Mapping[str, Opening]:
+        """Let new data arrive, and measure the model that starts the round.
+
+        Clients in `data_shares` use only this share of their new samples.
+        """
         ...
 
     def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
@@ -137,6 +142,10 @@ class ClientSet(Protocol):
 
         Only asked for where contributions are measured by path; the adopted model must be that of these clients.
         """
+        ...
+
+    def similarities(self, clients: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+        """The cosines between the updates of these clients in this round; asked for if the mechanism reads them."""
         ...
 
     def adopt(self, coalition: Coalition) -> None:

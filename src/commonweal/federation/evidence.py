@@ -21,6 +21,7 @@ def measured_evidence(
     state: State,
     measured: Mapping[str, ClientMeasurement],
     *,
+    round_number: int,
     profit_draws: NDArray[np.float64],
     contribution_draws: NDArray[np.float64],
     expected_draws: NDArray[np.float64] | None = None,
@@ -28,7 +29,7 @@ def measured_evidence(
     """Of a measured round; `state` is the mechanism's before it. Without the error of every profit, no stability."""
     counts = {client: one.sample_count for client, one in measured.items()}
     own = decision.without_harmful  # harm is not decided on draws
-    view = view_of(mechanism, own.figures, grace=own.spares_losses, sample_counts=counts)
+    view = view_of(mechanism, own.figures, grace=own.spares_losses, sample_counts=counts, round_number=round_number)
     rows = [place for place, client in enumerate(measured) if client in own.used_contributions]
     stable = (
         {}
@@ -53,7 +54,13 @@ def measured_evidence(
     }
 
 
-def stated_evidence(decision: Decision, mechanism: Mechanism, state: State, round_number: int) -> dict[str, Evidence]:
+def stated_evidence(
+    decision: Decision,
+    mechanism: Mechanism,
+    state: State,
+    round_number: int,
+    sample_counts: Mapping[str, int] | None = None,
+) -> dict[str, Evidence]:
     """Of figures that were given with standard errors; empty if they were given without.
 
     Draws add independent normal errors to the figures, the same on every call. Figures without errors count as exact.
@@ -62,7 +69,7 @@ def stated_evidence(decision: Decision, mechanism: Mechanism, state: State, roun
     errors = {"profit": figures.profit_errors, "contribution": figures.contribution_errors}
     if all(given is None for given in errors.values()):
         return {}
-    view = view_of(mechanism, figures, grace=decision.grace)
+    view = view_of(mechanism, figures, grace=decision.grace, sample_counts=sample_counts, round_number=round_number)
     shape = (len(view.clients), draw_count_for(len(view.clients)))
 
     def drawn(kind: str, values: Mapping[str, float]) -> NDArray[np.float64]:

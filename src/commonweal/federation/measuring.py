@@ -15,11 +15,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import FederationError
 from commonweal.federation.client_set import ClientSet, Coalition, Opening, ProfitReport, ScorerEffects, ToldGains
 from commonweal.federation.round_result import ClientMeasurement, MeasuredRound
 from commonweal.federation.round_valuation import RoundValuation, estimate, value_round
-from commonweal.records import Estimate, Event, Figures, PairedGain, RoundGains
+from commonweal.records import Estimate, Event, Figures, Instructions, PairedGain, RoundGains
+from commonweal.records.rounds import SIMILARITY
 from commonweal.scenario.spec import FederationPlan
 from commonweal.task.measured import Measured, gain_draws, paired_gain
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
@@ -53,14 +55,16 @@ def measure_round(
     earlier: Sequence[RoundGains | None] = (),
     watch: Watch | None = None,
     owing: Mapping[str, Sequence[int]] | None = None,
+    instructions: Instructions | None = None,
 ) -> MeasuredRound:
-    """Train, score and value one round with the clients that are active in it.
+    """Train, score and value one round with the clients that are asked to take part in it.
 
     Clients that are `owing` reports of other rounds get no model. `earlier` are the gains of the rounds before it,
-    for figures that are not used as measured.
+    for figures that are not used as measured. `instructions` are those of the mechanism for this round.
     """
     tables = [gains.table for gains in earlier if gains is not None]
-    return _Round(clients, plan, round_number, active, tables, watch, owing or {}).measure()
+    instructed = Instructions() if instructions is None else instructions
+    return _Round(clients, plan, round_number, active, tables, watch, owing or {}, instructed).measure()
 
 
 def has_converged(before: Mapping[str, float], now: Mapping[str, float], stop_below: float) -> bool:
@@ -85,6 +89,7 @@ class _Round:
         earlier: Sequence[Mapping[str, PairedGain]],
         watch: Watch | None,
         owing: Mapping[str, Sequence[int]],
+        instructions: Instructions,
     ) -> None:
         self._clients = clients
         self._plan = plan
@@ -94,15 +99,18 @@ class _Round:
         self._present = [client for client in active if client not in owing]
         self._earlier = earlier
         self._watch = watch
+        self._data_shares = instructions.data_shares
+        self._iteration_limit = instructions.iteration_limit or plan.learning.iteration_limit
         self._step_counts: Counter[str] = Counter()  # of the clients that report them
         self._measures: dict[Coalition, Mapping[str, Measured]] = {}
+        self._losses: dict[str, float] = {}  # of the last iteration, of the clients that report them
         self._had_model: tuple[str, ...] = ()  # who was asked to evaluate the model of the last iteration
 
     def measure(self) -> MeasuredRound:
         openings = self._open()
         accuracies = [self._accuracies(frozenset())]
         self._report_progress(0, accuracies[-1])
-        for iteration in range(1, self._plan.learning.iteration_limit + 1):
+        for iteration in range(1, self._iteration_limit + 1):
             self._train(iteration)
             accuracies.append(self._until_all_answer(lambda: self._accuracies(frozenset(self._present))))
             self._report_progress(iteration, accuracies[-1])
@@ -119,6 +127,7 @@ class _Round:
                 contributions={client: valuation.contributions[client] for client in self._present},
                 costs=costs if len(costs) == len(self._present) else None,
                 expected=expected or None,
+                further=self._further(valuation, reports),
             ),
             absent=tuple(client for client in self._active if client not in self._present),
             measured={c: self._measured(c, openings[c], reports[c], valuation) for c in self._present},
@@ -141,7 +150,7 @@ class _Round:
         )
 
     def _open(self) -> Mapping[str, Opening]:
-        openings = self._clients.open_round(self._number, self._present)
+        openings = self._clients.open_round(self._number, self._present, self._data_shares)
         self._keep(openings)
         for client in self._present:
             if not openings[client].validation_count:
@@ -159,6 +168,9 @@ class _Round:
             steps = training[client].step_count
             if steps is not None:
                 self._step_counts[client] += steps
+        self._losses = {
+            c: loss for c in self._present if (loss := training[c].loss) is not None and math.isfinite(loss)
+        }
         self._measures = {frozenset(): self._measures[frozenset()]}  # all other coalitions have new models now
         self._clients.adopt(frozenset(self._present))
         self._had_model = tuple(self._present)
@@ -197,6 +209,24 @@ class _Round:
             pooled_draws=pool(table, gains.newcomers).of_draws(in_draws),
             expected_draws=None if gains.expected is None else forecast_draws([*self._earlier, table]),
         )
+
+    def _further(
+        self, valuation: RoundValuation, reports: Mapping[str, ProfitReport]
+    ) -> dict[str, Mapping[str, float]]:
+        """What the mechanism reads of the round apart from profits, contributions, costs and counts."""
+        reads = make_mechanism(self._plan.mechanism.rules).reads_further
+        further: dict[str, Mapping[str, float]] = {}
+        if "utility" in reads:
+            further["utility"] = {c: u for c in self._present if (u := reports[c].utility) is not None}
+        if "metric" in reads:
+            metrics = {client: valuation.measures[client].value for client in self._present}
+            further["metric"] = {client: value for client, value in metrics.items() if math.isfinite(value)}
+        if "loss" in reads:
+            further["loss"] = {client: self._losses[client] for client in self._present if client in self._losses}
+        if "similarity" in reads:
+            cosines = self._clients.similarities(self._present)
+            further |= {f"{SIMILARITY}{client}": column for client, column in cosines.items()}
+        return further
 
     def _measured(
         self, client: str, opening: Opening, report: ProfitReport, valuation: RoundValuation

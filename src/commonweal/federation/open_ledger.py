@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
-from commonweal.federation.recompute import recompute
+from commonweal.decision.mechanisms.own_file import mechanism_file
+from commonweal.federation.recompute import recompute_with
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.sql.store import SqlStore, open_store
@@ -41,12 +43,14 @@ class LedgerReader:
             for stored in reading.entries():
                 yield parse(stored.content) or {}
 
-    def verify(self) -> Verification:
+    def verify(self, mechanisms: Iterable[str | Path] = ()) -> Verification:
         """Check the chain, signatures and balances, and recompute every decision.
 
-        `findings` lists what is wrong, `notes` what is odd but allowed.
+        `findings` lists what is wrong, `notes` what is odd but allowed. `mechanisms` are files by which rounds were
+        decided; a file is run only if a round names its hash.
         """
-        return verify_ledger(self._store, recompute)
+        files = [mechanism_file(Path(file)) for file in mechanisms]
+        return verify_ledger(self._store, recompute_with(files))
 
     def __repr__(self) -> str:
         state = self._ledger.state

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from commonweal.decision.mechanism import State, decide_round
+from collections.abc import Iterable
+from dataclasses import replace
+
+from commonweal.decision.mechanism import RoundDecider
 from commonweal.decision.mechanisms import mechanism_of_version
 from commonweal.errors import InputError
-from commonweal.ledger.verification.replay import RecordedInputs
-from commonweal.records import Decision
+from commonweal.ledger.verification.replay import Recompute, Recomputed, RecordedInputs
+from commonweal.records import MechanismFile
 
 
-def recompute(inputs: RecordedInputs) -> tuple[Decision, State]:
-    """The decision of a round as it was made, and the mechanism's state after it."""
+def recompute_with(files: Iterable[MechanismFile]) -> Recompute:
+    """Recomputes rounds that were decided by files of users, too; a file is run only if a round names its hash."""
+    by_version = {file.version: file for file in files}
+    return lambda inputs: recompute(replace(inputs, rules=replace(inputs.rules, file=by_version.get(inputs.version))))
+
+
+def recompute(inputs: RecordedInputs) -> Recomputed:
+    """The decision of a round as it was made, with the mechanism's state after it and its plan for the next one."""
     mechanism = mechanism_of_version(inputs.version, inputs.rules)
     if inputs.rules.mechanism != mechanism.name:
         raise InputError(
@@ -20,12 +29,19 @@ def recompute(inputs: RecordedInputs) -> tuple[Decision, State]:
     unknown = sorted(set(dict(inputs.rules.parameters)) - set(mechanism.parameters))
     if unknown:
         raise InputError(f"The mechanism {mechanism.name!r} has no parameter {unknown[0]!r}.")
-    return decide_round(
-        mechanism,
+    decider = RoundDecider(mechanism)
+    decider.state = inputs.state
+    decision = decider.decide(
         inputs.figures,
-        inputs.state,
         grace=inputs.grace,
         sample_counts=inputs.sample_counts,
         harmful=inputs.harmful,
         finished=inputs.finished,
+        round_number=inputs.round_number,
     )
+    planned = None
+    if mechanism.decides and inputs.active is not None:
+        planned = decider.plan(
+            decision, inputs.active, sample_counts=inputs.sample_counts, round_number=inputs.round_number
+        )
+    return Recomputed(decision=decision, state=decider.state, instructions=planned)

@@ -6,10 +6,10 @@ Tracks who is active, ignores the figures of eliminated clients, and records who
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from commonweal.decision.mechanism import RoundDecider
+from commonweal.decision.mechanism import Mechanism, RoundDecider
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import InputError
 from commonweal.federation.evidence import stated_evidence
@@ -25,6 +25,8 @@ class Replay:
     ignored: dict[int, tuple[str, ...]]  # by round: clients that had been eliminated before
     ended_after: int | None  # the round after which fewer than two clients were left, if rounds follow it
     measured: Mapping[int, Figures] = field(default_factory=dict)  # by round: as given, if others were used
+    sample_counts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # by round, where they are read
+    explained: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # by round: why clients were eliminated
 
 
 def replay(
@@ -39,7 +41,8 @@ def replay(
 
     All clients are active from the start: a client without figures in a round is absent from it and may return. The
     federation ends when eliminations leave fewer than two clients. With the figures rule "pooled", utilities are pooled
-    over the clients that take part in a round.
+    over the clients that take part in a round. What the mechanism decides about the next round is recorded, but not
+    carried out: the figures say who took part.
     """
     if not isinstance(grace_rounds, int) or isinstance(grace_rounds, bool) or grace_rounds < 0:
         raise InputError(
@@ -52,6 +55,8 @@ def replay(
     records: list[RoundRecord] = []
     measured: dict[int, Figures] = {}
     ignored: dict[int, tuple[str, ...]] = {}
+    sample_counts: dict[int, Mapping[str, int]] = {}
+    explained: dict[int, Mapping[str, str]] = {}
     ended_after: int | None = None
     decider = RoundDecider(make_mechanism(rules))
     for position, (round_number, figures) in enumerate(rounds):
@@ -65,17 +70,34 @@ def replay(
         if figures.profits:
             if figures_rule == "pooled":
                 measured[round_number], figures = figures, with_pooled_utilities(figures)
+            figures, counts = read_by(decider.mechanism, figures)
             state = decider.state
-            decision = decider.decide(figures, grace=position < grace_rounds)
+            decision = decider.decide(
+                figures, grace=position < grace_rounds, sample_counts=counts, round_number=round_number
+            )
+            if counts:
+                sample_counts[round_number] = counts
+            if not decider.mechanism.takes_mu:
+                explained[round_number] = decider.explanations(
+                    decision, state, sample_counts=counts, round_number=round_number
+                )
             absent = (
                 tuple(client for client in active if client not in figures.profits)
                 if len(figures.profits) < len(active)
                 else ()
             )
-            evidence = stated_evidence(decision, decider.mechanism, state, round_number)
-            records.append(RoundRecord(round_number=round_number, decision=decision, absent=absent, evidence=evidence))
+            evidence = stated_evidence(decision, decider.mechanism, state, round_number, counts)
             for client in decision.eliminated:
                 del active[client]
+            records.append(
+                RoundRecord(
+                    round_number=round_number,
+                    decision=decision,
+                    absent=absent,
+                    evidence=evidence,
+                    instructions=decider.plan(decision, tuple(active), sample_counts=counts, round_number=round_number),
+                )
+            )
         if progress is not None:
             progress(position + 1)
     return Replay(
@@ -83,4 +105,15 @@ def replay(
         ignored=ignored,
         ended_after=ended_after,
         measured=measured,
+        sample_counts=sample_counts,
+        explained=explained,
     )
+
+
+def read_by(mechanism: Mechanism, figures: Figures) -> tuple[Figures, dict[str, int]]:
+    """The figures that the mechanism reads, and the new samples of each client, if it reads those."""
+    counts = figures.further.get("sample_count", {}) if "sample_count" in mechanism.reads else {}
+    if "sample_count" in mechanism.reads and not counts:
+        raise InputError(f"Mechanism {mechanism.name!r} needs the sample_count of each client. Give it.")
+    further = {name: column for name, column in figures.further.items() if name in mechanism.reads_further}
+    return replace(figures, further=further), {client: int(count) for client, count in counts.items()}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal import metrics
-from commonweal.decision.mechanism import Mechanism, RoundDecider, State, view_of
+from commonweal.decision.mechanism import CARRIED_OUT, READABLE, Mechanism, RoundDecider, State, view_of
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import used_contributions
@@ -26,6 +26,7 @@ from commonweal.records import (
     DecisionMap,
     Estimate,
     History,
+    MechanismFacts,
     MetricName,
     RoundRecord,
     RoundReport,
@@ -50,7 +51,11 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
     for result in results:
         decider.mechanism = make_mechanism(result.record.decision.rules)  # rules may have been amended
         divisions.append(_Divisions(result, decider.mechanism, decider.state))
-        decider.advance(result.record.decision, sample_counts=result.sample_counts)
+        decider.advance(
+            result.record.decision,
+            sample_counts=result.sample_counts,
+            round_number=result.record.round_number,
+        )
     of_history = (metrics.tsw, metrics.tsfi, metrics.tsfi_final_set)
     drawn = (
         _drawn_history(history, divisions, draw) for draw in range(DRAW_COUNT)
@@ -93,6 +98,7 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         metric=named,
         utility=plan.mechanism.utility,
         figures=plan.mechanism.figures,
+        mechanism=_mechanism_facts(decider.mechanism),
         advice=advise_on_run(rounds, metric=named),
         warnings=(
             *misreport_warnings(rounds),
@@ -102,6 +108,18 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
                 for sentence in warnings_of(record.decision, f"round {record.round_number}")
             ),
         ),
+    )
+
+
+def _mechanism_facts(mechanism: Mechanism) -> MechanismFacts:
+    return MechanismFacts(
+        description=mechanism.describe(),
+        fidelity=mechanism.fidelity,
+        reads=tuple(name for name in READABLE if name in mechanism.reads),
+        decides=tuple(sorted(mechanism.decides)),
+        not_carried_out=tuple(sorted(mechanism.decides - CARRIED_OUT)),
+        takes_mu=mechanism.takes_mu,
+        honours=tuple(mechanism.honours),
     )
 
 
@@ -128,9 +146,7 @@ def outcome_sentence(history: History, round_count: int, eliminated_after: dict[
     left = [f"{how}: {clients}" for how, clients in leaving.items() if clients]
     who = f" ({'; '.join(left)})" if left else ""
     welfare = metrics.tsw(history)[-1] if round_total else 0.0
-    moved = math.fsum(
-        amount for record in history.rounds for amount in record.decision.transfers.values() if amount > 0
-    )
+    moved = math.fsum(amount for record in history.rounds for amount in record.decision.received if amount > 0)
     ended = f"ran for {counted(round_total, 'round')}"
     if round_total and history.rounds[-1].decision.finished:
         ended = f"ended after {counted(round_total, 'round')}, {FINISHED}"
@@ -166,26 +182,41 @@ class _Divisions:
     def __init__(self, result: RoundResult, mechanism: Mechanism, state: State) -> None:
         """`state` is the mechanism's before the round."""
         decision = result.record.decision.without_harmful
-        view = view_of(mechanism, decision.figures, grace=decision.spares_losses, sample_counts=result.sample_counts)
+        view = view_of(
+            mechanism,
+            decision.figures,
+            grace=decision.spares_losses,
+            sample_counts=result.sample_counts,
+            round_number=result.record.round_number,
+        )
         retained = np.array([client in decision.payoffs for client in view.clients], np.bool_)
         self.decision, self.view, self.state = decision, view, state
         self.used = used_contributions(result.contribution_draws, decision.rules.contribution_rule)  # of all clients
         rows = [place for place, client in enumerate(result.measured) if client in decision.used_contributions]
         profits, contributions = result.profit_draws[rows], self.used[rows]
         divisions = [
-            mechanism.divide(
-                replace(view, profits=profits[:, draw], contributions=contributions[:, draw]), state, retained
-            )
+            mechanism.divide(view.drawn(profits[:, draw], contributions[:, draw]), state, retained)
             for draw in range(DRAW_COUNT)
         ]
         self.budgets = np.array([division.budget for division in divisions])
         self.shares = np.array([division.shares for division in divisions]).T
         self.payoffs = np.array([division.payoffs for division in divisions]).T
         self.transfers = np.array([division.transfers for division in divisions]).T
+        zeros = np.zeros(np.count_nonzero(~retained))
+        self._going = [client for client, stays in zip(view.clients, retained.tolist(), strict=True) if not stays]
+        self._charges = np.array([zeros if one.charges is None else one.charges for one in divisions]).T
+
+    def charges_of(self, client: str) -> NDArray[np.float64]:
+        """What a client that was eliminated pays or receives, in each draw."""
+        row: NDArray[np.float64] = self._charges[self._going.index(client)]
+        return row
 
     def estimate(self, kind: str, client: str) -> Estimate | None:
         """A retained client's share, payoff or transfer."""
         values: dict[str, float] = getattr(self.decision, kind)
+        if kind == "transfers" and client in self.decision.charges:
+            error = standard_error(self.charges_of(client))
+            return Estimate(value=self.decision.charges[client], standard_error=error)
         if client not in values:
             return None
         draws: NDArray[np.float64] = getattr(self, kind)[self.decision.retained.index(client)]
@@ -211,6 +242,9 @@ def _totals(clients: Sequence[str], divisions: Sequence[_Divisions], kind: str) 
             if client in division.decision.payoffs:
                 value += getattr(division.decision, kind)[client]
                 draws = draws + getattr(division, kind)[division.decision.retained.index(client)]
+            elif client in division.decision.charges:
+                value += division.decision.charges[client]
+                draws = draws + division.charges_of(client)
         totals[client] = Estimate(value=value, standard_error=standard_error(draws))
     return totals
 

@@ -32,7 +32,7 @@ from commonweal.federation.round_result import MeasuredRound, RoundResult, rules
 from commonweal.federation.run_report import make_run_report
 from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.silence import KeptOut
-from commonweal.records import RoundRecord, RunReport
+from commonweal.records import Instructions, RoundRecord, RunReport
 from commonweal.report.text import counted
 from commonweal.report.write import write_all
 from commonweal.scenario.description import Description
@@ -176,7 +176,11 @@ def run_rounds(
     results = list(completed)
     for earlier in completed:
         decider.mechanism = make_mechanism(earlier.record.decision.rules)
-        decider.advance(earlier.record.decision, sample_counts=earlier.sample_counts)
+        decider.advance(
+            earlier.record.decision,
+            sample_counts=earlier.sample_counts,
+            round_number=earlier.record.round_number,
+        )
         active = [client for client in active if client not in earlier.record.left]
     for round_number in count(len(completed) + 1):
         if plan_of is not None:
@@ -197,6 +201,7 @@ def run_rounds(
                 check=check,
                 watch=watch,
                 kept_out=out,
+                instructions=results[-1].record.instructions if results else None,
             )
         )
         active = [client for client in active if client not in results[-1].record.left]
@@ -214,14 +219,33 @@ def run_round(
     check: Check | None = None,
     watch: Watch | None = None,
     kept_out: KeptOut | None = None,
+    instructions: Instructions | None = None,
 ) -> RoundResult:
-    """Measure one round, decide it, and let the clients adopt it; clients that are `kept_out` get no model."""
+    """Measure one round, decide it, and let the clients adopt it; clients that are `kept_out` get no model.
+
+    `instructions` are what the mechanism decided about this round after the one before it.
+    """
     out = KeptOut() if kept_out is None else kept_out
     gains = [result.record.gains for result in earlier]
-    measured = measure_round(clients, plan, round_number, active, earlier=gains, watch=watch, owing=out.owing)
+    asked = (Instructions() if instructions is None else instructions).asked(active)
+    measured = measure_round(
+        clients, plan, round_number, asked, earlier=gains, watch=watch, owing=out.owing, instructions=instructions
+    )
     known = known_fates(measured, plan, [result.scored for result in earlier])
     record = decided(measured, decider, plan, known)
-    record = replace(record, excluded=tuple(client for client in record.silent if client in out.at_the_limit))
+    record = replace(
+        record,
+        excluded=tuple(client for client in record.silent if client in out.at_the_limit),
+        resting=tuple(client for client in active if client not in asked),
+    )
+    left = record.left
+    planned = decider.plan(
+        record.decision,
+        [client for client in active if client not in left],
+        sample_counts=measured.sample_counts,
+        round_number=round_number,
+    )
+    record = replace(record, instructions=planned)
     if check is not None:
         check(record, measured.sample_counts)
     return RoundResult.of(measured, record, events=(*clients.close_round(record), *events_of(record)))
@@ -236,6 +260,7 @@ def decided(measured: MeasuredRound, decider: RoundDecider, plan: FederationPlan
         sample_counts=measured.sample_counts,
         harmful=known.harmful,
         finished=known.finished,
+        round_number=measured.round_number,
     )
     return RoundRecord(
         round_number=measured.round_number,
@@ -248,6 +273,7 @@ def decided(measured: MeasuredRound, decider: RoundDecider, plan: FederationPlan
             decider.mechanism,
             state,
             measured.measured,
+            round_number=measured.round_number,
             profit_draws=measured.profit_draws,
             contribution_draws=measured.contribution_draws,
             expected_draws=measured.expected_draws,

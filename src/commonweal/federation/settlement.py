@@ -300,8 +300,14 @@ class FederationLedger:
             rules_version=mechanism.version_in_ledgers,
             sample_counts=sample_counts or {},
             with_costs=mechanism.reads_costs,
+            active=self._active_after(record) if mechanism.decides else None,
             measured_by=None if self.agreed is None else self.agreed.measured_by,
         )
+
+    def _active_after(self, record: RoundRecord) -> tuple[str, ...]:
+        """Who was still in the federation when the mechanism planned the round after this one."""
+        there = {*record.decision.figures.clients, *record.absent, *record.resting} - {*record.left}
+        return tuple(client for client in self._members if client in there)
 
     def _opened(self) -> Ledger:
         if self._ledger is None:
@@ -373,7 +379,7 @@ def _absent(record: RoundRecord, ledger: Ledger) -> tuple[str, ...]:
     number, there, state = record.round_number, record.decision.figures.profits, ledger.state
     if number in state.rounds:
         return tuple(ledger.document(state.rounds[number])["body"]["absent"])
-    return tuple(client for client in state.listed_in(number) if client not in there)
+    return tuple(client for client in state.listed_in(number) if client not in there and client not in record.resting)
 
 
 def default_ledger(directory: Path) -> Path:

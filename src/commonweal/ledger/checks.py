@@ -50,6 +50,7 @@ def check_keys(members: Mapping[str, str | None]) -> None:
 def check_round(settled: RoundToSettle, state: LedgerState) -> None:
     """Refuse a round whose clients cannot take part in it, or did not sign their reports."""
     decision, number, absent = settled.record.decision, settled.record.round_number, settled.record.absent
+    others = (*absent, *settled.record.resting)
     last = min((each for each in state.finished if each < number), default=None)
     if last is not None:
         raise LedgerError(
@@ -58,7 +59,7 @@ def check_round(settled: RoundToSettle, state: LedgerState) -> None:
         )
     check_round_number(number, state)
     check_not_divided_without(number, state)
-    for client, times in Counter((*decision.figures.clients, *absent)).items():
+    for client, times in Counter((*decision.figures.clients, *others)).items():
         if client not in state.members:
             raise LedgerError(
                 f"Client {client!r} of round {number} is not a member of this ledger; its members are "
@@ -69,7 +70,7 @@ def check_round(settled: RoundToSettle, state: LedgerState) -> None:
                 f"Client {client!r} appears {times} times in round {number}. List it once, or leave it out if it was "
                 "absent."
             )
-    check_nobody_is_missing(number, {*decision.figures.clients, *absent}, state)
+    check_nobody_is_missing(number, {*decision.figures.clients, *others}, state)
     for client in settled.record.silent:
         if client not in absent:
             raise LedgerError(

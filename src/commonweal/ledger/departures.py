@@ -52,7 +52,8 @@ def departures(body: Mapping[str, Any], state: LedgerState) -> Iterator[Departur
     yield from _measuring(agreed, body)
     yield from _limits(agreed, body["inputs"])
     if agreed.settlement_version >= 2:
-        for what, clients in (("inputs", [row["client"] for row in body["inputs"]]), ("absent", body["absent"])):
+        named = {"inputs": [row["client"] for row in body["inputs"]], "absent": body["absent"]}
+        for what, clients in {**named, "resting": body.get("resting", ())}.items():
             yield from _order(what, clients, state)
 
 

@@ -25,6 +25,7 @@ EntryKind = Literal[
 
 INCOME = "model-income"  # income that the model has earned
 POTENTIAL = "model-potential"  # the worth of accrued payoffs that nobody has paid yet
+EXTERNAL = "external"  # what the outside received (+) or paid in (−), by a mechanism that deals with it
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from commonweal.ledger.canonical import canonical, hash_of
@@ -59,6 +60,7 @@ class ClientReport:
     sample_count: int | None = None  # samples that are new in this round
     cost: float | None = None  # only if the loss rule divides by cost
     gain: SignedGain | None = None  # only if the figures are not used as measured
+    further: Mapping[str, float] = field(default_factory=dict)  # what else the mechanism reads of what a client knows
     basis: ReportBasis | None = None  # only in a federation; other figures have no attempts and no models
 
     def document(self) -> dict[str, Any]:
@@ -84,6 +86,8 @@ class ClientReport:
                 "expected_gain": told.expected,
                 "expected_profit": told.expected_profit,
             }
+        if self.further:
+            document["further"] = dict(self.further)
         if self.basis is not None:
             document |= {**self.basis.signed_fields, "format": BASED_REPORT_FORMAT}
         return document

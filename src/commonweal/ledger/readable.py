@@ -58,7 +58,9 @@ def check_readable(document: Mapping[str, Any]) -> None:
     if document["kind"] == "round":
         for row in body["inputs"]:
             _check(row, "client", str)
-        for names in (body["absent"], body["decision"]["retained"], body["decision"]["eliminated"]):
+            _check({"further": {}, **row}, "further", dict)
+        resting = body.get("resting", [])
+        for names in (body["absent"], resting, body["decision"]["retained"], body["decision"]["eliminated"]):
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise TypeError(names)
 

@@ -10,13 +10,16 @@ from typing import Any
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, number
 from commonweal.ledger.departures import stated_terms
-from commonweal.ledger.entries import POTENTIAL, Draft, Posting, accrued_account, client_account
+from commonweal.ledger.entries import EXTERNAL, POTENTIAL, Draft, Posting, accrued_account, client_account
 from commonweal.ledger.fates import fates_document, harmful_in, is_finished
 from commonweal.ledger.member_documents import ClientReport, SignedGain, SignedTable
 from commonweal.ledger.money import check_amount, settle_payoffs, settle_transfers
 from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.terms import Terms
 from commonweal.records import Decision, Evidence, Figures, RoundGains, RoundRecord, Rules, Stability
+from commonweal.records.rounds import SIMILARITY
+
+_ROUNDING = 1e-12  # of the amounts that are added up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,7 @@ class RoundToSettle:
     signatures: Mapping[str, str] = field(default_factory=dict)  # of the clients' reports
     bases: Mapping[str, ReportBasis] = field(default_factory=dict)  # what the reports rest on, if clients sign that
     with_costs: bool = False  # the mechanism decides by costs, so they are stated and signed
+    active: tuple[str, ...] | None = None  # whom the mechanism planned the next round with; None: it plans nothing
     measured_by: Mapping[str, Any] | None = None  # how, in a ledger whose terms say it; see `AgreedRules`
     table: SignedTable | None = field(init=False)  # of gains; None: the figures are used as measured
 
@@ -49,6 +53,7 @@ class RoundToSettle:
             sample_count=self.sample_counts.get(client),
             cost=float(figures.costs[client]) if by_cost and figures.costs is not None else None,
             gain=_signed_gain(self.table, client, None if figures.expected is None else figures.expected[client]),
+            further=_own_further(_further_of(figures, client)),
             basis=self.bases.get(client),
         )
 
@@ -57,6 +62,16 @@ def _signed_gain(table: SignedTable | None, client: str, expected_profit: float 
     if table is None:
         return None
     return table.gain_of(client, None if expected_profit is None else float(expected_profit))
+
+
+def _further_of(figures: Figures, client: str) -> dict[str, float]:
+    """A client's row of the further figures."""
+    return {name: float(column[client]) for name, column in figures.further.items() if client in column}
+
+
+def _own_further(row: Mapping[str, Any]) -> dict[str, float]:
+    """What the client itself reports of it: similarities are measured by the operator, as contributions are."""
+    return {name: float(value) for name, value in row.items() if not name.startswith(SIMILARITY)}
 
 
 def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
@@ -79,6 +94,8 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
         )
         if decision.figures.expected is not None:
             inputs[-1]["expected_profit"] = float(decision.figures.expected[client])
+        if further := _further_of(decision.figures, client):
+            inputs[-1]["further"] = further
         if report.basis is not None:
             inputs[-1]["report"] = report.basis.to_document()
     body = {
@@ -98,6 +115,10 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
         body["evidence"] = [_evidence_row(client, evidence) for client, evidence in record.evidence.items()]
     if record.silent:
         body["silent"] = list(record.silent)
+    if record.resting:
+        body["resting"] = list(record.resting)
+    if settled.active is not None:
+        body["plan"] = {"active": list(settled.active), "instructions": record.instructions.to_document()}
     body |= fates_document(record)
     body |= stated_terms(terms, settled.measured_by)
     return Draft(kind="round", body=body, postings=round_postings(decision, terms, record.round_number))
@@ -147,19 +168,31 @@ def _is_size(value: Any) -> bool:
 def round_postings(decision: Decision, terms: Terms, round_number: int = 1) -> tuple[Posting, ...]:
     """Who is paid what: the transfers, or the payoffs that accrue against the potential of the model."""
     turn = round_number - 1 if terms.settlement_version >= 2 else 0
+    outside = {EXTERNAL: decision.external} if decision.external else {}
     if terms.settlement == "transfers":
         largest = max(map(abs, decision.shares.values()), default=0.0)  # raw contributions: any number
         rounding = decision.rounding * max(largest, 1.0)
-        amounts = settle_transfers(decision.transfers, terms.worth, rounding=rounding, turn=turn)
-        return tuple(Posting(client_account(client), amount) for client, amount in amounts.items())
-    amounts = settle_payoffs(decision.payoffs, terms.worth, turn=turn)
+        if decision.takes_external_money:  # which need not be of the size of profits
+            rounding += _ROUNDING * math.fsum(map(abs, (*decision.all_transfers.values(), decision.external)))
+        transfers = {client_account(client): amount for client, amount in decision.all_transfers.items()}
+        amounts = settle_transfers({**transfers, **outside}, terms.worth, rounding=rounding, turn=turn)
+        return tuple(Posting(account, amount) for account, amount in amounts.items())
+    payoffs = {accrued_account(client): amount for client, amount in {**decision.payoffs, **decision.charges}.items()}
+    amounts = settle_payoffs({**payoffs, **outside}, terms.worth, turn=turn)
     total = check_amount(sum(amounts.values()), "the budget")
-    accrued = tuple(Posting(accrued_account(client), amount) for client, amount in amounts.items())
+    accrued = tuple(Posting(account, amount) for account, amount in amounts.items())
     return (*accrued, Posting(POTENTIAL, -total)) if accrued else ()
 
 
 def decision_document(decision: Decision) -> Document:
-    """The decision; shares, payoffs and transfers are in the order of the retained clients."""
+    """The decision; shares, payoffs and transfers are in the order of the retained clients, charges of the eliminated.
+
+    Where no money goes to the outside or comes from there, and nobody is charged, there is no word of it.
+    """
+    outside: Document = {}
+    if decision.takes_external_money:
+        charges = [decision.charges.get(client, 0.0) for client in decision.eliminated]
+        outside = {"external": decision.external, "charges": charges}
     return {
         "retained": list(decision.retained),
         "eliminated": list(decision.eliminated),
@@ -168,12 +201,23 @@ def decision_document(decision: Decision) -> Document:
         "shares": [decision.shares[client] for client in decision.retained],
         "payoffs": [decision.payoffs[client] for client in decision.retained],
         "transfers": [decision.transfers[client] for client in decision.retained],
+        **outside,
     }
 
 
 def sample_counts_of(body: Mapping[str, Any]) -> dict[str, int]:
     """The numbers of new samples that clients of a settled round declared; clients that declared none are left out."""
     return {row["client"]: row["sample_count"] for row in body["inputs"] if row["sample_count"] is not None}
+
+
+def resting_in(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """The active clients that were not asked to take part in a settled round."""
+    return tuple(body.get("resting", ()))
+
+
+def planned_with(body: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The active clients with which the round after a settled one was planned; None if it was not."""
+    return tuple(body["plan"]["active"]) if "plan" in body else None
 
 
 def figures_of(body: Mapping[str, Any]) -> tuple[Figures, Rules, bool]:
@@ -184,12 +228,17 @@ def figures_of(body: Mapping[str, Any]) -> tuple[Figures, Rules, bool]:
     inputs = body["inputs"]
     by_cost = bool(inputs) and all(row["cost"] is not None for row in inputs)
     is_forecast = bool(inputs) and all("expected_profit" in row for row in inputs)
+    names = dict.fromkeys(name for row in inputs for name in row.get("further", {}))
     return (
         Figures(
             profits={row["client"]: float(row["profit"]) for row in inputs},
             contributions={row["client"]: float(row["contribution"]) for row in inputs},
             costs={row["client"]: float(row["cost"]) for row in inputs} if by_cost else None,
             expected={row["client"]: float(row["expected_profit"]) for row in inputs} if is_forecast else None,
+            further={
+                name: {row["client"]: float(row["further"][name]) for row in inputs if name in row.get("further", {})}
+                for name in names
+            },
         ),
         Rules.from_document(body["rules"]),
         bool(body["grace"]),
@@ -227,6 +276,12 @@ def decision_of(body: Mapping[str, Any]) -> Decision:
         grace=grace,
         harmful=harmful_in(body),
         finished=is_finished(body),
+        external=float(stated.get("external", 0.0)),
+        charges={
+            client: float(charge)
+            for client, charge in zip(stated["eliminated"], stated.get("charges", ()), strict=False)
+            if charge
+        },
     )
 
 
@@ -240,6 +295,7 @@ def report_of(body: Mapping[str, Any], row: Mapping[str, Any], ledger: str, tabl
         sample_count=row["sample_count"],
         cost=None if row["cost"] is None else float(row["cost"]),
         gain=_signed_gain(table, row["client"], row.get("expected_profit")),
+        further=_own_further(row.get("further", {})),
         basis=ReportBasis.from_document(row["report"], body["terms"]) if "report" in row else None,
     )
 

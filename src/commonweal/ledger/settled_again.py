@@ -50,7 +50,9 @@ class Settlement:
             },
             absent=tuple(body["absent"]),
             silent=silent_in(body),
-            otherwise={name: body[name] for name in ("ending", "gains", "measured_by") if name in body},
+            otherwise={
+                name: body[name] for name in ("ending", "gains", "measured_by", "resting", "plan") if name in body
+            },
             signatures={client: row["signature"] for client, row in rows.items() if members.get(client) is not None},
         )
 

@@ -28,7 +28,7 @@ from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.printable import printable
 from commonweal.ledger.readable import readable
-from commonweal.ledger.rounds import decision_of, evidence_of, gains_of
+from commonweal.ledger.rounds import decision_of, evidence_of, gains_of, resting_in
 from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, read_signed, signed_content
 from commonweal.ledger.silence import silence_line, silent_in
 from commonweal.ledger.state import LedgerState
@@ -301,12 +301,17 @@ def _round_line(
     if client in body["absent"]:
         had_model = "; you had the round's model and did not report" if client in silent_in(body) else ""
         return f"round {number}: {'silent' if had_model else 'absent'}{had_model}", {}
+    if client in resting_in(body):
+        return f"round {number}: resting; the mechanism did not ask you to take part", {}
     row = next((row for row in body["inputs"] if row["client"] == client), None)
     if row is None:
         return None
     figures = {"profit": float(row["profit"]), "contribution": float(row["contribution"]), **_gains(body, client)}
     if client not in decision["retained"]:
         as_harmful = " as harmful" if client in harmful_in(body) else ""
+        place = decision["eliminated"].index(client)
+        if charge := decision.get("charges", {place: 0.0})[place]:
+            figures["transfer"] = float(charge)
         return f"round {number}: eliminated{as_harmful}{_explained(body, client, facts, is_paid=is_paid)}", figures
     place = decision["retained"].index(client)
     parts = {"share": "shares", "payoff": "payoffs", "transfer": "transfers"}

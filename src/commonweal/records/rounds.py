@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from html import escape
+from pathlib import Path
 from typing import Any, Literal
 
 from commonweal.records.ending import Ending
@@ -18,6 +19,12 @@ LossRule = Literal["contribution", "equal", "cost", "loss"]
 DEFAULT_MECHANISM = "paper"
 RULES_VERSION = 2
 """The version that new rounds are decided by. 1: only sets with equal objectives tie. 2: ties within rounding."""
+
+FILE_PREFIX = "file:"
+"""Begins the name of a mechanism that is a user's own file: "file:my_mechanism.py"."""
+
+FILE_VERSION_PREFIX = "file:sha256="
+"""Begins its version in ledgers."""
 
 SIMILARITY = "similarity:"
 """Begins the names of the columns of similarities among `Figures.further`; the name of a client follows."""
@@ -73,6 +80,24 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MechanismFile:
+    """A user's own Python file that defines a mechanism."""
+
+    path: Path
+    sha256: str  # of its content, in hexadecimal
+
+    @property
+    def name(self) -> str:
+        """As rules name it; where the file lies is nobody else's business."""
+        return f"{FILE_PREFIX}{self.path.name}"
+
+    @property
+    def version(self) -> str:
+        """As ledgers name it: by its content."""
+        return f"{FILE_VERSION_PREFIX}{self.sha256}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """How a round is decided, apart from its figures: the mechanism and its settings."""
 
@@ -84,6 +109,7 @@ class Rules:
     parameters: tuple[tuple[str, float], ...] = ()  # the mechanism's own parameters, by name
     version: int = RULES_VERSION  # how ties are decided; rounds that were decided before keep theirs
     seed: int | None = None  # of a mechanism that draws lots
+    file: MechanismFile | None = field(default=None, compare=False)  # of a user's own mechanism; not in documents
 
     @property
     def in_words(self) -> str:
@@ -182,9 +208,19 @@ class Decision:
         return self.grace or self.finished
 
     @property
+    def takes_external_money(self) -> bool:
+        """Whether the outside pays or receives something, or a client that was eliminated."""
+        return bool(self.external or self.charges)
+
+    @property
     def all_transfers(self) -> dict[str, float]:
         """What each client receives (+) or pays (−): those retained, and those eliminated who are charged."""
         return {**self.transfers, **self.charges}
+
+    @property
+    def received(self) -> tuple[float, ...]:
+        """Every amount that somebody receives (+) or pays (−), the outside included."""
+        return (*self.all_transfers.values(), self.external)
 
     @property
     def without_harmful(self) -> Decision:
@@ -225,6 +261,12 @@ class Instructions:
     data_shares: Mapping[str, float] = field(default_factory=dict)  # of its new samples that a client uses, 0 to 1
     iteration_limit: int | None = None  # of the round; None: that of the scenario
     model_shares: Mapping[str, float] = field(default_factory=dict)  # quality of the model that a client is to get
+
+    def asked(self, active: Sequence[str]) -> list[str]:
+        """Who of the active clients is asked to take part; everybody, if no participant is active any more."""
+        if self.participants is None:
+            return list(active)
+        return [client for client in active if client in self.participants] or list(active)
 
     def to_document(self) -> dict[str, Any]:
         """What is instructed, in the types of JSON."""

@@ -13,6 +13,10 @@ from commonweal.records.rounds import DecisionMap, MuRange, RoundRecord, Rules
 Outcome = Literal["all-rounds", "too-few-clients", "finished"]
 
 
+OUTSIDE = "the outside"
+"""Who pays or receives money that is not a client's, where a mechanism deals with it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """A figure with its standard error."""
@@ -78,6 +82,19 @@ class ClientRound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MechanismFacts:
+    """What readers are told of the mechanism."""
+
+    description: str  # its label with the fidelity, mu and parameters
+    fidelity: str | None  # how much of its source it implements; None: it has no source
+    reads: tuple[str, ...]  # which figures of a round
+    decides: tuple[str, ...]  # about the next round, apart from who stays
+    not_carried_out: tuple[str, ...]  # of these
+    takes_mu: bool
+    honours: tuple[str, ...]  # which of the common rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundReport:
     """One round with everything that a reader is shown."""
 
@@ -121,6 +138,7 @@ class RunReport:
     metric: MetricName = MetricName()
     utility: str = "gain"  # what utility is measured from: gain over the last round, or advantage over training alone
     figures: str = "measured"  # how profits are used: as measured, pooled over clients, or also forecast
+    mechanism: MechanismFacts | None = None  # None: written by an earlier version
     advice: Advice | None = None  # who gains by federating; None: nobody trains alone
 
     @property
@@ -155,7 +173,8 @@ class RunReport:
         """Who paid whom how much, as (round, payer, receiver, amount); each payer pays all receivers in proportion."""
         flows: list[tuple[int, str, str, float]] = []
         for held in self.rounds:
-            transfers = held.record.decision.transfers
+            decision = held.record.decision
+            transfers = decision.all_transfers | ({OUTSIDE: decision.external} if decision.external else {})
             received = math.fsum(amount for amount in transfers.values() if amount > 0)
             for payer, paid in transfers.items():
                 for receiver, amount in transfers.items():

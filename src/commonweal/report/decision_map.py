@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from commonweal.atomic_write import write_atomically
-from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.errors import InputError, StorageError
 from commonweal.records import DecisionMap, MuRange, RoundReport, RunReport
+from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.report.drawing import NARROW, TEXT_SIZE, blank_figure, figure_class, new_figure, rendered
 from commonweal.report.palette import ELIMINATED, INK, PAPER, RETAINED
 from commonweal.report.text import shortened
@@ -152,8 +152,8 @@ def _merged(blocks: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def has_mu(run_report: RunReport) -> bool:
     """Whether decisions depended on μ. If not, there is no map to draw and no range of μ to name."""
-    mechanism = MECHANISMS.get(run_report.rules.mechanism)
-    return mechanism is None or mechanism.takes_mu
+    mechanism = run_report.mechanism
+    return run_report.rules.mechanism == DEFAULT_MECHANISM if mechanism is None else mechanism.takes_mu
 
 
 def rounds_with_choice(run_report: RunReport) -> list[RoundReport]:

@@ -33,7 +33,9 @@ from commonweal.records import (
     FiguresRule,
     HarmEvidence,
     Improvement,
+    Instructions,
     LossRule,
+    MechanismFacts,
     MetricName,
     MuRange,
     RoundGains,
@@ -69,6 +71,7 @@ def to_document(run_report: RunReport) -> dict[str, Any]:
         "settings": dict(run_report.settings),
         "scenario": _plain(run_report.scenario),
         "rules": rules_document(run_report.rules),
+        "mechanism": None if run_report.mechanism is None else _plain(asdict(run_report.mechanism)),
         "metric": asdict(run_report.metric),
         "utility": run_report.utility,
         "figures": run_report.figures,
@@ -142,6 +145,20 @@ def _round(result: RoundReport) -> dict[str, Any]:
         "gains": None if result.record.gains is None else result.record.gains.to_document(result.number),
         "harm": [_harm(evidence) for evidence in result.record.harm],
         "ending": None if result.record.ending is None else _ending(result.record.ending),
+        **other_mechanisms_document(result.record),
+    }
+
+
+def other_mechanisms_document(record: RoundRecord) -> dict[str, Any]:
+    """What only some mechanisms read or decide; fields that do not apply are left out."""
+    decision, instructions = record.decision, record.instructions.to_document()
+    further = {name: {c: _number(v) for c, v in column.items()} for name, column in decision.figures.further.items()}
+    charges = {client: _number(charge) for client, charge in decision.charges.items()}
+    return {
+        **({"further": further} if further else {}),
+        **({"external": _number(decision.external), "charges": charges} if decision.takes_external_money else {}),
+        **({"resting": list(record.resting)} if record.resting else {}),
+        **({"instructions": _plain(instructions)} if instructions else {}),
     }
 
 
@@ -440,7 +457,19 @@ def _read_run_report(document: _Value) -> RunReport:
         metric=document.optional("metric", _read_metric) or MetricName(),
         figures=document.optional("figures", lambda rule: str(rule.one_of(get_args(FiguresRule)))) or "measured",
         utility=document.optional("utility", lambda rule: str(rule.one_of(get_args(UtilityRule)))) or "gain",
+        mechanism=document.optional("mechanism", _read_mechanism_facts),
         advice=document.optional("advice", _read_advice),
+    )
+
+
+def _read_mechanism_facts(facts: _Value) -> MechanismFacts:
+    lists = ("reads", "decides", "not_carried_out", "honours")
+    named: dict[str, Any] = {name: facts[name].each(_Value.text) for name in lists}
+    return MechanismFacts(
+        description=facts["description"].text(),
+        fidelity=facts["fidelity"].unless_null(_Value.text),
+        takes_mu=facts["takes_mu"].flag(),
+        **named,
     )
 
 
@@ -492,7 +521,8 @@ def _read_mechanism(rules: _Value) -> dict[str, Any]:
     if "mechanism" not in rules:
         return {}
     parameters = rules["parameters"].by_name(_Value.number)
-    return {"mechanism": rules["mechanism"].text(), "parameters": tuple(parameters.items())}
+    seed = rules.optional("seed", _Value.whole)
+    return {"mechanism": rules["mechanism"].text(), "parameters": tuple(parameters.items()), "seed": seed}
 
 
 def _read_round(written: _Value) -> RoundReport:
@@ -514,6 +544,8 @@ def _read_round(written: _Value) -> RoundReport:
             evidence={name: _read_evidence(one, clients[name], draw_count) for name, one in named.items()},
             harm=written.optional("harm", lambda found: found.each(_read_harm)) or (),
             ending=written.optional("ending", _read_ending),
+            resting=written.optional("resting", lambda found: found.each(_Value.text)) or (),
+            instructions=written.optional("instructions", _read_instructions) or Instructions(),
         ),
         clients=clients,
         budget=budget,
@@ -535,6 +567,15 @@ def _read_round(written: _Value) -> RoundReport:
                 mu=decision.mu,
             )
         ),
+    )
+
+
+def _read_instructions(written: _Value) -> Instructions:
+    return Instructions(
+        participants=written.optional("participants", lambda found: found.each(_Value.text)),
+        data_shares=written.optional("data_shares", lambda found: found.by_name(_Value.number)) or {},
+        iteration_limit=written.optional("iteration_limit", _Value.whole),
+        model_shares=written.optional("model_shares", lambda found: found.by_name(_Value.number)) or {},
     )
 
 
@@ -594,6 +635,8 @@ def _read_decision(
             contributions={client: figures.contribution.value for client, figures in clients.items()},
             costs=costs if len(costs) == len(clients) else None,
             expected=expected or None,
+            further=written.optional("further", lambda found: found.by_name(lambda each: each.by_name(_Value.number)))
+            or {},
         ),
         rules=rules,
         used_contributions={client: written["used_contribution"].number() for client, written in named.items()},
@@ -610,6 +653,8 @@ def _read_decision(
         grace=written["grace"].flag(),
         harmful=written.optional("harmful", lambda names: names.each(_Value.text)) or (),
         finished=written.optional("finished", _Value.flag) or False,
+        external=written.optional("external", _Value.number) or 0.0,
+        charges=written.optional("charges", lambda found: found.by_name(_Value.number)) or {},
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from commonweal.records import ClientRound, Estimate, RunReport
+from commonweal.records.run_report import OUTSIDE
 from commonweal.report.alone_or_together import alone_plots
 from commonweal.report.client_lines import CLIENTS_DRAWN, lines_by_client, which_drawn
 from commonweal.report.decision_map import has_mu, maps_of_run
@@ -206,8 +207,9 @@ def payments(run_report: RunReport, width: float) -> Figure:
     if not totals:
         return blank_figure(width, "No money moved.")
     paying, receiving = {payer for payer, _ in totals}, {receiver for _, receiver in totals}
-    payers = [client for client in run_report.clients if client in paying][:CLIENTS_DRAWN]
-    receivers = [client for client in run_report.clients if client in receiving][:CLIENTS_DRAWN]
+    parties = (*run_report.clients, OUTSIDE)
+    payers = [client for client in parties if client in paying][:CLIENTS_DRAWN]
+    receivers = [client for client in parties if client in receiving][:CLIENTS_DRAWN]
     rows, columns = ({client: n for n, client in enumerate(drawn)} for drawn in (payers, receivers))
     figure = new_figure(width, 26.0 * len(payers) + 100)
     axes = figure.subplots()

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from commonweal.decision.mechanisms import MECHANISMS, make_mechanism
 from commonweal.records import ClientRound, Estimate, MuRange, RoundRecord, RoundReport, RunReport, UsedFigures
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.report.alone_or_together import alone_or_together
@@ -72,7 +71,7 @@ def _decided_by(run_report: RunReport) -> str:
     rules = run_report.rules
     if rules.mechanism == DEFAULT_MECHANISM:
         return ""
-    return make_mechanism(rules).describe() if rules.mechanism in MECHANISMS else rules.in_words
+    return rules.in_words if run_report.mechanism is None else run_report.mechanism.description
 
 
 def _tiles(run_report: RunReport) -> list[tuple[str, str, str]]:
@@ -302,13 +301,13 @@ def _rounds(run_report: RunReport) -> list[_Round]:
     rows = []
     for each, tsw in zip(run_report.rounds, run_report.tsw, strict=True):
         decision = each.record.decision
-        moved = math.fsum(amount for amount in decision.transfers.values() if amount > 0)
+        moved = math.fsum(amount for amount in decision.received if amount > 0)
         rows.append(
             _Round(
                 number=each.number,
                 client_count=len(each.clients),
                 eliminated=[(client, _stability(each, client)) for client in decision.eliminated],
-                absent=[_absence(each.record, client) for client in each.record.absent],
+                absent=[_absence(each.record, client) for client in (*each.record.absent, *each.record.resting)],
                 budget=estimate_parts(each.budget, decimals=decimals, signed=True),
                 tsw=estimate_parts(tsw, decimals=decimals, signed=True),
                 moved=number(moved, decimals=decimals),
@@ -362,8 +361,9 @@ def _words(run_report: RunReport) -> dict[str, str]:
 
 
 def _settings(run_report: RunReport) -> dict[str, str]:
-    cap, mechanism = run_report.rules.liability_cap, MECHANISMS.get(run_report.rules.mechanism)
-    can_be_capped = mechanism is None or "liability_cap" not in mechanism.ignored_rules()
+    cap, mechanism = run_report.rules.liability_cap, run_report.mechanism
+    by_default = run_report.rules.mechanism == DEFAULT_MECHANISM
+    can_be_capped = by_default if mechanism is None else "liability_cap" in mechanism.honours
     return {
         **run_report.settings,
         **({"liability cap": "none" if cap is None else number(cap)} if can_be_capped else {}),
@@ -523,10 +523,14 @@ def _alone_parts(metric: MetricText, figures: ClientRound) -> tuple[Parts, Parts
 
 
 def _how_absent(record: RoundRecord, client: str) -> str:
+    if client in record.resting:
+        return "resting: the mechanism did not ask it to take part"
     return "silent: had the round's model, and did not report" if client in record.silent else "absent"
 
 
 def _absence(record: RoundRecord, client: str) -> str:
+    if client in record.resting:
+        return f"{client} (resting)"
     return f"{client} (silent)" if client in record.silent else client
 
 
@@ -542,7 +546,7 @@ def _client_rounds(run_report: RunReport, client: str) -> list[_ClientRow]:
     metric = MetricText.of(run_report)
     rows = []
     for each in run_report.rounds:
-        if client in each.record.absent:
+        if client in each.record.absent or client in each.record.resting:
             rows.append(_ClientRow(number=each.number, absent=_how_absent(each.record, client)))
         if client not in each.clients:
             continue

@@ -9,9 +9,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+from commonweal.decision.mechanism import Mechanism
 from commonweal.decision.mechanisms import MECHANISMS
-from commonweal.records import Rules
-from commonweal.records.rounds import DEFAULT_MECHANISM
+from commonweal.decision.mechanisms.own_file import load_mechanism, mechanism_file
+from commonweal.errors import CommonwealError
+from commonweal.records import MechanismFile, Rules
+from commonweal.records.rounds import DEFAULT_MECHANISM, FILE_PREFIX
 from commonweal.scenario.agreement import (
     check_client_count,
     check_distinct_names,
@@ -48,7 +51,7 @@ def assemble(document: Mapping[str, object], faults: Faults, folder: Path | None
     top = root.read(SCENARIO_KEYS, needed=NEEDED_OF_SCENARIO, tables=(*TABLE_KEYS, "clients", "task"))
     tables = {name: subtable(root, name) for name in TABLE_KEYS}
     values = {
-        name: read_mechanism(tables[name], is_table=isinstance(root.given.get(name, {}), Mapping))
+        name: read_mechanism(tables[name], folder, is_table=isinstance(root.given.get(name, {}), Mapping))
         if name == "mechanism"
         else tables[name].read(keys)
         for name, keys in TABLE_KEYS.items()
@@ -123,31 +126,48 @@ def make_learning(values: Mapping[str, Any]) -> LearningSpec:
     return LearningSpec(parameters=parameters, **others)
 
 
-def read_mechanism(table: TomlTable, *, is_table: bool = True) -> dict[str, Any]:
+def read_mechanism(table: TomlTable, folder: Path | None, *, is_table: bool = True) -> dict[str, Any]:
     """The valid values of a [mechanism] table, without the rules that its mechanism does not honour.
 
-    mu is required by the mechanisms that have one.
+    mu is required by the mechanisms that have one. The kind is a name, or the file that it names in `folder`.
     """
     kind = table.given.get("kind", DEFAULT_MECHANISM)
-    entry = MECHANISMS.get(kind) if isinstance(kind, str) else None
+    is_file = isinstance(kind, str) and kind.startswith(FILE_PREFIX)
+    own = _own_mechanism(table, str(kind).removeprefix(FILE_PREFIX), folder) if is_file else None
+    entry = own[1] if own is not None else MECHANISMS.get(kind) if isinstance(kind, str) else None
     ignored = () if entry is None else entry.ignored_rules()
-    keys = {key: value for key, value in mechanism_keys(table.given).items() if key not in ignored}
-    values = table.read(keys, needed=("mu",) if entry is not None and is_table else (), tables=ignored)
+    keys = {key: value for key, value in mechanism_keys(entry).items() if key not in ignored}
+    unread = tuple(table.given) if is_file and own is None else ignored  # its parameters are not known
+    values = table.read(keys, needed=("mu",) if entry is not None and is_table else (), tables=unread)
     for rule in ignored:
         if rule in table.given:
             table.faults.add((*table.path, rule), f'kind = "{kind}" has no {rule}', "Remove it")
-    return values
+    if is_file:
+        values.pop("kind", None)
+    return values if own is None else {**values, "kind": own[0]}
+
+
+def _own_mechanism(table: TomlTable, name: str, folder: Path | None) -> tuple[MechanismFile, type[Mechanism]] | None:
+    """A user's own file and the class in it; None, and a fault, if it cannot be used."""
+    try:
+        file = mechanism_file((folder or Path()) / name)
+        return file, load_mechanism(file)
+    except CommonwealError as error:
+        table.faults.add((*table.path, "kind"), str(error).rstrip("."))
+        return None
 
 
 def make_mechanism(values: Mapping[str, Any]) -> MechanismSpec:
     """The mechanism of a checked table."""
-    entry = MECHANISMS[values.get("kind", DEFAULT_MECHANISM)]
+    kind = values.get("kind", DEFAULT_MECHANISM)
+    entry = load_mechanism(kind) if isinstance(kind, MechanismFile) else MECHANISMS[kind]
     others = {key: value for key, value in values.items() if key not in ("kind", *entry.parameters)}
     own = {field.name for field in fields(Rules)}
     rules = Rules(
         **{"mu": math.inf} | {key: others.pop(key) for key in tuple(others) if key in own},
         mechanism=entry.name,
         parameters=tuple((key, values.get(key, one.default)) for key, one in entry.parameters.items()),
+        file=kind if isinstance(kind, MechanismFile) else None,
     )
     if "contribution" in others:
         others["measure"] = others.pop("contribution")

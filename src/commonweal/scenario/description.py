@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from commonweal.decision.mechanism import Mechanism
-from commonweal.decision.mechanisms import MECHANISMS
+from commonweal.decision.mechanisms import mechanism_class
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.document import to_document
 from commonweal.scenario.spec import (
@@ -73,8 +73,8 @@ def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[
     """The settings that every federation has, and those of its learning."""
     mechanism = plan.mechanism
     rules = mechanism.rules
-    entry = MECHANISMS[rules.mechanism]
-    named = {"mechanism": entry.label} if rules.mechanism != DEFAULT_MECHANISM else {}
+    entry = mechanism_class(rules)
+    named = {"mechanism": entry.full_label()} if rules.mechanism != DEFAULT_MECHANISM else {}
     described = {
         **named,
         **_honoured(entry, "mu", {"leniency mu": f"{rules.mu:g}"}),

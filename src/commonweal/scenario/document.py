@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from commonweal.decision.mechanisms import MECHANISMS
+from commonweal.decision.mechanisms import mechanism_class
 from commonweal.scenario.agreement import ignored_keys
 from commonweal.scenario.assembly import assemble
 from commonweal.scenario.faults import Faults
@@ -51,8 +51,9 @@ def digest(scenario: Scenario) -> str:
 
 def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
     rules = mechanism.rules.to_document()
+    rules.pop("seed", None)  # that of the scenario
     kind = {"kind": rules.pop("mechanism"), **rules.pop("parameters")} if "mechanism" in rules else {}
-    rules |= dict.fromkeys(MECHANISMS[mechanism.rules.mechanism].ignored_rules())
+    rules |= dict.fromkeys(mechanism_class(mechanism.rules).ignored_rules())
     # Digests of older runs depend on the absence of what they could not choose.
     utility = {} if mechanism.utility == "gain" else {"utility": mechanism.utility}
     score = {} if mechanism.contribution_score == "metric" else {"contribution_score": mechanism.contribution_score}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import get_args
+from typing import Any, get_args
 
-from commonweal.decision.mechanism import Parameter
+from commonweal.decision.mechanism import Mechanism, Parameter
 from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.records import ContributionRule, EndingRule, FiguresRule, HarmRule, LossRule
-from commonweal.records.rounds import DEFAULT_MECHANISM
+from commonweal.records.rounds import FILE_PREFIX
 from commonweal.scenario.algorithms import ALGORITHMS, parameter_kinds
 from commonweal.scenario.kinds import (
     Kind,
@@ -57,9 +58,22 @@ SCENARIO_KEYS: Keys = MappingProxyType(
         "seed": whole_number(0, 2**63 - 1, example=1),
     }
 )
+
+
+def _kind_of_mechanism() -> Kind:
+    """A name in the registry, or a user's own file, which is read where the folder is known."""
+    names = one_of(tuple(MECHANISMS))
+
+    def read(value: object) -> Any:
+        is_file = isinstance(value, str) and value.startswith(FILE_PREFIX) and len(value) > len(FILE_PREFIX)
+        return value if is_file else names.read(value)
+
+    return replace(names, read=read, rule=f'{names.rule}, or a file of your own such as "file:my_mechanism.py"')
+
+
 MECHANISM_KEYS: Keys = MappingProxyType(
     {
-        "kind": one_of(tuple(MECHANISMS)),
+        "kind": _kind_of_mechanism(),
         "mu": leniency(),
         "contribution": one_of(tuple(MEASURES)),
         "contribution_rule": one_of(get_args(ContributionRule)),
@@ -124,11 +138,10 @@ TASK_KEYS: Keys = MappingProxyType(  # and the task's own settings
 )
 
 
-def mechanism_keys(given: Mapping[str, object]) -> Keys:
-    """The keys of a [mechanism] table: those of every mechanism, and the parameters of the kind it names."""
-    kind = given.get("kind", DEFAULT_MECHANISM)
-    entry = MECHANISMS.get(kind) if isinstance(kind, str) else None
-    return {**MECHANISM_KEYS, **{name: _parameter(one) for name, one in (entry.parameters if entry else {}).items()}}
+def mechanism_keys(mechanism: type[Mechanism] | None) -> Keys:
+    """The keys of a [mechanism] table: those of every mechanism, and the parameters of this one, if it is known."""
+    own = {} if mechanism is None else {name: _parameter(one) for name, one in mechanism.parameters.items()}
+    return {**MECHANISM_KEYS, **own}
 
 
 def _parameter(parameter: Parameter) -> Kind:

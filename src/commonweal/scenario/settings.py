@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from commonweal.decision.mechanisms import MECHANISMS
+from commonweal.decision.mechanisms import mechanism_class
 from commonweal.errors import ScenarioError
 from commonweal.scenario.keys import CLIENT_KEYS, MECHANISM_KEYS, SCENARIO_KEYS, TABLE_KEYS
 from commonweal.scenario.kinds import Kind
@@ -69,7 +69,7 @@ def override(
     """The scenario with the given values; μ may be text, such as "0.05" or "inf"."""
     if mu is not None:
         kind = scenario.mechanism.rules.mechanism
-        if not MECHANISMS[kind].takes_mu:
+        if not mechanism_class(scenario.mechanism.rules).takes_mu:
             raise ScenarioError(
                 f'mu cannot be set: the scenario {scenario.name!r} has kind = "{kind}", which has no mu.'
             )

@@ -6,10 +6,11 @@ Amounts are in units of utility; a step is one mini-batch of local training.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.records import EndingRule, FiguresRule, HarmRule, Rules
 from commonweal.scenario.algorithms import complete_parameters
 from commonweal.task.choice import declared_metric
@@ -145,6 +146,11 @@ class MechanismSpec:
     contribution_score: ContributionScore = "metric"  # what contributions are measured on; "path" is always smooth
     scorers: ScorersRule = "all"  # whose validation samples measure contributions, and how they count
 
+    def seeded(self, seed: int) -> MechanismSpec:
+        """With the seed of the federation among the rules, if the mechanism draws lots."""
+        draws_lots = "seed" in make_mechanism(self.rules).reads
+        return replace(self, rules=replace(self.rules, seed=seed)) if draws_lots else self
+
     @property
     def uses_gradients(self) -> bool:
         """Whether contributions are measured by gradients of the smooth score, and not by coalition models."""
@@ -216,6 +222,9 @@ class Scenario:
     learning: LearningSpec = field(default_factory=LearningSpec)
     task: TaskSpec = field(default_factory=TaskSpec)
     site_defaults: Mapping[str, Any] | None = field(default=None, hash=False)  # of a table's sites that are not listed
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mechanism", self.mechanism.seeded(self.seed))
 
     @property
     def client_names(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from commonweal.client.reporting import Alone, account, as_reported
 from commonweal.client.work import ClientWork, Evaluation, LocalTrained, LoneModel, no_gradient
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import ScenarioError
 from commonweal.federation.client_set import (
     Coalition,
@@ -89,6 +90,9 @@ class InProcessClients:
         self._measured: dict[tuple[Coalition, str], Measured] = {}
         self._lone: dict[str, LoneModel] = {}  # the models that clients have alone, after this round
         self._adopted: Coalition = frozenset()
+        self._compares_updates = "similarity" in make_mechanism(scenario.mechanism.rules).reads
+        self._updates: dict[str, Tensor] = {}  # what each client changed in this round, where they are compared
+        self._round = 0
         self._path: RoundPath | None = None  # of this round, where contributions are measured by path
         torch.set_num_threads(1)
         self._worker_count = worker_count or os.cpu_count() or 1
@@ -102,13 +106,16 @@ class InProcessClients:
     ) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
-        self._local = {}
+    def open_round(
+        self, round_number: int, clients: Sequence[str], data_shares: Mapping[str, float]
+    ) -> Mapping[str, Opening]:
+        self._local, self._round = {}, round_number
         self._evaluations, self._measured = {}, {}
         if self._scenario.mechanism.uses_gradients:
             placeholders = self._work.layout.statistics if round_number == 1 else slice(0, 0)
             self._path = RoundPath(self._common_model(), clients, self._algorithm.averaged, placeholders)
-        return self._for_each(clients, lambda client: self._open(client, round_number))
+        self._updates = {client: torch.zeros(()) for client in clients} if self._compares_updates else {}
+        return self._for_each(clients, lambda client: self._open(client, round_number, data_shares.get(client, 1.0)))
 
     def train(self, round_number: int, iteration: int, clients: Sequence[str]) -> Mapping[str, Training]:
         self._forget_coalitions()
@@ -119,6 +126,9 @@ class InProcessClients:
             local = {client: trained.result.model for client, trained in self._local.items()}
             self._path.add(self._common_model(), local, self._sizes(local))
         for client, trained in self._local.items():
+            if client in self._updates:
+                part = self._algorithm.averaged
+                self._updates[client] = self._updates[client] + trained.result.model[part] - self._shared[client][part]
             member = self._simulated[client]
             member.memory, member.task_memory = trained.result.memory, trained.task_memory
             member.step_count += trained.step_count
@@ -150,6 +160,11 @@ class InProcessClients:
             for row, (client, gradient) in zip(effects, gradients.items(), strict=True):
                 found[client] = ScorerEffects(effects=row, gradient_norm=norm(gradient))
         return found
+
+    def similarities(self, clients: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+        cosines = torch.nn.functional.normalize(torch.stack([self._updates[c].double() for c in clients]), dim=1)
+        rows = (cosines @ cosines.t()).tolist()
+        return {client: dict(zip(clients, row, strict=True)) for client, row in zip(clients, rows, strict=True)}
 
     def adopt(self, coalition: Coalition) -> None:
         self._shared = self._aggregates(coalition, list(self._simulated))
@@ -198,6 +213,8 @@ class InProcessClients:
             state[f"{number}/memory"] = member.memory.numpy()
             state[f"{number}/previous"] = np.array([member.previous.value, *member.previous.draws])
             state[f"{number}/known_scores"] = member.known_scores
+            if member.received != dict.fromkeys(range(1, self._round + 1), 1.0):
+                state[f"{number}/received"] = np.array(list(member.received.items()), np.float64)
             if len(shared) > 1:
                 state[f"{number}/shared"] = self._shared[client].numpy()
             if member.alone is not None:
@@ -211,7 +228,7 @@ class InProcessClients:
         members = {state[f"{number}{_NAME}"].tobytes().decode(): number for number in numbers}
         self._simulated = {client: member for client, member in self._simulated.items() if client in members}
         common = torch.from_numpy(state[_SHARED]) if _SHARED in state else None
-        self._shared = {}
+        self._shared, self._round = {}, round_number
         for client, number in members.items():
             member = self._simulated[client]
             self._shared[client] = torch.from_numpy(state[f"{number}/shared"]) if common is None else common
@@ -222,8 +239,9 @@ class InProcessClients:
                 member.alone = torch.from_numpy(state[f"{number}/alone"])
             member.task_memory = _memory(state, f"{number}/task_memory/")
             member.alone_memory = _memory(state, f"{number}/alone_memory/")
-            for earlier in range(1, round_number + 1):
-                member.receive(self._work.load(member.member, earlier))
+            received = state.get(f"{number}/received", np.array([[each, 1.0] for each in range(1, round_number + 1)]))
+            for earlier, share in received.tolist():
+                member.receive(self._work.load(member.member, int(earlier)), int(earlier), share)
 
     def fork(self) -> InProcessClients:
         """A copy from which another continuation of the same rounds can start.
@@ -253,10 +271,10 @@ class InProcessClients:
 
         return self._for_each(samples, scores)
 
-    def _open(self, client: str, round_number: int) -> Opening:
+    def _open(self, client: str, round_number: int, data_share: float) -> Opening:
         member = self._simulated[client]
         new = self._work.load(member.member, round_number)
-        member.receive(new)
+        member.receive(new, round_number, data_share)
         # Earlier samples were scored with this same model when the last round ended.
         known = len(member.known_scores)
         rows = tuple(array[known:] for array in member.validation)
@@ -278,7 +296,7 @@ class InProcessClients:
         if why := self._work.why_unmeasurable(member.member, evaluation):
             notes["unmeasurable"] = why
         return Opening(
-            sample_count=new.declared_count,
+            sample_count=member.declared_count,
             training_count=member.training_count,
             validation_count=member.validation_count,
             measured=measured,

@@ -48,6 +48,8 @@ def run_scenario(
     checkpoint = None
     if directory is not None:
         parts = {"scenario": digest(scenario), "data": task.fingerprint}
+        if scenario.mechanism.rules.file is not None:
+            parts["mechanism"] = scenario.mechanism.rules.file.sha256
         identity = hashlib.sha256(" ".join(parts.values()).encode()).hexdigest()
         checkpoint = CheckpointFile(path=directory / CHECKPOINT, identity=identity, parts=parts)
 

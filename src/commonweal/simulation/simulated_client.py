@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ class SimulatedClient:
     alone: Tensor | None = None  # the model that it trains alone
     alone_memory: Memory = field(default_factory=dict)
     newest: NewData | None = None  # the samples of the current round
+    received: dict[int, float] = field(default_factory=dict)  # by round: the share of its new samples that it used
 
     @property
     def training_count(self) -> int:
@@ -46,11 +48,30 @@ class SimulatedClient:
         assert self.newest is not None, "a round is opened before anybody trains"
         return LoadedData(training=self.training, validation=self.validation, newest=self.newest)
 
-    def receive(self, new: NewData) -> None:
-        """Add the samples that are new in a round."""
+    def receive(self, new: NewData, round_number: int, share: float = 1.0) -> None:
+        """Add the samples that are new in a round, or only the first share of them."""
+        if share < 1:
+            new = _part_of(new, share)
+        self.received = {**self.received, round_number: share}
         self.training = joined([self.training, new.training]) if self.training else new.training
         self.validation = joined([self.validation, new.validation]) if self.validation else new.validation
         self.declared_count = new.declared_count
         self.cost_count = new.cost_count
         self.step_count = 0
         self.newest = new
+
+
+def _part_of(new: NewData, share: float) -> NewData:
+    def part(count: int) -> int:
+        return math.ceil(share * count)
+
+    def rows(given: Rows) -> Rows:
+        return tuple(array[: part(len(array))] for array in given)
+
+    return replace(
+        new,
+        training=rows(new.training),
+        validation=rows(new.validation),
+        sample_count=None if new.sample_count is None else part(new.sample_count),
+        paid_count=None if new.paid_count is None else part(new.paid_count),
+    )

@@ -64,7 +64,7 @@ def settle_outcome(
         receipts = []
         for record in history.rounds:
             try:
-                receipts.append(federation_ledger.settle(record))
+                receipts.append(federation_ledger.settle(record, outcome.replay.sample_counts.get(record.round_number)))
             except CommonwealError as error:
                 settled = federation_ledger.settled_rounds
                 if record.round_number in settled and not names_rounds():

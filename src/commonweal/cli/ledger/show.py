@@ -14,6 +14,7 @@ from commonweal.cli.ledger.options import Location, opened_store
 from commonweal.cli.text_view import make_console
 from commonweal.decision.mechanisms import VERSIONS
 from commonweal.ledger.fates import harmful_in, is_finished
+from commonweal.ledger.rounds import resting_in
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.terms import Terms
 from commonweal.records import FINISHED, Rules
@@ -186,6 +187,8 @@ def _what(document: dict[str, Any]) -> str:
         absent = (f"; absent: {', '.join(others)}" if others else "") + (
             f"; silent at the report: {', '.join(silent)}" if silent else ""
         )
+        if resting := resting_in(body):
+            absent += f"; resting: {', '.join(resting)}"
         by = _mechanism(body["rules_version"], body["rules"])
         if "gains" in body:
             by += f", {body['gains']['table']['version'].partition('/')[0]} figures"

@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from commonweal.cli.ledger.options import Location, opened_store
+from commonweal.decision.mechanisms.own_file import mechanism_file
 from commonweal.errors import InputError
-from commonweal.federation.recompute import recompute
+from commonweal.federation.recompute import recompute_with
 from commonweal.report.text import counted
 
 if TYPE_CHECKING:
-    from commonweal.ledger.verification.replay import Finding
+    from commonweal.ledger.verification.replay import Finding, Recomputed, RecordedInputs
 
 _SHOWN = 100
 
@@ -58,6 +59,15 @@ def verify_command(
             show_default=False,
         ),
     ] = None,
+    mechanism: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="The Python file of a mechanism that rounds were decided by. It is run only if a round names its "
+            "hash. Repeat the option for several.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document with all findings and notes.")
     ] = False,
@@ -83,6 +93,14 @@ def verify_command(
         operator = None if key is None else read_operator_key(key)
         known_heads = [read_known_head(path) for path in against or []]
         receipts = [read_receipt(path) for path in receipt or []]
+        files = [mechanism_file(path) for path in mechanism or []]
+        named = set[str]()  # versions of rules
+        recompute = recompute_with(files)
+
+        def recomputed(inputs: RecordedInputs) -> Recomputed:
+            named.add(inputs.version)
+            return recompute(inputs)
+
         console = Console(stderr=True)
         with Progress(
             TextColumn("entries"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -91,7 +109,7 @@ def verify_command(
             task = progress.add_task("entries", total=store.entry_count())
             outcome = verify_ledger(
                 store,
-                recompute,
+                recomputed,
                 operator=operator,
                 known_heads=known_heads,
                 progress=lambda number: progress.update(task, completed=number),
@@ -128,6 +146,9 @@ def verify_command(
                 f"{counted(outcome.signed_reports, 'report')} signed by clients, the ledger sums to zero"
             )
         _show("note", [*outcome.notes, *notes])
+        for file in files:
+            if file.version not in named:
+                print(f"note: {file.path} was not run: no round names its SHA-256, {file.sha256}")
         if outcome.unsigned_reports:
             unsigned = counted(outcome.unsigned_reports, "report")
             print(f"note: {unsigned} not signed: these clients have no key, and the operator vouches for them")

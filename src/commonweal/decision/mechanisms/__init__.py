@@ -7,8 +7,10 @@ from importlib import import_module
 from types import MappingProxyType
 
 from commonweal.decision.mechanism import Mechanism
+from commonweal.decision.mechanisms.own_file import load_mechanism
 from commonweal.errors import InputError
 from commonweal.records import Rules
+from commonweal.records.rounds import FILE_PREFIX, FILE_VERSION_PREFIX
 
 # "module of this package:its class". If a new version of a mechanism is a class of its own, it goes above the old one,
 # which stays: ledgers that were settled with it are verified with it.
@@ -35,15 +37,31 @@ MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(
 """By name, each in its newest version."""
 
 
-def make_mechanism(rules: Rules) -> Mechanism:
-    """The mechanism that the rules name."""
+def mechanism_class(rules: Rules) -> type[Mechanism]:
+    """The class that the rules name, in its newest version; a user's own file is run for it."""
+    if rules.file is not None:
+        return load_mechanism(rules.file)
+    if rules.mechanism.startswith(FILE_PREFIX):
+        raise InputError(f"The mechanism {rules.mechanism!r} is a file of its user, which is not at hand here.")
     if rules.mechanism not in MECHANISMS:
         raise InputError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {rules.mechanism!r}.")
-    return MECHANISMS[rules.mechanism](rules)
+    return MECHANISMS[rules.mechanism]
+
+
+def make_mechanism(rules: Rules) -> Mechanism:
+    """The mechanism that the rules name."""
+    return mechanism_class(rules)(rules)
 
 
 def mechanism_of_version(version: str, rules: Rules) -> Mechanism:
     """The mechanism that a settled round was decided with."""
+    if version.startswith(FILE_VERSION_PREFIX):
+        if rules.file is None or rules.file.version != version:
+            raise InputError(
+                f"The round was decided by a file of SHA-256 {version.removeprefix(FILE_VERSION_PREFIX)}, which is not "
+                "at hand. Give the file."
+            )
+        return load_mechanism(rules.file)(rules)
     if version not in VERSIONS:
         raise InputError(
             f"Unknown rules version {version!r}: this version of commonweal knows {', '.join(VERSIONS)}. Use a newer "

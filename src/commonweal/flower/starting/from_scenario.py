@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from commonweal.bounded_read import LARGEST_DATA, read_bounded
-from commonweal.decision.mechanisms import MECHANISMS
+from commonweal.decision.mechanisms import mechanism_class
 from commonweal.errors import ScenarioError, StorageError, os_reason
 from commonweal.flower.starting.new_federation import NewFederation, NewMember, PrivateFigures, write_federation
 from commonweal.scenario.algorithms import ALGORITHMS
@@ -55,9 +55,7 @@ def _check(scenario: Scenario) -> None:
     reasons = [
         ALGORITHMS[scenario.learning.algorithm].remote_refusal,
         'loss_rule = "cost" needs costs, which never leave the clients' if rules.loss_rule == "cost" else "",
-        f'kind = "{rules.mechanism}" needs costs, which never leave the clients'
-        if "cost" in MECHANISMS[rules.mechanism].reads
-        else "",
+        f'kind = "{rules.mechanism}" {refusal}' if (refusal := mechanism_class(rules).remote_refusal()) else "",
     ]
     for reason in filter(None, reasons):
         raise ScenarioError(f"The scenario {scenario.name!r} cannot run on Flower: {reason}.")

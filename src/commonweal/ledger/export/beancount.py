@@ -26,6 +26,7 @@ BEANCOUNT_ACCOUNTS = AccountSyntax(
     accrued="Assets:Accrued:",
     income="Income:Model",
     potential="Income:Potential",
+    external="Equity:External",
     part=_part,
 )
 

@@ -23,6 +23,7 @@ HLEDGER_ACCOUNTS = AccountSyntax(
     accrued="assets:accrued:",
     income="income:model",
     potential="income:potential",
+    external="equity:external",
     part=_part,
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from commonweal.errors import LedgerError
 from commonweal.ledger.chain import documents
-from commonweal.ledger.entries import INCOME, POTENTIAL, Posting, accrued_account, client_account, postings_of
+from commonweal.ledger.entries import EXTERNAL, INCOME, POTENTIAL, Posting, accrued_account, client_account, postings_of
 from commonweal.ledger.readable import readable
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
@@ -80,8 +80,8 @@ def read_journal(store: Store) -> Journal:
 
 
 def client_of(account: str) -> str | None:
-    """The client that an account belongs to; None for the model's accounts."""
-    return None if account in (INCOME, POTENTIAL) else account.partition("/")[2]
+    """The client that an account belongs to; None for the model's accounts and that of the outside."""
+    return None if account in (INCOME, POTENTIAL, EXTERNAL) else account.partition("/")[2]
 
 
 def _entry(document: Mapping[str, Any], digest: str, rounds: Mapping[int, int]) -> JournalEntry:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from commonweal.ledger.entries import INCOME, POTENTIAL, accrued_account, client_account
+from commonweal.ledger.entries import EXTERNAL, INCOME, POTENTIAL, accrued_account, client_account
 from commonweal.ledger.export.journal import Journal, JournalEntry, client_of
 from commonweal.ledger.terms import Terms
 from commonweal.records.statement import amount_text
@@ -46,6 +46,7 @@ class AccountSyntax:
     accrued: str
     income: str
     potential: str
+    external: str
     part: Callable[[str], str]  # a client's name as part of an account's name
 
 
@@ -56,7 +57,7 @@ def account_names(journal: Journal, syntax: AccountSyntax) -> dict[str, str]:
     """
     balances, accrues = journal.balances, journal.terms.settlement == "accruals"
     parts = _unique([*journal.members, *filter(None, map(client_of, balances))], syntax.part)
-    names = {INCOME: syntax.income, POTENTIAL: syntax.potential}
+    names = {INCOME: syntax.income, POTENTIAL: syntax.potential, EXTERNAL: syntax.external}
     for client, part in parts.items():
         names[client_account(client)] = syntax.clients + part
         names[accrued_account(client)] = syntax.accrued + part

@@ -33,14 +33,20 @@ BODIES: Mapping[str, Mapping[str, object]] = {
     "amendment": _values("book amendment terms_before first_round")
     | {"terms": _TERMS, "members": _MEMBERS, "signatures": [_values("client signature")]},
     "admission": {"members": _MEMBERS},
-    "round": _values("round rules_version grace absent silent terms")
+    "round": _values("round rules_version grace absent silent resting terms")
     | {
         "measured_by": ANYTHING,
-        "rules": _values("mu contribution_rule loss_rule liability_cap mechanism") | {"parameters": ANYTHING},
+        "rules": _values("mu contribution_rule loss_rule liability_cap mechanism seed") | {"parameters": ANYTHING},
         "inputs": [
-            _values("client profit contribution sample_count cost signature expected_profit") | {"report": _REPORT}
+            _values("client profit contribution sample_count cost signature expected_profit")
+            | {"report": _REPORT, "further": ANYTHING}
         ],
-        "decision": _values("retained eliminated objective budget shares payoffs transfers"),
+        "decision": _values("retained eliminated objective budget shares payoffs transfers external charges"),
+        "plan": _values("active")
+        | {
+            "instructions": _values("participants iteration_limit")
+            | {"data_shares": ANYTHING, "model_shares": ANYTHING}
+        },
         "gains": {
             "table": _values("format round version bounded newcomers")
             | {"rows": [_values("client gain sample_count squared_change")]},

@@ -12,7 +12,7 @@ from commonweal.ledger.printable import printable
 from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.settled_again import Settlement
 from commonweal.ledger.state import LedgerState
-from commonweal.records import Decision, Figures, PairedGain, Rules
+from commonweal.records import Decision, Figures, Instructions, PairedGain, Rules
 
 _LENGTH_LIMIT = 200
 
@@ -21,18 +21,29 @@ _LENGTH_LIMIT = 200
 class RecordedInputs:
     """What a settled round was decided from, and the mechanism's state before it."""
 
+    round_number: int
     version: str  # of the rules
     figures: Figures
     rules: Rules
     grace: bool
     sample_counts: Mapping[str, int]
+    active: tuple[str, ...] | None  # with whom the next round was planned; None: it was not
     state: Mapping[str, Any]
     harmful: tuple[str, ...] = ()  # eliminated whatever their profit
     finished: bool = False  # the federation ended, and nobody was eliminated for a loss
 
 
-Recompute = Callable[[RecordedInputs], tuple[Decision, Mapping[str, Any]]]
-"""Decides a round again: the decision, and the mechanism's state after it. Raises for an unknown version."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed:
+    """A settled round, decided again."""
+
+    decision: Decision
+    state: Mapping[str, Any]  # the mechanism's after it
+    instructions: Instructions | None  # for the next round; None: the mechanism plans nothing
+
+
+Recompute = Callable[[RecordedInputs], Recomputed]
+"""Decides a round again. Raises for an unknown version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +110,7 @@ class LedgerReplay:
     operators: list[str] = field(default_factory=list)  # public keys, the first one first
     retired: dict[str, int] = field(default_factory=dict)  # earlier keys → the entry that changed the key
     mechanism_states: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)  # by version and round
+    plans: dict[int, Instructions] = field(default_factory=dict)  # by the round after which they were stated
     gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
     divided_without: list[DividedWithout] = field(default_factory=list)

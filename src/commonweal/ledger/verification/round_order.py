@@ -7,6 +7,7 @@ from typing import Any
 
 from commonweal.ledger.member_documents import ROUND_LIMIT
 from commonweal.ledger.order import LARGEST_JUMP, comes_too_late, is_number_of_a_round, is_too_far
+from commonweal.ledger.rounds import resting_in
 from commonweal.ledger.verification.replay import LedgerReplay
 
 
@@ -27,7 +28,7 @@ def check_round_number(number: int, round_number: int, replay: LedgerReplay) -> 
 
 
 def check_nobody_is_missing(number: int, round_number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
-    listed = {row["client"] for row in body["inputs"]} | set(body["absent"])
+    listed = {row["client"] for row in body["inputs"]} | {*body["absent"], *resting_in(body)}
     for client in replay.state.listed_in(round_number):
         if client not in listed:
             replay.findings.add(

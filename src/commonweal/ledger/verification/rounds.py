@@ -17,7 +17,9 @@ from commonweal.ledger.rounds import (
     decision_document,
     evidence_of,
     figures_of,
+    planned_with,
     report_of,
+    resting_in,
     round_postings,
     sample_counts_of,
     table_in,
@@ -25,6 +27,7 @@ from commonweal.ledger.rounds import (
 from commonweal.ledger.taking_part import AFTER_ADMISSION
 from commonweal.ledger.verification.baselines import check_goes_on
 from commonweal.ledger.verification.fates import check_fates
+from commonweal.ledger.verification.plans import check_plan, check_resting
 from commonweal.ledger.verification.replay import Findings, LedgerReplay, RecordedInputs
 from commonweal.ledger.verification.reversals import check_settled_again
 from commonweal.ledger.verification.round_order import check_nobody_is_missing, check_round_number
@@ -45,6 +48,7 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
     check_round_number(number, round_number, replay)
     _check_clients(number, round_number, body, replay)
     check_nobody_is_missing(number, round_number, body, replay)
+    check_resting(number, round_number, body, replay)
     check_settled_again(number, body, replay)
     table = table_in(body)
     if table is not None:
@@ -71,7 +75,7 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
             "settled again",
         )
     clients = [row["client"] for row in body["inputs"]]
-    for client, count in Counter([*clients, *body["absent"]]).items():
+    for client, count in Counter([*clients, *body["absent"], *resting_in(body)]).items():
         if client not in state.members:
             findings.add(number, "only members take part in rounds", "an admitted client", str(client))
         if count > 1:
@@ -207,13 +211,15 @@ def _check_decision(
     findings.compare(number, "rules are written in one way only", rules.to_document(), body["rules"])
     version = body["rules_version"]
     try:
-        decision, state_after = replay.recompute(
+        recomputed_round = replay.recompute(
             RecordedInputs(
+                round_number=round_number,
                 version=version,
                 figures=figures,
                 rules=rules,
                 grace=grace,
                 sample_counts=sample_counts_of(body),
+                active=planned_with(body),
                 harmful=harmful_in(body),
                 finished=is_finished(body),
                 state=_state_before(round_number, version, replay),
@@ -223,9 +229,11 @@ def _check_decision(
         findings.add(number, "the decision can be recomputed from its inputs", "a decision", str(error))
         return None
     replay.round_count += 1
-    replay.mechanism_states[version, round_number] = state_after
+    decision = recomputed_round.decision
+    replay.mechanism_states[version, round_number] = recomputed_round.state
+    check_plan(number, body, recomputed_round.instructions, replay)
     recomputed, recorded = decision_document(decision), body["decision"]
-    for name in recomputed:
+    for name in dict.fromkeys((*recomputed, *recorded)):
         same = findings.compare(
             number,
             f"the decision follows from its inputs: {name}",
@@ -252,6 +260,7 @@ def _state_before(round_number: int, version: str, replay: LedgerReplay) -> Mapp
 
 def _by_client(document: Mapping[str, Any], name: str) -> Any:
     """A list in the decision, keyed by client if it has one figure for each retained client."""
-    row, retained = document[name], document["retained"]
+    row: Any = document.get(name)
+    retained = document["retained"]
     by_client = name in ("shares", "payoffs", "transfers") and isinstance(row, list) and len(row) == len(retained)
     return dict(zip(retained, row, strict=True)) if by_client else row

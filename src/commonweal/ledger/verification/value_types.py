@@ -27,6 +27,9 @@ def check_value_types(number: int, document: Mapping[str, Any], findings: Findin
             value = row.get(name)
             if value is not None and not (type(value) in (int, float) and math.isfinite(value)):
                 findings.add(number, rule, f"a number as {name} of {row['client']}", repr(value))
+        for name, value in row.get("further", {}).items():
+            if not (type(value) in (int, float) and math.isfinite(value)):
+                findings.add(number, rule, f"a number as {name} of {row['client']}", repr(value))
         count = row.get("sample_count")
         if count is not None and (type(count) is not int or count < 0):
             findings.add(number, rule, f"a whole number as sample_count of {row['client']}", repr(count))

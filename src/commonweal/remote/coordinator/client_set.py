@@ -146,7 +146,10 @@ class RemoteClients:
             learning.algorithm, self._layout, learning_rate=learning.learning_rate, parameters=learning.parameters
         )
 
-    def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
+    def open_round(
+        self, round_number: int, clients: Sequence[str], data_shares: Mapping[str, float]
+    ) -> Mapping[str, Opening]:
+        assert not data_shares, "a federation file is refused if its mechanism decides about data"
         self._round, self._attempt, self._valuation = round_number, secrets.token_hex(8), 0
         self._terms, self._opening_hash = self._settled_in.terms_hash, self._shared_hash
         self._exchange.start_round(round_number)
@@ -227,6 +230,9 @@ class RemoteClients:
             client: ScorerEffects(effects=row, gradient_norm=norm(gradient))
             for row, (client, gradient) in zip(effects, gradients.items(), strict=True)
         }
+
+    def similarities(self, clients: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+        raise AssertionError("a federation file is refused if its mechanism reads similarities")
 
     def adopt(self, coalition: Coalition) -> None:
         self._adopted = coalition

@@ -14,10 +14,12 @@ from types import MappingProxyType
 from typing import Any
 
 from commonweal.decision.mechanisms import MECHANISMS
+from commonweal.decision.mechanisms.own_file import load_mechanism
 from commonweal.errors import CommonwealError
 from commonweal.federation.agreed import agreed_rules
 from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.node_keys import read_node_public_key
+from commonweal.records import MechanismFile
 from commonweal.scenario.agreement import (
     check_client_count,
     check_distinct_names,
@@ -134,6 +136,9 @@ class Federation:
     late_seconds: float | None = None  # by how much a client may be later than most, in all in a round; None: as above
     terms: Mapping[str, Any] = field(default_factory=dict, hash=False)  # quorum and what silence costs, where agreed on
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mechanism", self.mechanism.seeded(self.seed))
+
     @property
     def agreed(self) -> AgreedRules:
         """What its ledger states before the first round."""
@@ -212,7 +217,7 @@ def read_federation(path: Path) -> Federation:
         tables=("mechanism", "learning", "waiting", "clients", "task", "terms"),
     )
     mechanism = subtable(root, "mechanism")
-    mechanism_values = read_mechanism(mechanism)
+    mechanism_values = read_mechanism(mechanism, path.resolve().parent)
     learning_table = subtable(root, "learning")
     learning = learning_table.read(_LEARNING_KEYS)
     check_learning(learning_table, learning)
@@ -231,13 +236,9 @@ def read_federation(path: Path) -> Federation:
             'loss_rule = "cost" needs costs, which never leave the clients',
             'Write loss_rule = "loss", "contribution" or "equal"',
         )
-    kind = mechanism_values.get("kind")
-    if kind is not None and "cost" in MECHANISMS[kind].reads:
-        faults.add(
-            ("mechanism", "kind"),
-            f'kind = "{kind}" needs costs, which never leave the clients',
-            "Choose another mechanism",
-        )
+    refusal = _refusal_of_mechanism(mechanism_values)
+    if refusal:
+        faults.add(("mechanism", "kind"), refusal, "Choose another mechanism")
     faults.raise_if_any()
     return Federation(
         name=top["name"],
@@ -251,6 +252,16 @@ def read_federation(path: Path) -> Federation:
         terms=terms,
         **waiting,
     )
+
+
+def _refusal_of_mechanism(values: Mapping[str, Any]) -> str:
+    """Why members on other machines cannot use the mechanism; "" if they can, or if it is not known."""
+    kind = values.get("kind")
+    if kind is None:
+        return ""
+    entry = load_mechanism(kind) if isinstance(kind, MechanismFile) else MECHANISMS[kind]
+    refusal = entry.remote_refusal()
+    return f'kind = "{entry.name}" {refusal}' if refusal else ""
 
 
 def _learning(values: Mapping[str, Any]) -> FederationLearning:
