@@ -49,7 +49,8 @@ def test_false_scores_raise_the_liar_or_lower_the_others(measure):
     assert contributions("all-own")["a"] > true["a"]
     assert contributions("three-samples")["a"] > true["a"]
     blamed = contributions("others-harm")
-    assert all(blamed[other] < true[other] for other in "bcd")
+    assert all(blamed[other] <= true[other] for other in "bcd")
+    assert any(blamed[other] < true[other] for other in "bcd")
 
 
 def test_an_identical_second_client_changes_nothing_for_the_model():

@@ -77,12 +77,45 @@ def test_a_mechanism_that_remembers(commonweal, rounds):
     assert any("remembers" in note for note in found["notes"])
 
 
+OWN = """\
+from commonweal.decision.mechanism import Mechanism
+from commonweal.decision.transfers import Division
+import numpy as np
+
+
+class Nothing(Mechanism):
+    \"\"\"Nobody pays anybody.\"\"\"
+
+    name = "nothing"
+    version = "nothing/1"
+    label = "Nothing"
+    reads = frozenset({"contribution"})
+
+    def divide(self, view, state, retained):
+        profits = view.profits[retained]
+        zeros = np.zeros(len(profits))
+        return Division(budget=float(profits.sum()), shares=zeros, payoffs=profits, transfers=zeros)
+"""
+
+
+def test_a_mechanism_of_the_users_own(commonweal, rounds, tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    done = commonweal("audit", rounds, "--mechanism", "file:own.py", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {one["name"] for one in found["lies"]} == {"silence"}
+    assert found["lies"][0]["gain"]["value"] == 0
+    assert {one["name"] for one in found["not_tried"]} >= {"half", "no-profit", "best-reply", "exit"}
+    assert found["unravelling"] is None
+    assert found["sentences"] == ["No lie that was tried gains anything on average."]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["rounds.csv"], "needs --mu"),
         (["rounds.csv", "--mu", "-1"], "mu"),
-        (["rounds.csv", "--mu", "0.05", "--mechanism", "fair"], "--mechanism must be one of paper, fli"),
+        (["rounds.csv", "--mu", "0.05", "--mechanism", "fair"], "--mechanism must be one of paper"),
         (["rounds.csv", "--mu", "0.05", "--mechanism", "fli"], "has no mu"),
         (["missing.csv", "--mu", "0.05"], "Cannot read missing.csv: no such file"),
         (["one.csv", "--mu", "0.05"], "at least two clients"),

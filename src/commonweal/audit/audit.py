@@ -19,7 +19,7 @@ import numpy as np
 
 from commonweal.audit.best_reply import best_exit, best_joint_reply, best_reply
 from commonweal.audit.cases import Case, Cases
-from commonweal.audit.game import ROUNDING, AuditedRound, Bounds, DecidedGame, Fate, Game, Report, report_in
+from commonweal.audit.game import ROUNDING, AuditedRound, Bounds, DecidedGame, Fate, Game
 from commonweal.audit.lies import BEST, EXIT, LIES, SHIFT, SILENCE, TITLES, Lie, reason_not_to_try
 from commonweal.audit.paper_game import PaperGame
 from commonweal.audit.unravelling import summary, unravel
@@ -194,7 +194,7 @@ class RoundsAudit:
     def _tell_lies(self, place: int, alone: dict[str, Cases], together: dict[str, Cases]) -> None:
         """Each lie, in a round of a mechanism that does not remember earlier ones."""
         game = self._games[place]
-        trues = {client: self._true_report(place, client) for client in game.clients}
+        trues = {client: game.report_of(client) for client in game.clients}
         for client, true in trues.items():
             for lie in self._lies:
                 fate = game.fate(client, lie.tell(true, self.shift))
@@ -244,7 +244,7 @@ class RoundsAudit:
     def _search(self, place: int, alone: dict[str, Cases], together: dict[str, Cases]) -> None:
         """Best replies in one round."""
         game = self._games[place]
-        trues = {client: self._true_report(place, client) for client in game.clients}
+        trues = {client: game.report_of(client) for client in game.clients}
         for client, true in trues.items():
             reply = best_reply(game, client, self.bounds, truth=true)
             self._add(alone[BEST], place, (client,), [reply.fate])
@@ -255,9 +255,6 @@ class RoundsAudit:
             reports, _ = best_joint_reply(game, pair, self.bounds, truths=[trues[client] for client in pair])
             fates = game.with_reports(reports).outcome().fates
             self._add(together[BEST], place, pair, [fates[client] for client in pair])
-
-    def _true_report(self, place: int, client: str) -> Report:
-        return report_in(self.rounds[place], client)
 
     def _add(self, cases: Cases, place: int, liars: tuple[str, ...], fates: Sequence[Fate]) -> None:
         """Add a case: these fates of the liars, beside those that the truth gives them."""

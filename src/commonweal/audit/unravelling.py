@@ -2,9 +2,8 @@
 
 Of the reports with which it stays, that is: elimination is for good, and nobody gives up its place for one round.
 
-Under the paper's mechanism two clients may undercut each other by ever smaller amounts to stay in the other's place.
-Where that ends is known (`PaperGame.unbeatable_report`), so replies start there, and only find that nobody gains by
-another.
+Under the paper's mechanism two clients may undercut each other by ever smaller amounts, to stay in the other's place.
+Where that ends is known (`PaperGame.unbeatable_report`): replies start there, and find that nobody gains by another.
 """
 
 from __future__ import annotations

@@ -22,13 +22,12 @@ from commonweal.atomic_write import make_results_folder
 from commonweal.cli import text_view
 from commonweal.cli.decide import ContributionRuleOption, LossRuleOption
 from commonweal.cli.ledger.opening_terms import opening_terms
+from commonweal.cli.mechanism_options import mechanism_named, own_file, parameters_of
 from commonweal.data.optional_packages import needed_for
-from commonweal.decision.mechanisms import MECHANISMS, make_mechanism
-from commonweal.decision.validation import check_mu
+from commonweal.decision.mechanisms import make_mechanism, mechanism_class
 from commonweal.errors import InputError
 from commonweal.records import Rules
 from commonweal.records.audit import AuditReport, LieResult, Money
-from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.report.audit_json import to_json
 from commonweal.report.audit_text import amount_text, basis, interval_text, percent, relative_text, sentences, unit_text
 from commonweal.scenario.settings import checked_mu, override
@@ -54,8 +53,17 @@ def audit_command(
     mechanism: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help=f"One of {', '.join(MECHANISMS)} (default: the scenario's, or paper).",
+            metavar="KIND",
+            help="paper, another one by its name, or a file of your own such as file:my_mechanism.py (default: the "
+            "scenario's, or paper).",
+            show_default=False,
+        ),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="A parameter of the mechanism. Repeat the option for several.",
             show_default=False,
         ),
     ] = None,
@@ -136,8 +144,8 @@ def audit_command(
 
     Example: commonweal audit rounds.csv --mu 0.05 --currency EUR --worth 1000 --out out/audit
     """
-    if mechanism is not None and mechanism not in MECHANISMS:
-        raise InputError(f"--mechanism must be one of {', '.join(MECHANISMS)}, got {mechanism!r}.")
+    if mechanism is not None:
+        mechanism_named(mechanism)  # says what is wrong, if anything
     for option, value, most in (
         ("--replications", replications, MOST_REPLICATIONS),
         ("--identities", identities, MOST_IDENTITIES),
@@ -162,10 +170,12 @@ def audit_command(
         ):  # fmt: skip
             if given is not None:
                 raise InputError(f"{option} is for scenarios: figures from a file are not trained. Leave it out.")
-        report = _audit_figures(what, _rules(mechanism or DEFAULT_MECHANISM, mu, chosen), allowed)
+        unknown = Rules(mu=math.nan)  # a file says nothing of rules
+        report = _audit_figures(what, _rules(mechanism, unknown, mu, parameter or [], chosen), allowed)
     else:
         scenario = override(load(what), seed=seed, rounds=rounds)
-        scenario = _with_rules(scenario, mechanism, mu, chosen)
+        rules = _rules(mechanism, scenario.mechanism.rules, mu, parameter or [], chosen)
+        scenario = replace(scenario, mechanism=replace(scenario.mechanism, rules=rules))
         report = _audit_scenario(
             scenario,
             allowed,
@@ -195,14 +205,16 @@ def _audit_figures(file: str, rules: Rules, bounds: Bounds | None) -> AuditRepor
     from commonweal.audit.audit import RoundsAudit
     from commonweal.audit.bounds import observed_bounds
     from commonweal.audit.game import AuditedRound
+    from commonweal.federation.replay import read_by
 
-    rounds = [
-        AuditedRound(number=number, figures=figures)
-        for number, figures in figures_file.parse_figures(figures_file.read_content(file), file)
-    ]
+    mechanism = make_mechanism(rules)
+    rounds = []
+    for number, given in figures_file.parse_figures(figures_file.read_content(file), file):
+        figures, counts = read_by(mechanism, given)
+        rounds.append(AuditedRound(number=number, figures=figures, sample_counts=counts))
     with _progress() as (on_step, _):
         audit = RoundsAudit(
-            mechanism=make_mechanism(rules),
+            mechanism=mechanism,
             rounds=rounds,
             bounds=observed_bounds(rounds) if bounds is None else bounds,
             on_step=on_step,
@@ -242,30 +254,31 @@ def _audit_scenario(
         return audit.report(scenario.name)
 
 
-def _rules(mechanism: str, mu: str | None, chosen: dict[str, object]) -> Rules:
-    """The rules of figures from a file."""
-    kind = MECHANISMS[mechanism]
-    if kind.takes_mu and mu is None:
-        raise InputError(f"The mechanism {mechanism} needs --mu, e.g. --mu 0.05.")
-    if not kind.takes_mu and mu is not None:
-        raise InputError(f"The mechanism {mechanism} has no mu. Leave out --mu.")
-    leniency = math.inf if mu is None else check_mu(checked_mu(mu))
-    return Rules(mu=leniency, mechanism=mechanism, **chosen)  # type: ignore[arg-type]
-
-
-def _with_rules(scenario: Scenario, mechanism: str | None, mu: str | None, chosen: dict[str, object]) -> Scenario:
-    """The scenario with another mechanism, another mu or other rules."""
-    rules = scenario.mechanism.rules
-    if mechanism is not None and mechanism != rules.mechanism:
-        kind = MECHANISMS[mechanism]
-        if kind.takes_mu and mu is None and not MECHANISMS[rules.mechanism].takes_mu:
-            raise InputError(f"The mechanism {mechanism} needs --mu, e.g. --mu 0.05.")
-        kept = {rule: getattr(rules, rule) for rule in kind.honours}
-        leniency = rules.mu if kind.takes_mu else math.inf
-        rules = Rules(mu=leniency, mechanism=mechanism, version=rules.version, **kept)
-    rules = replace(rules, **chosen)  # type: ignore[arg-type]
-    scenario = replace(scenario, mechanism=replace(scenario.mechanism, rules=rules))
-    return override(scenario, mu=mu)
+def _rules(
+    mechanism: str | None, base: Rules, mu: str | None, parameters: list[str], chosen: dict[str, object]
+) -> Rules:
+    """The rules of figures from a file, or of a scenario, with what the options say otherwise."""
+    rules, kind = base, mechanism_class(base)
+    if mechanism is not None:
+        kind = mechanism_named(mechanism)
+        kept = {rule: getattr(base, rule) for rule in kind.honours}
+        rules = Rules(
+            mu=base.mu if kind.takes_mu else math.inf,
+            mechanism=kind.name,
+            parameters=parameters_of(kind, []),
+            seed=base.seed or 0 if "seed" in kind.reads else None,
+            file=own_file(mechanism),
+            **kept,
+        )
+    if parameters:
+        rules = replace(rules, parameters=parameters_of(kind, parameters))
+    if mu is not None and not kind.takes_mu:
+        raise InputError(f"The mechanism {kind.name!r} has no mu. Leave out --mu.")
+    if mu is not None:
+        rules = replace(rules, mu=checked_mu(mu))
+    elif kind.takes_mu and math.isnan(rules.mu):
+        raise InputError(f"The mechanism {kind.name!r} needs --mu, e.g. --mu 0.05.")
+    return replace(rules, **chosen)  # type: ignore[arg-type]
 
 
 def _money(currency: str | None, worth: str | None) -> Money | None:

@@ -19,15 +19,13 @@ from commonweal.bounded_read import LARGEST_DOCUMENT, read_up_to
 from commonweal.cli import json_view, text_view
 from commonweal.cli.ledger.options import Keys
 from commonweal.cli.ledger.settle import in_order_of_admission, settle_outcome, terms_to_settle_by
+from commonweal.cli.mechanism_options import checked_number, mechanism_named, own_file, parameters_of
 from commonweal.cli.outcome import DecideResult, find_outcome
 from commonweal.decision.envelope import PATH_LIMIT
-from commonweal.decision.mechanism import Mechanism
-from commonweal.decision.mechanisms import MECHANISMS
-from commonweal.decision.mechanisms.own_file import load_mechanism, mechanism_file
 from commonweal.decision.validation import check_mu
 from commonweal.errors import InputError
-from commonweal.records import MechanismFile, Rules
-from commonweal.records.rounds import DEFAULT_MECHANISM, FILE_PREFIX
+from commonweal.records import Rules
+from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.report import decision_map
 
 EXAMPLE_CSV = """\
@@ -160,19 +158,19 @@ def decide_command(
 
     Example: commonweal decide round.csv --mu 0.05
     """
-    kind = _mechanism(mechanism)
+    kind = mechanism_named(mechanism)
     if not kind.takes_mu and (mu is not None or mu_path or plot is not None or example):
         raise InputError(f"The mechanism {kind.name!r} has no mu: leave out --mu, --mu-path, --plot and --example.")
     decided = mu is not None or example or not kind.takes_mu
     rules = Rules(
         mu=_mu(mu, example=example, path_only=mu_path or plot is not None) if kind.takes_mu else math.inf,
         mechanism=kind.name,
-        parameters=_parameters(kind, parameter or []),
+        parameters=parameters_of(kind, parameter or []),
         seed=seed if "seed" in kind.reads else None,
-        file=_file(mechanism),
+        file=own_file(mechanism),
         contribution_rule=contribution_rule.value,
         loss_rule=loss_rule.value,
-        liability_cap=None if liability_cap is None else _number("--liability-cap", liability_cap),
+        liability_cap=None if liability_cap is None else checked_number("--liability-cap", liability_cap),
     )
     if kind.name != DEFAULT_MECHANISM:
         kind(rules).check(has_costs=True)
@@ -248,31 +246,6 @@ def decide_command(
         print(drawn, file=sys.stderr)  # on the error stream, so that --json stays one document
 
 
-def _file(mechanism: str) -> MechanismFile | None:
-    return mechanism_file(Path(mechanism.removeprefix(FILE_PREFIX))) if mechanism.startswith(FILE_PREFIX) else None
-
-
-def _mechanism(mechanism: str) -> type[Mechanism]:
-    file = _file(mechanism)
-    if file is not None:
-        return load_mechanism(file)
-    if mechanism not in MECHANISMS:
-        names = ", ".join(MECHANISMS)
-        raise InputError(f"--mechanism must be one of {names}, or file:FILE.py, got {mechanism!r}.")
-    return MECHANISMS[mechanism]
-
-
-def _parameters(kind: type[Mechanism], given: list[str]) -> tuple[tuple[str, float], ...]:
-    """All parameters of the mechanism, with their defaults where they are not given."""
-    values = {name: one.default for name, one in kind.parameters.items()}
-    for text in given:
-        name, has_value, value = text.partition("=")
-        if not has_value:
-            raise InputError(f"--parameter needs a name and a value, such as omega=2, got {text!r}.")
-        values[name] = _number(f"--parameter {name}", value)
-    return tuple(values.items())
-
-
 def _check_poolable(rounds: figures_file.Rounds, ledger: str | None) -> None:
     if any(given.costs is None or given.profit_errors is None for _, given in rounds):
         raise InputError(
@@ -291,21 +264,12 @@ def _ledger_name(file: str | None) -> str:
 
 def _mu(mu: str | None, *, example: bool, path_only: bool) -> float:
     if mu is not None:
-        return check_mu(_number("--mu", mu))
+        return check_mu(checked_number("--mu", mu))
     if example:
         return EXAMPLE_MU
     if path_only:
         return 0.0
     raise InputError("A decision needs --mu, e.g. --mu 0.05, or --mu-path for every mu.")
-
-
-def _number(option: str, text: str) -> float:
-    try:
-        if "_" in text:
-            raise ValueError
-        return float(text)
-    except ValueError:
-        raise InputError(f"{option} must be a number such as 0.05, got {text!r}.") from None
 
 
 def _content(file: str | None, *, example: bool) -> tuple[str | bytes, str]:

@@ -74,7 +74,7 @@ def replay(
             given = figures
             if figures_rule == "pooled":
                 measured[round_number], figures = given, with_pooled_utilities(given, newcomers)
-            figures, counts = _read_by(decider.mechanism, figures)
+            figures, counts = read_by(decider.mechanism, figures)
             state = decider.state
             decision = decider.decide(
                 figures, grace=position < grace_rounds, sample_counts=counts, round_number=round_number
@@ -117,7 +117,7 @@ def replay(
     )
 
 
-def _read_by(mechanism: Mechanism, figures: Figures) -> tuple[Figures, dict[str, int]]:
+def read_by(mechanism: Mechanism, figures: Figures) -> tuple[Figures, dict[str, int]]:
     """The figures that the mechanism reads, and the new samples of each client, if it reads those."""
     counts = figures.further.get("sample_count", {}) if "sample_count" in mechanism.reads else {}
     if "sample_count" in mechanism.reads and not counts:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ROW = 34.0
+_WIDEST = 2.5  # of the largest gain: intervals beyond are cut at the edge
 _MEMBERS_SHOWN = 40
 _BY_MEMBER = ("no-profit", "best-reply")
 
@@ -38,8 +39,9 @@ def audit_plots(report: AuditReport) -> list[Plot]:
 
 
 def _gains(report: AuditReport, width: float) -> Figure:
-    """One row per lie: the mean gain as a bar, and its interval."""
-    lies = sorted(report.lies, key=lambda lie: (lie.liar_count, lie.kind, -lie.gain.value))
+    """One row per lie of one member, and one for the best reply of two: the mean gain as a bar, and its interval."""
+    shown = [lie for lie in report.lies if lie.liar_count == 1 or lie.name == "best-reply"]
+    lies = sorted(shown, key=lambda lie: (lie.liar_count, lie.kind, -lie.gain.value))
     if not lies:
         return blank_figure(width, "No lie could be tried.")
     worth = 1.0 if report.money is None else report.money.worth
@@ -50,6 +52,11 @@ def _gains(report: AuditReport, width: float) -> Figure:
         gain = lie.gain.value * worth
         axes.barh(place, gain, height=0.5, color=NOT_HELD if gain > 0 else RETAINED)
         axes.hlines(place, lie.gain.lower * worth, lie.gain.upper * worth, color=INK, linewidth=1.5)
+    # An interval from two replications can be so wide that no gain could be seen beside it.
+    widest = _WIDEST * max(abs(lie.gain.value) for lie in lies) * worth
+    low, high = axes.get_xlim()
+    if widest:
+        axes.set_xlim(max(low, -widest), min(high, widest))
     axes.axvline(0, color=ZERO, linewidth=1)
     axes.set_yticks(range(len(lies)), [_label(lie, width) for lie in lies], fontsize=SMALL)
     for label in axes.get_yticklabels():
@@ -63,7 +70,7 @@ def _gains(report: AuditReport, width: float) -> Figure:
 
 def _label(lie: LieResult, width: float) -> str:
     who = "two members: each " if lie.liar_count == 2 else ""
-    return "\n".join(wrapped(f"{who}{lie.title}", (0.4 if width >= WIDE else 0.5) * width))
+    return "\n".join(wrapped(f"{who}{lie.title}", (0.31 if width >= WIDE else 0.42) * width))
 
 
 def _members(report: AuditReport, width: float) -> Figure:
@@ -88,7 +95,7 @@ def _members(report: AuditReport, width: float) -> Figure:
     axes.set_ylim(len(members) - 0.5, -0.5)
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     _few_ticks(axes, width)
-    figure.legend(loc="outside upper left", fontsize=SMALL, frameon=False, ncols=1)
+    figure.legend(loc="outside lower left", fontsize=SMALL, frameon=False, ncols=1)
     return figure
 
 
