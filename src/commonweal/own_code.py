@@ -30,12 +30,14 @@ def imported(path: Path, what: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pickles look their module up
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)  # the file may import its neighbours, as it could if it were run
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # leave nothing in the user's folder
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise InputError(f"Cannot run {path}{line_of(error, path)}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(folder)
+        sys.dont_write_bytecode = writes
     return module
 
 
