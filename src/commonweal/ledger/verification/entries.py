@@ -151,7 +151,7 @@ def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: Ledge
     amount, reference = int(body["amount"]), body["reference"]
     findings.compare(number, "amounts are whole numbers written in digits", str(amount), body["amount"])
     check_divided_without(number, replay)
-    if not is_reference(reference):
+    if isinstance(reference, str) and not is_reference(reference):
         kept = findings if not reference.strip() else replay.notes
         kept.add(number, "a reference is a short text", "1 to 200 characters, no spaces around it", repr(reference))
     before = state.references.get(reference)
@@ -177,7 +177,7 @@ def _expected_of_reversal(number: int, body: Mapping[str, Any], replay: LedgerRe
     if entry in reversals:
         expected = f"entry {entry} only by entry {reversals[entry]}"
         findings.add(number, "an entry is reversed only once", expected, "reversed again")
-    if not is_reason(body["reason"]):
+    if isinstance(body.get("reason"), str) and not is_reason(body["reason"]):
         findings.add(number, "a reversal has a reason", "1 to 1000 characters on one line", repr(body["reason"]))
     past = replay.past.get(entry)
     if past is None or past.kind not in REVERSIBLE:

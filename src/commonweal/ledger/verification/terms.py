@@ -99,6 +99,8 @@ def note_names_and_keys(number: int, newcomers: Mapping[str, str | None], replay
     """Note names and keys that are refused today, and that ledgers of earlier versions may have."""
     _note_look_alikes(number, list(newcomers), replay)
     for client in newcomers:
+        if not isinstance(client, str):
+            continue  # a finding of its own
         try:
             check_names([client])
         except InputError as error:
