@@ -49,8 +49,10 @@ class RiggedScores(InProcessClients):
         self._sign = 1.0 if self._is_score else -1.0
         self._validation_count = 1
 
-    def open_round(self, round_number: int, clients: Sequence[str]) -> Mapping[str, Opening]:
-        openings = super().open_round(round_number, clients)
+    def open_round(
+        self, round_number: int, clients: Sequence[str], data_shares: Mapping[str, float]
+    ) -> Mapping[str, Opening]:
+        openings = super().open_round(round_number, clients, data_shares)
         if self._lie.liar in openings:
             self._validation_count = max(openings[self._lie.liar].validation_count, 1)
         return openings
