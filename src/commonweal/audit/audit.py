@@ -32,7 +32,7 @@ from commonweal.seeds import stream
 PAIR_LIMIT = 1000
 """Pairs that are tried in all rounds together; if there are more, some are drawn in each round."""
 
-DECISION_LIMIT = 100_000
+DECISION_LIMIT = 40_000
 """Decisions that searches may take, for mechanisms whose best reply has no closed form; rounds are left out beyond."""
 
 _DECISIONS_PER_REPLY = 60
