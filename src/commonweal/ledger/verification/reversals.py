@@ -18,7 +18,8 @@ def check_settled_again(number: int, body: Mapping[str, Any], replay: LedgerRepl
         if what:
             rule = "a round settled again is as before"
             replay.notes.add(number, rule, f"as in entry {before[-1].entry}", what)
-        for fault in filter(None, (unexplained(each, now) for each in before)):
+        faults = (unexplained(each, now, has_rules=replay.state.has_rules) for each in before)
+        for fault in filter(None, faults):
             replay.findings.add(number, fault.rule, fault.expected, fault.found)
             break
     before.append(now)
