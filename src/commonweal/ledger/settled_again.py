@@ -6,13 +6,14 @@ another way under the signatures that it had before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.late_reports import Play
+from commonweal.ledger.rounds import report_of, table_in
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.state import LedgerState
 
@@ -22,6 +23,7 @@ SAME_FIGURES = "a round settled again under the same signatures has the same fig
 SAME_REPORTS = "a round settled again has everybody whose report it listed, unless all clients sign anew"
 ALL_REPORTS = "a round that is settled again lists all reports that it listed before"
 ONE_REPORT = "a client signs one report per number and attempt of a round"
+_NAMED_BY = ("number", "attempt")  # a report among those of a client and a round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +37,16 @@ class Settlement:
     harm: Any  # what the operator measured of it; None: nobody is harmful
     figures: Mapping[str, Any]  # that clients reported
     attempt: str | None  # that the reports name
-    reports: Mapping[str, Any]  # by client: number, attempt and signature of all that it signed on what they rest on
+    reports: Mapping[str, Sequence[Mapping[str, Any]]]  # by client: all that say what they rest on
     absent: tuple[Any, ...]
     silent: tuple[Any, ...]
     otherwise: Mapping[str, Any]  # what else the entry states
     signatures: Mapping[str, Any]  # of clients with a key
 
     @classmethod
-    def of(cls, entry: int, body: Mapping[str, Any], members: Mapping[str, str | None]) -> Settlement:
+    def of(cls, entry: int, body: Mapping[str, Any], state: LedgerState) -> Settlement:
         """Python's own errors if the entry is damaged."""
-        rows = {row["client"]: row for row in body["inputs"]}
+        rows, table = {row["client"]: row for row in body["inputs"]}, table_in(body)
         measured = ("contribution", "signature", "client")
         return cls(
             entry=entry,
@@ -57,13 +59,20 @@ class Settlement:
                 for client, row in rows.items()
             },
             attempt=Play.of(body, "").attempt,
-            reports={client: _reports_in(row) for client, row in rows.items() if "report" in row},
+            reports={
+                client: (
+                    *(each["report"] for each in row["report"]["earlier"]),
+                    report_of(body, row, state.identity, table).document(),
+                )
+                for client, row in rows.items()
+                if "report" in row
+            },
             absent=tuple(body["absent"]),
             silent=silent_in(body),
             otherwise={
                 name: body[name] for name in ("ending", "gains", "measured_by", "resting", "plan") if name in body
             },
-            signatures={client: row["signature"] for client, row in rows.items() if members.get(client) is not None},
+            signatures={client: row["signature"] for client, row in rows.items() if state.members.get(client)},
         )
 
 
@@ -111,14 +120,16 @@ def _is_same_attempt(before: Settlement, now: Settlement) -> bool:
 def _other_reports(before: Settlement, now: Settlement) -> Unexplained | None:
     """A client that signed two reports under one number or of one attempt, or a report that is not listed any more."""
     for client in now.reports:
-        for number, attempt, signature in before.reports.get(client, ()):
-            was = f"report {number} of {client}", f"(attempt {attempt})"
-            others = [each for each in now.reports[client] if number == each[0] or attempt == each[1]]
-            if not others:
+        for report in before.reports.get(client, ()):
+            was = f"report {report.get('number')} of {client}", f"(attempt {report.get('attempt')})"
+            same = [
+                each for each in now.reports[client] if any(each.get(name) == report.get(name) for name in _NAMED_BY)
+            ]
+            if not same:
                 return _unexplained(ALL_REPORTS, (*was, f"{len(now.reports[client])} reports without it"), before)
-            for other_number, other_attempt, other_signature in others:
-                if signature != other_signature:
-                    found = f"another report {other_number} (attempt {other_attempt})"
+            for other in same:
+                if other != report:
+                    found = f"another report {other.get('number')} (attempt {other.get('attempt')})"
                     return _unexplained(ONE_REPORT, (*was, found), before)
     return None
 
@@ -142,13 +153,6 @@ def _changed_measurements(before: Settlement, now: Settlement, clients: Iterable
     return None if changed is None else _unexplained(SAME_CONTRIBUTIONS, changed, before)
 
 
-def _reports_in(row: Mapping[str, Any]) -> tuple[tuple[Any, Any, Any], ...]:
-    report = row["report"]
-    earlier = [(each["report"], each["signature"]) for each in report["earlier"]]
-    listed = [*earlier, (report, row["signature"])]
-    return tuple((each.get("number"), each.get("attempt"), signature) for each, signature in listed)
-
-
 def _of(settlement: Settlement, client: Any) -> tuple[bool, Any]:
     """Whether a client is there, and what it signed."""
     return client in settlement.figures, settlement.signatures.get(client)
@@ -167,7 +171,7 @@ def check_settled_again(undone: Mapping[str, Any], body: Mapping[str, Any], stat
     if undone["kind"] != "round" or undone["body"]["round"] != body["round"]:
         return
     entry = undone["number"]
-    before, now = (Settlement.of(entry, each, state.members) for each in (undone["body"], body))
+    before, now = (Settlement.of(entry, each, state) for each in (undone["body"], body))
     fault = unexplained(before, now, has_rules=state.has_rules)
     if fault is not None:
         raise LedgerError(

@@ -11,7 +11,7 @@ from commonweal.ledger.verification.replay import DividedWithout, LedgerReplay
 
 def check_settled_again(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """Compare a round with every earlier settlement of it, so that no detour explains a change."""
-    now = Settlement.of(number, body, replay.state.members)
+    now = Settlement.of(number, body, replay.state)
     before = replay.settlements.setdefault(body["round"], [])
     if before:
         what = changes(before[-1], now)
