@@ -114,7 +114,7 @@ def test_a_late_report_of_an_earlier_version_is_noted(sample):
 
 
 @pytest.mark.parametrize("is_played_again", [True, False])
-def test_a_late_report_counts_for_the_play_that_it_is_of(sample, is_played_again):
+def test_a_late_report_counts_whenever_its_round_is_settled_again(sample, is_played_again):
     first = basis(sample, "a/1")
     settle_without_bob(sample, bases={"ann": first})
     late = basis(sample, "a/2", entry=calls_him_silent(sample))
@@ -125,12 +125,9 @@ def test_a_late_report_counts_for_the_play_that_it_is_of(sample, is_played_again
         signed = SignedReport(document=earlier.document(), signature=earlier.signed(CLIENT_KEYS["ann"]))
         first = basis(sample, "b/1", number=2, model="n" * 64, earlier=(signed,))
     settle_without_bob(sample, bases={"ann": first})
-    second = a_round(sample.ledger, 2, GAINS, FREE)
-    if is_played_again:
-        with pytest.raises(LedgerError, match="'bob' had the model of round 1 and did not report"):
-            sample.ledger.settle(second)
-    else:
-        sample.ledger.settle(second)
+    with pytest.raises(LedgerError, match="'bob' has reported round 1 late, so it is not charged"):
+        sample.ledger.charge("bob", 1)
+    sample.ledger.settle(a_round(sample.ledger, 2, GAINS, FREE))
     assert not verified(sample.store).findings
 
 

@@ -279,16 +279,16 @@ def test_a_ledger_without_rules_takes_rounds_in_any_order(tmp_path):
 def test_a_model_that_was_reversed_opens_no_round(sample):
     """A placeholder that one colluder reported does not count once the round is settled again without it."""
 
-    def based(number, model, opening, rows):
+    def based(number, model, opening, rows, attempt="a/1"):
         terms = sample.ledger.state.terms_hash
-        basis = ReportBasis(number=1, attempt="a/1", model=model, opening_model=opening, baseline=0.5, terms=terms)
+        basis = ReportBasis(number=1, attempt=attempt, model=model, opening_model=opening, baseline=0.5, terms=terms)
         return settled(sample, number, rows, bases=dict.fromkeys(rows, basis))
 
     others = {name: ALL[name] for name in ("ann", "dan")}
     sample.ledger.settle(based(1, "m1", "m0", ALL))
     sample.ledger.settle(based(2, "poisoned", "m1", {"bob": (0.0, 0.0, None)}))
     reverse(sample, 2)
-    sample.ledger.settle(based(2, "m2", "m1", others))
+    sample.ledger.settle(based(2, "m2", "m1", others, "b/1"))
     assert forged_round(sample, based(3, "m3", "poisoned", ALL)) == ["a round opens with the model of the round before"]
     sample.ledger.settle(based(3, "m3", "m2", ALL))
     assert not verified(sample.store).findings

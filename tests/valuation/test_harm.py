@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from commonweal.valuation.harm import ERROR, FEWEST_SCORERS, MARGIN, ScoredRound, find_harm, harm_evidence
+from commonweal.valuation.harm import (
+    ERROR,
+    FEWEST_SCORERS,
+    MARGIN,
+    ScoredRound,
+    find_harm,
+    harm_evidence,
+    margin_at_least,
+)
 
 CLIENTS = ("a", "b", "c", "d", "e", "f")
 
@@ -81,7 +89,10 @@ def test_sums_over_rounds_are_those_of_the_obvious_loop(seed):
         assert found.round_numbers == numbers
         assert found.margin == pytest.approx(margin)
         assert dict(found.by_scorer) == pytest.approx(sums, abs=1e-12)
-    harmful = {found.client for found in find_harm(rounds, test_count=1)}
+        assert found.margin <= margin_at_least([found], len(CLIENTS)) * (1 - 1e-9)
+    all_found = find_harm(rounds, test_count=1)
+    assert all(found.margin <= margin_at_least(all_found, len(CLIENTS)) * (1 - 1e-9) for found in all_found)
+    harmful = {found.client for found in all_found}
     for client in rounds[-1].clients:
         sums, numbers, margin = obvious_evidence(client, rounds)
         if len(sums) >= FEWEST_SCORERS and client not in harmful:

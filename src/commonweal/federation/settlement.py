@@ -32,6 +32,7 @@ from commonweal.ledger.sql.store import SqlStore, has_ledger, open_store
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.statement_parts import MemberLines
 from commonweal.ledger.statements import signed_statement
+from commonweal.ledger.taking_part import was_not_silent
 from commonweal.ledger.terms import Terms
 from commonweal.records import RoundRecord
 
@@ -126,7 +127,8 @@ class FederationLedger:
         ledger.refresh()
         settled = _as_before(settled, ledger)
         absent = _absent(record, ledger)
-        silent = tuple(client for client in absent if client in record.silent)
+        number, state = record.round_number, ledger.state  # a round that was reversed makes nobody silent anew
+        silent = tuple(c for c in absent if c in record.silent and not was_not_silent(c, number, state))
         settled = replace(settled, record=replace(settled.record, absent=absent, silent=silent))
         if signatures is None:
             reports = [settled.report(ledger.identity, client) for client in record.decision.figures.clients]

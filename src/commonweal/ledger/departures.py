@@ -84,6 +84,8 @@ def _course(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]
         yield Departure("the last round", str(agreed.round_count), str(number))
     if "ending" in body and agreed.ending == "none":
         yield Departure("ending", "none", "an ending")
+    elif "ending" in body and body["grace"]:
+        yield Departure("ending", "none in a grace round", "an ending")
     elif "ending" in body:
         yield from _compared("ending", agreed.ending == "stop", body["ending"]["ends"])
     elif agreed.ending != "none" and not body["grace"] and _has_ended(body):
@@ -97,7 +99,7 @@ def _course(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]
     if eliminated and agreed.harm == "advise":
         yield Departure("harm", "advise", f"the elimination of {eliminated[0]}")
     spared = [row["client"] for row in harmful if row["client"] not in eliminated]
-    if spared and agreed.harm == "eliminate" and is_minority(len(harmful), len(body["inputs"])):
+    if spared and agreed.harm == "eliminate" and (eliminated or is_minority(len(harmful), len(body["inputs"]))):
         yield Departure("harm", "eliminate", f"no elimination of {spared[0]}")
 
 

@@ -49,6 +49,8 @@ def harm_of(body: Mapping[str, Any]) -> dict[str, HarmEvidence]:
     for row in body["harm"]["found"]:
         if str(row["client"]) in found:
             raise ValueError(f"{row['client']!r} twice")
+        if type(row["is_eliminated"]) is not bool:
+            raise ValueError(f"is_eliminated {row['is_eliminated']!r}")
         effects = {str(each["scorer"]): each["sum"] for each in row["effects"]}
         is_sound = len(effects) == len(row["effects"]) >= FEWEST_SCORERS and row["client"] not in effects
         if not is_sound or not all(type(each) in (int, float) and math.isfinite(each) for each in effects.values()):

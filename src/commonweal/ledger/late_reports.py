@@ -38,10 +38,6 @@ class Play:
             has_settings=report.get("settings") is not None,
         )
 
-    def is_same_as(self, other: Play) -> bool:
-        """Whether both settle the same reports, so that a late one fits both."""
-        return self.attempt is not None and self.attempt == other.attempt
-
 
 def fault_of_late_report(document: Mapping[str, Any], play: Play) -> str | None:
     """Why a document is not a late report of a round that is settled; None if it can be one."""

@@ -189,7 +189,7 @@ class Ledger:
             check_expected_profits(draft.body, state)
             if number in state.undone:
                 for entry in state.reversals:
-                    check_settled_again(self._document(entry), draft.body, state.members)
+                    check_settled_again(self._document(entry), draft.body, state)
             return draft
 
         return self._enter(make, at=at)

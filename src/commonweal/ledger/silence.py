@@ -93,7 +93,7 @@ def late_report_draft(
     """The entry of a report that came after its round was settled."""
     if round_number not in state.silences.get(client, ()):
         raise LedgerError(f"Client {client!r} was not silent in round {round_number}, so it owes no report of it.")
-    if round_number in state.late_reports.get(client, ()):
+    if state.late_reports.get(client, {}).get(round_number, 0) > state.rounds[round_number]:
         raise LedgerError(f"Client {client!r} has reported round {round_number} late already.")
     about = {"book": state.identity, "round": round_number, "client": client}
     if {name: document.get(name) for name in about} != about:
@@ -184,7 +184,7 @@ def check_nothing_rests_on(number: int, state: LedgerState) -> None:
 
 
 def check_consequence_can_go(entry: int, state: LedgerState) -> None:
-    """Refuse to reverse a charge by which its client took part again, or an exclusion before later rounds."""
+    """Refuse to reverse a charge by which its client got a model again, or an exclusion before later rounds."""
     after = max((number for number, settled in state.rounds.items() if settled > entry), default=None)
     if entry in state.exclusions and after is not None:
         raise LedgerError(
@@ -192,11 +192,11 @@ def check_consequence_can_go(entry: int, state: LedgerState) -> None:
             f"Reverse round {after} first."
         )
     client, charged = state.charges.get(entry, ("", 0))
-    later = state.took_part_after(client, charged)
-    if later is not None and charged not in state.late_reports.get(client, ()):
+    later = state.took_part_after(client, charged) or state.silent_after(client, charged)
+    if later is not None:
         raise LedgerError(
-            f"The charge of {client!r} for round {charged} cannot be reversed: because of it the client took part in "
-            f"round {later}, which is settled. Reverse round {later} first."
+            f"The charge of {client!r} for round {charged} cannot be reversed: because of it the client got the model "
+            f"of round {later}, which is settled. Reverse round {later} first."
         )
 
 

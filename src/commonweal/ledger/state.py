@@ -55,6 +55,7 @@ class LedgerState:
     silences: dict[str, list[int]] = field(default_factory=dict)  # client → rounds whose model it had, not reported
     late_reports: dict[str, dict[int, int]] = field(default_factory=dict)  # client → round → entry
     plays: dict[int, Play] = field(default_factory=dict)  # by round: its last settlement
+    not_silent: dict[int, set[str]] = field(default_factory=dict)  # by round: reported or absent in any settlement
     charges: dict[int, tuple[str, int]] = field(default_factory=dict)  # not reversed: entry → client, round
     excluded: dict[str, int] = field(default_factory=dict)  # client → the last round that it was silent in
     exclusions: dict[int, str] = field(default_factory=dict)  # not reversed: entry → client
@@ -87,7 +88,9 @@ class LedgerState:
             self.took_part[settled] = frozenset(row["client"] for row in body["inputs"])
             self.eliminated |= dict.fromkeys(body["decision"]["eliminated"], settled)
             self.retained[settled] = tuple(body["decision"]["retained"])
-            self._play(settled, Play.of(body, digest))
+            self.plays[settled] = Play.of(body, digest)
+            listed = {*self.took_part[settled], *body["absent"]}
+            self.not_silent.setdefault(settled, set()).update(listed.difference(silent_in(body)))
             for client in silent_in(body):
                 self.silences.setdefault(client, []).append(settled)
             if is_finished(body):
@@ -208,14 +211,6 @@ class LedgerState:
             self.terms_since.clear()
         self.terms_since.append(TermsSince(first_round=first_round, terms=terms, hash=terms.digest()))
         self.terms = terms
-
-    def _play(self, round_number: int, play: Play) -> None:
-        """Late reports of a reversed settlement count for the new one only if it settles the same reports."""
-        before = self.plays.get(round_number)
-        if before is not None and not play.is_same_as(before):
-            for reported in self.late_reports.values():
-                reported.pop(round_number, None)
-        self.plays[round_number] = play
 
     def weights(self) -> dict[str, int]:
         """The weights by which income is divided: max(accrued payoff, 0) of everyone who ever accrued."""

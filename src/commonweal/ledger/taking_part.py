@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from commonweal.errors import LedgerError
 from commonweal.ledger.silence import owed_reports
 from commonweal.ledger.state import LedgerState
 
 AFTER_ADMISSION = "members take part in the rounds after their admission"
 ONLY_WITH_THE_MODEL = "only members that get a round's model are silent in it"
+STILL_ACTIVE = "only active members are absent from a round"
+NOT_SILENT_BEFORE = "nobody becomes silent in a round that is settled again"
 
 
 def fault_of_silence(client: str, round_number: int, state: LedgerState) -> str | None:
@@ -20,9 +24,31 @@ def fault_of_silence(client: str, round_number: int, state: LedgerState) -> str 
     return f"is kept out since its silence in round {owed[0]}" if owed else None
 
 
+def gone_but_absent(absent: Iterable[str], round_number: int, state: LedgerState) -> list[str]:
+    """Members that left before a round and are listed as absent from it, where rules are agreed."""
+    active = state.active(round_number) if state.has_rules else state.members
+    return [client for client in absent if client in state.members and client not in active]
+
+
+def check_not_gone(absent: Iterable[str], round_number: int, state: LedgerState) -> None:
+    """Refuse a round that lists somebody as absent who left before it."""
+    for client in gone_but_absent(absent, round_number, state):
+        raise LedgerError(f"Client {client!r} left before round {round_number} and cannot be absent. Leave it out.")
+
+
+def was_not_silent(client: str, round_number: int, state: LedgerState) -> bool:
+    """Whether a settlement of this round, reversed ones included, has a client's report or calls it absent only."""
+    return client in state.not_silent.get(round_number, ())
+
+
 def check_silent(clients: tuple[str, ...], round_number: int, state: LedgerState) -> None:
-    """Refuse a round that calls somebody silent who did not get its model."""
+    """Refuse a round that calls somebody silent who did not get its model, or was not silent when it was settled."""
     for client in clients:
+        if was_not_silent(client, round_number, state):
+            raise LedgerError(
+                f"Client {client!r} cannot be silent in round {round_number}: it reported or was only absent when the "
+                "round was settled before. List it as absent only."
+            )
         fault = fault_of_silence(client, round_number, state)
         if fault is not None:
             raise LedgerError(

@@ -94,6 +94,21 @@ def find_harm(rounds: Sequence[ScoredRound], *, test_count: int) -> tuple[HarmEv
     return tuple(one for one in found if one.is_beyond_doubt)
 
 
+def margin_at_least(found: Sequence[HarmEvidence], client_count: int) -> float:
+    """The margin nearest to 0 that the effects of the harmful clients allow, without those of the others.
+
+    After weighing, the effects of every scorer that has any are of the same total size, which is at least that of its
+    effects by the harmful clients. A client that is the only harmful one may be a scorer of others itself.
+    """
+    sizes: dict[str, float] = {}
+    for one in found:
+        for scorer, effect in one.by_scorer.items():
+            sizes[scorer] = sizes.get(scorer, 0.0) + abs(effect)
+    scorer_count = len({*sizes, *(one.client for one in found)})
+    total = sum(size > 0 for size in sizes.values()) * max(sizes.values(), default=0.0)
+    return -MARGIN * total / max(scorer_count * (client_count - 1), 1)
+
+
 def is_minority(harmful_count: int, client_count: int) -> bool:
     """Whether so few come out harmful that they are eliminated: otherwise it may be the scores that are wrong."""
     return 2 * harmful_count < client_count

@@ -30,6 +30,7 @@ def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | Non
         for client, row in table.gains.table.items():
             if client in bases:
                 _check_gain(number, client, bases[client], row.gain, replay)
+        _check_directions(number, {client: row.gain for client, row in table.gains.table.items()}, bases, replay)
     else:
         for client, basis in bases.items():
             _check_baseline(number, client, basis, before, replay)
@@ -72,6 +73,26 @@ def _check_gain(number: int, client: str, basis: ReportBasis, gain: float, repla
         rule = "a gain is measured from the model that opened the round"
         expected = f"{client} {difference:.12g}, from {basis.baseline!r} to {basis.measured!r}"
         replay.findings.add(number, rule, expected, f"{abs(gain):.12g}")
+
+
+def _check_directions(
+    number: int, gains: Mapping[str, float], bases: Mapping[str, ReportBasis], replay: LedgerReplay
+) -> None:
+    """More is better for all clients, or less is; the gains that most of them signed tell which."""
+    by_direction: dict[bool, list[str]] = {True: [], False: []}
+    for client, gain in gains.items():
+        basis = bases.get(client)
+        if basis is None or basis.measured is None or basis.baseline is None:
+            continue
+        difference = basis.measured - basis.baseline
+        if abs(difference) > _ROUNDING * max(1.0, abs(basis.baseline)):
+            by_direction[(difference > 0) == (gain > 0)].append(client)
+    few, most = sorted(by_direction.values(), key=len)
+    for client in few:
+        rule = "a metric that rises is a gain for all clients of a round, or for none"
+        expected = f"the sign of {client}'s gain as that of {most[0]}"
+        basis = bases[client]
+        replay.findings.add(number, rule, expected, f"{gains[client]:+g} from {basis.baseline!r} to {basis.measured!r}")
 
 
 def _check_baseline(number: int, client: str, basis: ReportBasis, before: _Before, replay: LedgerReplay) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.chain import rotation_message
+from commonweal.ledger.checks import KEYS_OF_THEIR_OWN
 from commonweal.ledger.entries import (
     FORMAT,
     INCOME,
@@ -140,6 +141,9 @@ def _check_rotation(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
     if public == replay.state.operator or public in replay.retired:
         found = f"{public[:16]}…, which is in use or was retired"
         replay.findings.add(number, "a key that was retired stays retired", "a new key", found)
+    owner = next((client for client, key in replay.state.members.items() if key == public), None)
+    if owner is not None:
+        replay.findings.add(number, KEYS_OF_THEIR_OWN, "a key of the operator alone", f"that of {owner}")
     if not is_signed_by_operator(rotation_message(replay.state.identity, public), body["proof"], public):
         replay.findings.add(
             number, "the new key signed its own announcement", f"a proof by {public[:16]}…", "another signature or none"

@@ -12,7 +12,9 @@ from commonweal.ledger.rounds import figures_of
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.records import HarmEvidence
-from commonweal.valuation.harm import FEWEST_SCORERS, is_minority
+from commonweal.valuation.harm import FEWEST_SCORERS, VERSION, is_minority, margin_at_least
+
+_ROUNDING = 1e-9  # processors round differently
 
 
 def check_fates(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
@@ -32,7 +34,11 @@ def _check_harm(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         findings.add(number, "evidence of harm is complete", "effects on at least three other clients", repr(error))
         return
+    largest = margin_at_least(list(evidence.values()), len(clients))
     for client, one in evidence.items():
+        if body["harm"]["version"] == VERSION and one.margin > largest * (1 - _ROUNDING):
+            expected, found_margin = f"at most {largest:+.6g}", f"{one.margin:+.6g} for {client}"
+            findings.add(number, "the margin of harm follows from the effects", expected, found_margin)
         if not one.is_beyond_doubt:
             expected = f"a mean effect below {one.margin:+.6g} beyond doubt"
             found = f"{client} {one.mean:+.6g} ± {one.standard_error:.6g}, below {one.bound:+.6g}"

@@ -11,14 +11,15 @@ from commonweal.ledger.verification.replay import DividedWithout, LedgerReplay
 
 def check_settled_again(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """Compare a round with every earlier settlement of it, so that no detour explains a change."""
-    now = Settlement.of(number, body, replay.state.members)
+    now = Settlement.of(number, body, replay.state)
     before = replay.settlements.setdefault(body["round"], [])
     if before:
         what = changes(before[-1], now)
         if what:
             rule = "a round settled again is as before"
             replay.notes.add(number, rule, f"as in entry {before[-1].entry}", what)
-        for fault in filter(None, (unexplained(each, now) for each in before)):
+        faults = (unexplained(each, now, has_rules=replay.state.has_rules) for each in before)
+        for fault in filter(None, faults):
             replay.findings.add(number, fault.rule, fault.expected, fault.found)
             break
     before.append(now)

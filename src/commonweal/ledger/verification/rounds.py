@@ -24,7 +24,7 @@ from commonweal.ledger.rounds import (
     sample_counts_of,
     table_in,
 )
-from commonweal.ledger.taking_part import AFTER_ADMISSION
+from commonweal.ledger.taking_part import AFTER_ADMISSION, STILL_ACTIVE, gone_but_absent
 from commonweal.ledger.verification.baselines import check_goes_on
 from commonweal.ledger.verification.fates import check_fates
 from commonweal.ledger.verification.plans import check_plan, check_resting
@@ -81,6 +81,8 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
         if count > 1:
             findings.add(number, "a client takes part at most once", f"{client} once", f"{count} times")
     check_silent(number, body, replay)
+    for client in gone_but_absent(body["absent"], round_number, state):
+        findings.add(number, STILL_ACTIVE, "such members", f"{client}, who left before round {round_number}")
     rule = "eliminated clients do not take part in later rounds"
     for client in clients:
         if state.joins_after(client, round_number):
@@ -124,9 +126,9 @@ def _check_report(
 
 def _check_attempt(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """All reports are of one attempt, under the terms in force, and no report that a client signed is missing."""
-    state, bases = replay.state, bases_in(body)
+    state = replay.state
     faults = faults_of_reports(
-        bases,
+        bases_in(body),
         {row["client"]: state.members.get(row["client"]) for row in body["inputs"]},
         ledger=state.identity,
         round_number=body["round"],
@@ -135,12 +137,6 @@ def _check_attempt(number: int, body: Mapping[str, Any], replay: LedgerReplay) -
     )
     for fault in faults:
         replay.findings.add(number, fault.rule, fault.expected, fault.found)
-    for client, basis in bases.items():  # a round may have been reversed, and settled again
-        listed = replay.report_counts.get((body["round"], client), 0)
-        if basis.number < listed:
-            rule = "a round that is settled again lists all reports that it listed before"
-            replay.findings.add(number, rule, f"{listed} reports of {client}", f"{basis.number}")
-        replay.report_counts[body["round"], client] = max(basis.number, listed)
 
 
 def _check_gains(

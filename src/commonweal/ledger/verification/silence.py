@@ -18,7 +18,7 @@ from commonweal.ledger.silence import (
     owed_reports,
     silent_in,
 )
-from commonweal.ledger.taking_part import ONLY_WITH_THE_MODEL, fault_of_silence
+from commonweal.ledger.taking_part import NOT_SILENT_BEFORE, ONLY_WITH_THE_MODEL, fault_of_silence, was_not_silent
 from commonweal.ledger.verification.replay import LedgerReplay
 
 
@@ -33,6 +33,8 @@ def check_silent(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> 
     for client in silent:
         if (fault := fault_of_silence(client, round_number, state)) is not None:
             findings.add(number, ONLY_WITH_THE_MODEL, "such members", f"{client}, who {fault}")
+        if was_not_silent(client, round_number, state):
+            findings.add(number, NOT_SILENT_BEFORE, f"{client} with its report or absent, as before", "silent")
     if not state.terms_since:
         return  # already a finding of the first entry
     for row in body["inputs"]:
