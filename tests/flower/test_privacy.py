@@ -17,7 +17,7 @@ SENT_FIELDS = {
     "query.open": {"sample_count", "training_count", "validation_count", "withdrawal", "notes"},
     "train.iteration": set(),
     "evaluate.coalitions": set(),
-    "query.report": {"profit", "signature", "report_number", "baseline", "measured", "earlier"},
+    "query.report": {"profit", "signature", "report_number", "baseline", "measured", "settings", "earlier"},
     "query.receipt": {"kept"},
     "query.close": {"kept", "line_count", "head"},
 }

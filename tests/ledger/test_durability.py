@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,7 @@ def test_the_time_of_a_ledger_does_not_go_back(tmp_path):
     sample.ledger.admit(dict.fromkeys(FIRST_ROUND))
     last = parsed(sample.entries()[-1])["at"]
     earlier, later = "2025-12-31T00:00:00.000000Z", "2026-06-30T00:00:00.000000Z"
-    sample.ledger.settle(signed_round(sample.ledger.identity, 1, FIRST_ROUND), at=earlier)
-    sample.ledger.settle(signed_round(sample.ledger.identity, 2, FIRST_ROUND), at=later)
+    sample.ledger.settle(replace(signed_round(sample.ledger.identity, 1, FIRST_ROUND), signatures={}), at=earlier)
+    sample.ledger.settle(replace(signed_round(sample.ledger.identity, 2, FIRST_ROUND), signatures={}), at=later)
     assert [parsed(entry)["at"] for entry in sample.entries()[-2:]] == [last, later]
     sample.store.close()

@@ -40,7 +40,7 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
             "advantage over a model trained alone instead",
             'Write figures = "measured", or remove utility = "advantage"',
         )
-    _check_harm_and_ending(table, values, client_count)
+    _check_harm_and_ending(table, values)
     if not _sound(table, values, "contribution", "evaluation_limit"):
         return
     measure = MEASURES[values.get("contribution", _DEFAULT_MEASURE)]
@@ -76,7 +76,7 @@ def check_mechanism(table: TomlTable, values: Values, client_count: int) -> None
         )
 
 
-def _check_harm_and_ending(table: TomlTable, values: Values, client_count: int) -> None:
+def _check_harm_and_ending(table: TomlTable, values: Values) -> None:
     """Harm is seen in the effects on each scorer, and the end in what is expected of the next round."""
     harm, ending = values.get("harm", "none"), values.get("ending", "none")
     measure = values.get("contribution", _DEFAULT_MEASURE)
@@ -87,13 +87,6 @@ def _check_harm_and_ending(table: TomlTable, values: Values, client_count: int) 
             "is no sign of harm",
             'Write contribution = "path", or remove harm',
         )
-    if harm != "none" and client_count <= FEWEST_SCORERS:
-        table.faults.add(
-            (*table.path, "harm"),
-            f'harm = "{harm}" needs at least {FEWEST_SCORERS + 1} clients, got {client_count}: with fewer, too few '
-            "others can say who does harm",
-            "Remove harm",
-        )
     figures = values.get("figures", "measured")
     if ending != "none" and figures != "forecast" and _sound(table, values, "figures"):
         table.faults.add(
@@ -101,6 +94,18 @@ def _check_harm_and_ending(table: TomlTable, values: Values, client_count: int) 
             f'ending = "{ending}" needs figures = "forecast", got "{figures}": only forecasts say what the next round '
             "brings",
             'Write figures = "forecast", or remove ending',
+        )
+
+
+def check_who_sees_harm(table: TomlTable, values: Values, client_count: int) -> None:
+    """Where clients are known from the start; the sites of a table are not."""
+    harm = values.get("harm", "none")
+    if harm != "none" and client_count <= FEWEST_SCORERS:
+        table.faults.add(
+            (*table.path, "harm"),
+            f'harm = "{harm}" needs at least {FEWEST_SCORERS + 1} clients, got {client_count}: with fewer, too few '
+            "others can say who does harm",
+            "Remove harm",
         )
 
 

@@ -22,6 +22,7 @@ from commonweal.scenario.agreement import (
     check_mechanism,
     check_smooth_score,
     check_task,
+    check_who_sees_harm,
 )
 from commonweal.scenario.algorithms import users_of
 from commonweal.scenario.faults import Faults, shown
@@ -59,6 +60,8 @@ def assemble(document: Mapping[str, object], faults: Faults, folder: Path | None
     task = read_task(subtable(root, "task"), folder)
     clients = _clients(root, tables["defaults"], values["defaults"], task)
     check_mechanism(tables["mechanism"], values["mechanism"], len(clients))
+    if not has_sites(task):
+        check_who_sees_harm(tables["mechanism"], values["mechanism"], len(clients))
     check_task(tables, values, clients, task)
     check_learning(tables["learning"], values["learning"])
     check_smooth_score(tables["mechanism"], values["mechanism"], values["learning"])

@@ -26,6 +26,7 @@ from commonweal.scenario.agreement import (
     check_learning,
     check_mechanism,
     check_smooth_score,
+    check_who_sees_harm,
 )
 from commonweal.scenario.algorithms import ALGORITHMS, complete_parameters, parameter_kinds, users_of
 from commonweal.scenario.assembly import DEFAULT_SEED, make_mechanism, read_mechanism, subtable
@@ -229,6 +230,7 @@ def read_federation(path: Path) -> Federation:
     terms = subtable(root, "terms").read(_TERMS_KEYS)
     clients = _clients(root, path.resolve().parent)
     check_mechanism(mechanism, mechanism_values, len(clients))
+    check_who_sees_harm(mechanism, mechanism_values, len(clients))
     check_smooth_score(mechanism, mechanism_values, learning)
     if mechanism_values.get("loss_rule") == "cost":
         faults.add(

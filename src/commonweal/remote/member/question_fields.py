@@ -155,8 +155,8 @@ def fault_of_envelope(kind: str, fields: Mapping[str, Any]) -> str:
 def fault_of(kind: str, question: Message) -> str:
     """What is malformed in a question; empty if nothing is. Its envelope is sound."""
     fields, needed = question.fields, _NEEDED[kind]
-    # What else comes with a statement or a receipt is not used.
-    checked = (*needed, "models") if kind in (RECEIPT, CLOSE) else tuple(dict.fromkeys((*needed, *_RULES)))
+    # What else comes with a statement or a receipt is not used; before the first round there is no round or attempt.
+    checked = (*needed, "models") if kind in (SUMMARISE, RECEIPT, CLOSE) else tuple(dict.fromkeys((*needed, *_RULES)))
     if fault := _first_fault(checked, needed, fields):
         return fault
     if kind in _ONE_MODEL and len(fields["models"]) != 1:
