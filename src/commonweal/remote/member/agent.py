@@ -105,6 +105,7 @@ class MemberAgent:
             state = self._store.load()
             check_addressed(self._store, state, kind, fields)
             evidence = Evidence(self._store, self._member, state, fields)
+            evidence.catch_up()
             kept = evidence.take_statement() if kind == CLOSE else None
             if kind == OPEN:
                 evidence.take_head()
@@ -318,6 +319,11 @@ class MemberAgent:
         metric = self._local.metric(fields)
         if fields["adopted"] not in open_round.accuracies:
             raise QuestionError(f"Model {fields['adopted'][:16]}… was not measured here in round {number}.")
+        if fields.get("entry") is not None and number != state.missed_round:
+            raise QuestionError(
+                f"A late report of round {number} was asked for, but no statement that is kept here says that the "
+                "round was settled without this member."
+            )
         check_figures(fields, state.pinned.get("figures", "measured"), is_late=number == state.missed_round)
         now, baseline = open_round.accuracies[fields["adopted"]], baseline_of(state, open_round)
         assert baseline is not None, "opening a round sets the baseline"

@@ -129,6 +129,16 @@ def keep_statement(store: MemberStore, member: Member, content: str, *, ledger: 
     return _Keeper(store, member, ledger).keep(content.encode(errors="surrogatepass"), round_number)
 
 
+def count_statements(store: MemberStore) -> int:
+    """How many are kept among the good ones."""
+    return len(list((store.path / STATEMENTS).glob("*.json")))
+
+
+def kept_lines(store: MemberStore, member: Member, ledger: str) -> list[StatementLine]:
+    """The lines of all statements kept, in the order of the ledger; those told twice are here twice."""
+    return _Keeper(store, member, ledger).lines()
+
+
 class _Keeper:
     """The statements of one member; its folder is locked."""
 
@@ -254,9 +264,11 @@ class _Keeper:
             pass  # of an earlier version, or damaged
         return self._made_again(files)
 
-    def _made_again(self, files: Iterable[Path]) -> Account | None:
-        """The account by the files alone. Earlier versions kept doubtful ones among them; those do not count."""
-        account: Account | None = None
+    def lines(self) -> list[StatementLine]:
+        return [line for _, part, _ in self._sound(self._folder.glob("*.json")) for line in part.statement.lines]
+
+    def _sound(self, files: Iterable[Path]) -> list[tuple[str, StatementPart, SignedDocument]]:
+        """The statements in files that the operator signed for this member, by their last entries."""
         readable = []
         for file in files:
             try:
@@ -265,7 +277,12 @@ class _Keeper:
                 readable.append((part.statement.head_number, file.name, part, signed))
             except (CommonwealError, _DoubtError) as error:
                 self._store.log(f"{DOUBTFUL_STATEMENT} in {file.name}: {error}")
-        for _, name, part, signed in sorted(readable, key=lambda each: each[:2]):
+        return [each[1:] for each in sorted(readable, key=lambda each: each[:2])]
+
+    def _made_again(self, files: Iterable[Path]) -> Account | None:
+        """The account by the files alone. Earlier versions kept doubtful ones among them; those do not count."""
+        account: Account | None = None
+        for name, part, signed in self._sound(files):
             found = [] if account is None else account.contradictions(part, signed)
             if account is not None and not found and part.before.count <= account.lines.count:
                 found = account.line_contradictions(part)
@@ -280,7 +297,7 @@ class _Keeper:
     def _save(self, account: Account) -> None:
         document = {
             "format": _FORMAT,
-            "file_count": len(list(self._folder.glob("*.json"))),
+            "file_count": count_statements(self._store),
             "facts": account.facts,
             "head": {"number": account.head_number, "hash": account.head},
             "signer": account.signer,
