@@ -1,14 +1,26 @@
 """What the operator signed and showed a member counts: heads, changes of its key, and parts that cannot be kept yet."""
 
 import json
+import shutil
+from contextlib import closing
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from commonweal.cli.main import app
+from commonweal.errors import FederationError
+from commonweal.ledger.chain import key_rotations
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.signed_files import signed_content
+from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statement_parts import part_in
 from commonweal.task.records import Task
 from tests.remote import toy as toy_module
 from tests.remote.hostile import VICTIM, log, reports, resigned, run, state, with_fields
+from tests.remote.test_restored_ledger import amend, back_up
+from tests.remote.toy import make_toy
 
 
 class Killed(BaseException):
@@ -27,7 +39,7 @@ def in_round(number, kind, twist):
     return twisted
 
 
-def test_a_member_killed_before_it_adopts_what_a_statement_settles_adopts_it_at_the_next_question(tmp_path, monkeypatch):
+def test_a_member_killed_before_it_adopts_a_statement_adopts_it_at_the_next_question(tmp_path, monkeypatch):
     signed = []
 
     def killed(toy, operator, question, questions):
@@ -71,7 +83,8 @@ def test_the_first_measure_of_the_opening_model_counts(tmp_path, monkeypatch):
         found.append((before.measures[opening], after.measures[opening]))
 
     run(tmp_path, in_round(2, "evaluate.coalitions", again), rounds=2, mechanism='mu = "inf"\nfigures = "pooled"')
-    assert found and all(before == after for before, after in found)
+    assert found
+    assert all(before == after for before, after in found)
 
 
 def test_no_late_report_is_signed_before_a_statement_says_that_the_round_was_missed(tmp_path):
@@ -119,3 +132,127 @@ def test_a_head_without_a_sound_number_is_doubted(tmp_path, number):
     toy = run(tmp_path, in_round(2, "query.open", odd), rounds=2)
     assert "DOUBTFUL HEAD of the ledger" in log(toy)
     assert state(toy).settled_round == 2
+
+
+def another_head(number):
+    def change(document):
+        document["head"] = {"number": number, "hash": "dd" * 32}
+
+    return change
+
+
+def test_a_head_of_an_opening_is_compared_with_the_trail_that_closes_the_round(tmp_path):
+    def forked(toy, operator, question, questions):
+        head = resigned(toy, question.fields["ledger_head"], another_head(4))
+        return {**questions, VICTIM: with_fields(question, ledger_head=head)}
+
+    toy = run(tmp_path, in_round(2, "query.open", forked))
+    assert "CONTRADICTION: the operator signed two different entries 4" in log(toy)
+    assert any(f"{VICTIM} says: the operator signed two different entries 4" in line for line in toy.said)
+    assert any(b"dddddddd" in file.read_bytes() for file in toy.home(VICTIM).glob("operator-head*.json"))
+
+
+def test_no_head_is_lost_when_a_later_one_comes_and_none_goes_back(tmp_path):
+    answers = []
+
+    def heads(toy, operator, question, questions):
+        for number in (40, 50, 30):
+            head = resigned(toy, question.fields["ledger_head"], another_head(number))
+            answers.append(operator.extra("query.open", question, ledger_head=head, attempt=f"to {number}"))
+        home = toy.home(VICTIM)
+        kept = [home / "operator-head.json", *(home / "operator-heads").glob("*.json")]
+        numbers = {json.loads(file.read_bytes())["document"]["head"]["number"] for file in kept}
+        assert {30, 40, 50} <= numbers
+        raise Killed
+
+    with pytest.raises(Killed):
+        run(tmp_path, in_round(2, "query.open", heads))
+    assert ["saw_settled" in answer.fields for answer in answers] == [False, False, True]
+
+
+@pytest.mark.parametrize("stage", ["query.open", "train.iteration"])
+def test_a_restored_ledger_without_an_amendment_that_a_round_was_opened_on(tmp_path, stage):
+    toy = make_toy(tmp_path / "f", rounds=3, mechanism="mu = 0.0\ngrace_rounds = 1", learning="iteration_limit = 2")
+    amended = []
+
+    def before(client, kind):
+        number = toy.transport.sent[-1].message.fields.get("round")
+        if (number, kind, client) == (1, "query.close", "west") and not amended:
+            amended.append(True)
+            back_up(toy)
+            amend(toy, grace_rounds=5)
+        if (number, kind, client) == (2, stage, "west"):
+            raise Killed
+
+    toy.transport.before_answer = before
+    with pytest.raises(Killed):
+        toy.coordinate()
+    shutil.copy(toy.folder / "ledger.backup", toy.out / "ledger.db")
+    toy.transport.before_answer = lambda client, kind: None
+    with pytest.raises(FederationError, match=r"ledger .*is older than what was"):
+        toy.coordinate()
+
+
+def test_a_change_of_the_operators_key_in_another_ledger_contradicts_the_trail(tmp_path):
+    def rotated(toy, operator, question, questions):
+        keys, fork = KeyDirectory(toy.folder / "operator-keys"), toy.folder / "fork.db"
+        if not fork.exists():
+            shutil.copy(toy.folder / "before.db", fork)
+            with closing(open_store(str(fork))) as store:
+                Ledger(store, keys).rotate_key()
+        with closing(open_store(str(fork))) as store:
+            rotations, key = list(key_rotations(store, "it")), keys.key_of(Ledger(store, keys).state.operator)
+        document = json.loads(question.fields["trail"])["document"]
+        trail = signed_content({**document, "key_rotations": rotations}, key).decode()
+        return {**questions, VICTIM: with_fields(question, trail=trail)}
+
+    def twist(toy, operator, kind, questions):
+        if kind == "query.open" and not (toy.folder / "before.db").exists():
+            shutil.copy(toy.out / "ledger.db", toy.folder / "before.db")
+        return in_round(2, "query.close", rotated)(toy, operator, kind, questions)
+
+    toy = run(tmp_path, twist, rounds=2)
+    assert "CONTRADICTION: the operator signed two different entries" in log(toy)
+    assert "a change of the operator's key in trails/doubtful/contradicting-" in log(toy)
+
+
+def test_a_part_that_starts_after_a_gap_and_its_trail_are_kept_aside(tmp_path):
+    def ahead(toy, operator, question, questions):
+        def part(document):
+            document["head"] = {"number": 9, "hash": "ee" * 32}
+            document["before"]["count"] = 5
+            for line in document["lines"]:
+                line["entry"] = 9
+            whole, _ = part_in(json.dumps({"document": document, "signer": "", "signature": ""}).encode(), "it")
+            document["after"] = whole.before.then(whole.statement.lines).to_document()
+
+        def trail(document):
+            document.update(first=4, hashes=["dd" * 32] * 5 + ["ee" * 32])
+
+        changed = {"statement": part, "trail": trail}
+        fields = {name: resigned(toy, question.fields[name], change) for name, change in changed.items()}
+        operator.extra("query.close", question, **fields)
+
+    toy = run(tmp_path, in_round(2, "query.close", ahead), rounds=2)
+    home = toy.home(VICTIM)
+    assert len(list(home.glob("statements/doubtful/early-*.json"))) == 1
+    assert len(list(home.glob("trails/doubtful/early-*.json"))) == 1
+    assert log(toy).count("doubtful/early-") == 2
+
+
+def test_verify_finds_a_change_of_key_that_the_ledger_does_not_have(tmp_path):
+    toy = make_toy(tmp_path / "f", rounds=1)
+    toy.coordinate()
+    keys, fork, home = KeyDirectory(toy.folder / "operator-keys"), toy.folder / "fork.db", toy.home(VICTIM)
+    shutil.copy(toy.out / "ledger.db", fork)
+    with closing(open_store(str(fork))) as store:
+        Ledger(store, keys).rotate_key()
+        rotations, key = list(key_rotations(store, "it")), keys.key_of(Ledger(store, keys).state.operator)
+    for option, name in (("--against", "statements/round-0001.json"), ("--receipt", "receipts/round-0001-1.json")):
+        document = json.loads((home / name).read_bytes())["document"]
+        forged = toy.folder / "forged.json"
+        forged.write_bytes(signed_content({**document, "key_rotations": rotations}, key))
+        for file, code in ((home / name, 0), (forged, 1)):
+            found = CliRunner().invoke(app, ["ledger", "verify", str(toy.out / "ledger.db"), option, str(file)])
+            assert found.exit_code == code, found.output
+        assert "change of key" in " ".join(found.output.split())

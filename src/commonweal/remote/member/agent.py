@@ -40,6 +40,7 @@ from commonweal.remote.member.pinned_settings import (
 )
 from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.report_book import ReportBook
+from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.sent_models import keep_sent_models
 from commonweal.remote.member.settled_rounds import (
     baseline_of,
@@ -110,7 +111,7 @@ class MemberAgent:
             if kind == OPEN:
                 evidence.take_head()
             check_question(self._store, state, kind, question)
-            if (refusal := refusal_to_go_back(self._store, state, kind, fields)) is not None:
+            if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.went_back)) is not None:
                 return refusal
             if kind in _IN_A_ROUND:
                 self._check_open(state, kind, fields)
@@ -122,7 +123,10 @@ class MemberAgent:
             lacking = self._store.lacks(fields.get("models", []))
             if lacking:
                 return Message(fields={LACKS: lacking})
-            return self._answers()[kind](question, state)
+            answer = self._answers()[kind](question, state)
+            if kind == OPEN:
+                answer = replace(answer, fields={**answer.fields, "head": evidence.latest_head(self._key)})
+            return answer
 
     def _answers(self) -> Mapping[str, Callable[[Message, MemberState], Message]]:
         return {
@@ -414,6 +418,8 @@ class MemberAgent:
             fields["receipt"], ledger=fields["book"], round_number=fields["round"]
         )
         self._store.log(f"round {fields['round']}: {line}")
+        for found in SeenEntries(self._store, self._member, fields["book"]).compare_receipt(fields["receipt"]):
+            self._store.log(found)
         return Message(fields={"kept": True})
 
     def _look_around(self, fields: Mapping[str, Any]) -> None:

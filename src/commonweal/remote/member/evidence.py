@@ -75,6 +75,16 @@ class Evidence:
         """Keep the operator's head of the ledger that a round is opened on: it proves what the question says of it."""
         self._log(self._seen.take_head(self._fields.get("ledger_head")))
 
+    @property
+    def went_back(self) -> str:
+        """Why the head that came shows an older ledger than this member was shown before; empty if it does not."""
+        return self._seen.went_back
+
+    def latest_head(self, key: NodeKey) -> str:
+        """The latest entry that the operator showed, signed for the operator, so that its ledger cannot lose it."""
+        head = self._seen.latest(self._state.told_round)
+        return "" if head is None else json.dumps(head.signed(key).to_document())
+
     def signed_head(self, key: NodeKey) -> str:
         """The last entry that the operator showed this member, signed for the others; empty if there is none."""
         head = self._seen.head(self._state.told_round)

@@ -3,6 +3,7 @@
 statements/round-0001.json              whole statements, or parts with what was new
 statements/doubtful/round-0001-….json   what contradicts them, signed by the operator
 statements/doubtful/other-….json        what the operator signed as well, but is no statement of this member
+statements/doubtful/early-….json        what starts after lines that are not here; they were asked for
 statements/doubtful/unsigned-….json     what the operator did not sign
 account.json                            what the statements come to; made again from them if it is lost
 """
@@ -32,11 +33,13 @@ from commonweal.remote.messages.message import printable
 DOUBTFUL_STATEMENT = "DOUBTFUL STATEMENT"  # in the log: after the time of a line that tells of one
 DOUBTFUL = "doubtful"
 MOST_BYTES = 32 * 2**20  # of a statement
-CONTRADICTING, OTHER, UNSIGNED = "", "other-", "unsigned-"  # kinds of doubt: how the names of their files start
+# kinds of doubt: how the names of their files start
+CONTRADICTING, OTHER, UNSIGNED, EARLY = "", "other-", "unsigned-", "early-"
 MOST_DOUBTFUL = {  # files, and bytes of all of them: each kind has a room of its own
     CONTRADICTING: (100, 128 * 2**20),
     OTHER: (20, 16 * 2**20),
     UNSIGNED: (20, 16 * 2**20),
+    EARLY: (20, 16 * 2**20),
 }
 _LONGEST_LINE = 2000  # characters in the log; part of it may be text from the operator
 _FORMAT = "commonweal.account/1"
@@ -166,7 +169,9 @@ class _Keeper:
             _doubt(mislabelled(part.statement.lines))
             if part.before.count > line_count:
                 told = f"the statement starts after line {part.before.count}, but only {line_count} lines are kept here"
-                return Kept(line=f"{told}: asked for those between", is_kept=False, line_count=line_count)
+                aside = self._keep_aside(content, name, EARLY)
+                line = f"{told}: asked for those between ({aside})"
+                return Kept(line=line, is_kept=False, line_count=line_count)
             if account is None:
                 _doubt(_out_of_order(part.statement.lines, 0, part.statement.head_number))
             else:
@@ -322,7 +327,7 @@ def _doubt(found: list[str], *, kind: str = CONTRADICTING) -> None:
 
 
 def _kind_of(file: Path) -> str:
-    return next((kind for kind in (OTHER, UNSIGNED) if file.name.startswith(kind)), CONTRADICTING)
+    return next((kind for kind in (OTHER, UNSIGNED, EARLY) if file.name.startswith(kind)), CONTRADICTING)
 
 
 def _readable(content: bytes) -> tuple[StatementPart, SignedDocument]:
