@@ -66,7 +66,7 @@ def open_again(toy, **fields):
     state = MemberStore(toy.home("north")).load()
     settled = {"settled_round": state.settled_round, "settled_attempt": state.settled_attempt}
     question = sent(toy, "query.open").fields
-    amended = {"terms": "ab" * 32}  # or there would be no second round
+    amended = {"terms": "ab" * 32, "ledger_head": ""}  # or there would be no second round; the old head would go back
     asked = {**question, "round": 2, "attempt": "b" * 16, "models": [digest], **amended, **settled, **fields}
     toy.member("north").answer("query.open", Message(fields=asked, groups={f"model/{digest}": INITIAL}))
     return log(toy)[before:]

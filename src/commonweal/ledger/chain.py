@@ -65,7 +65,12 @@ def key_rotations(store: Store, made: str) -> Sequence[Document]:
 
 def keys_since(first: str, ledger: str, rotations: Iterable[Any]) -> list[str]:
     """The key and its successors according to `rotations`, which come from a file and are not trusted."""
-    return [first, *(successor for successor, _ in _successors(first, ledger, rotations))]
+    return [first, *(successor for successor, _, _ in _successors(first, ledger, rotations))]
+
+
+def rotation_entries(first: str, ledger: str, rotations: Iterable[Any]) -> dict[int, str]:
+    """The entries that replaced the key and its successors, with their hashes: the ledger must have them."""
+    return {document["number"]: digest for _, document, digest in _successors(first, ledger, rotations)}
 
 
 def retired_by(public: str, ledger: str, rotations: Iterable[Any]) -> int | None:
@@ -76,11 +81,11 @@ def retired_by(public: str, ledger: str, rotations: Iterable[Any]) -> int | None
 
 def retirement_of(public: str, ledger: str, rotations: Iterable[Any]) -> Mapping[str, Any] | None:
     """The entry that retired a key; it has a number."""
-    return next((document for _, document in _successors(public, ledger, rotations)), None)
+    return next((document for _, document, _ in _successors(public, ledger, rotations)), None)
 
 
-def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each later key, and the entry that announced it."""
+def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    """Each later key, the entry that announced it, and that entry's hash."""
     key = first
     for rotation in rotations:
         content = rotation.get("content") if isinstance(rotation, dict) else None
@@ -88,7 +93,8 @@ def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[t
         body = document.get("body") if document is not None else None
         if content is None or document is None or document.get("kind") != "key-rotation" or not isinstance(body, dict):
             continue
-        announcement = signed_message(hash_of(content.encode(errors="surrogatepass")))
+        digest = hash_of(content.encode(errors="surrogatepass"))
+        announcement = signed_message(digest)
         public, proof, number = body.get("operator", ""), body.get("proof", ""), document.get("number")
         if (
             isinstance(number, int)
@@ -96,7 +102,7 @@ def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[t
             and is_signed_by_operator(rotation_message(ledger, public), proof, public)
         ):
             key = public
-            yield key, document
+            yield key, document, digest
 
 
 def rotation_message(ledger: str, public: str) -> bytes:

@@ -134,7 +134,7 @@ def _known_head(signed: SignedDocument, source: str, path: str) -> KnownHead:
             head=str(head["hash"]),
             signed=signed,
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, OverflowError, TypeError, ValueError):  # a number may be infinite
         raise LedgerError(
             f"{source} does not name the ledger's last entry. Use the file exactly as the operator sent it."
         ) from None

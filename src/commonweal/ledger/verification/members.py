@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from commonweal.errors import CommonwealError
-from commonweal.ledger.chain import keys_since, retired_by
+from commonweal.ledger.chain import keys_since, retired_by, rotation_entries
 from commonweal.ledger.signed_files import KnownHead
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.statements import SEPARATOR, make_statement
@@ -85,6 +86,25 @@ def check_known_head(
         findings.add(number, f"the ledger has the entry that {source} names", head, "no such entry")
     elif seen[number] != known.head:
         findings.add(number, f"the entry has the hash that {source} names", head, f"{seen[number][:16]}…")
+    check_rotations(source, known.ledger, known.key_rotations, operators, seen, findings)
+
+
+def check_rotations(
+    source: str,
+    ledger: str,
+    rotations: Sequence[Any],
+    operators: Sequence[str],
+    seen: Mapping[int, str],
+    findings: Findings,
+) -> None:
+    """Each change of the operator's key that a signed file names is an entry of the ledger."""
+    named: dict[int, str] = {}
+    for operator in operators:
+        named |= rotation_entries(operator, ledger, rotations)
+    for number, digest in named.items():
+        if seen.get(number) != digest:
+            found = f"hash {seen[number][:16]}…" if number in seen else "no such entry"
+            findings.add(number, f"the entry is the change of key that {source} names", f"hash {digest[:16]}…", found)
 
 
 def check_not_retired(

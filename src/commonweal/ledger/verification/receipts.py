@@ -14,6 +14,7 @@ from commonweal.ledger.reports import LATE_REPORT_FORMAT
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
+from commonweal.ledger.verification.members import check_rotations
 from commonweal.ledger.verification.replay import Finding, Findings
 
 
@@ -33,6 +34,11 @@ def disproved_by_receipts(
     findings, notes = Findings(), Findings()
     valid = [receipt for receipt in receipts if _is_valid(receipt, state, operators, findings)]
     if valid:
+        with store.reading() as reading:
+            seen = {entry.number: entry.hash for entry in reading.entries()}
+        for receipt in valid:
+            rotations = receipt.signed.document["key_rotations"]
+            check_rotations(receipt.source, receipt.ledger, rotations, operators, seen, findings)
         valid = _by_keys_in_use(store, valid, known_rotations, findings)
     for client, number in dict.fromkeys((receipt.client, receipt.round_number) for receipt in valid):
         given = [receipt for receipt in valid if (receipt.client, receipt.round_number) == (client, number)]

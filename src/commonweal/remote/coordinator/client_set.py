@@ -422,6 +422,7 @@ class RemoteClients:
         self._whole[client, self._shared_hash] = measured.value
         if client not in self._settled:
             self._baselines[client] = measured.value
+        self.confirmed.confirm(self._heads.signed_in({client: answer}))
         notes = notes_in(answer)
         if "contradiction" in notes:
             self._say(f"{client} says: {notes['contradiction']}")

@@ -51,6 +51,9 @@ class ConfirmedHeads:
     def confirm(self, heads: Iterable[SignedSeenHead]) -> None:
         """Keep the heads that the ledger has; a member can sign anything."""
         fresh = {each.head.client: each for each in heads if self._ledger.hash_of(each.head.number) == each.head.hash}
+        for client, before in self._heads.items():  # a head of an opening may be later than that of a statement
+            if client in fresh and fresh[client].head.number < before.head.number:
+                del fresh[client]
         if not fresh:
             return
         self._heads |= fresh

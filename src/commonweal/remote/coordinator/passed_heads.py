@@ -23,8 +23,14 @@ class PassedHeads:
         self._heads: dict[str, SignedSeenHead] = {}
 
     def take(self, answers: Mapping[str, Message]) -> list[SignedSeenHead]:
-        """Keep and return the heads in answers to the end of a round; members of earlier versions sign none."""
-        taken = []
+        """Keep and return the heads in answers to the end of a round."""
+        taken = self.signed_in(answers)
+        self._heads |= {signed.head.client: signed for signed in taken}
+        return taken
+
+    def signed_in(self, answers: Mapping[str, Message]) -> list[SignedSeenHead]:
+        """The heads that members signed in their answers; members of earlier versions sign none."""
+        found = []
         for client, answer in answers.items():
             try:
                 document = document_in(answer, "head")
@@ -32,9 +38,8 @@ class PassedHeads:
             except (BrokenRuleError, LedgerError):
                 continue
             if signed.is_signed(self._keys[client]):
-                self._heads[client] = signed
-                taken.append(signed)
-        return taken
+                found.append(signed)
+        return found
 
     def fields(self, client: str, clients: Sequence[str]) -> dict[str, Any]:
         """For one client: the keys of the others in the round, and the heads that they signed.

@@ -40,6 +40,7 @@ from commonweal.remote.member.pinned_settings import (
 )
 from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.report_book import ReportBook
+from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.sent_models import keep_sent_models
 from commonweal.remote.member.settled_rounds import (
     baseline_of,
@@ -105,11 +106,12 @@ class MemberAgent:
             state = self._store.load()
             check_addressed(self._store, state, kind, fields)
             evidence = Evidence(self._store, self._member, state, fields)
+            evidence.catch_up()
             kept = evidence.take_statement() if kind == CLOSE else None
             if kind == OPEN:
                 evidence.take_head()
             check_question(self._store, state, kind, question)
-            if (refusal := refusal_to_go_back(self._store, state, kind, fields)) is not None:
+            if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.went_back)) is not None:
                 return refusal
             if kind in _IN_A_ROUND:
                 self._check_open(state, kind, fields)
@@ -121,7 +123,10 @@ class MemberAgent:
             lacking = self._store.lacks(fields.get("models", []))
             if lacking:
                 return Message(fields={LACKS: lacking})
-            return self._answers()[kind](question, state)
+            answer = self._answers()[kind](question, state)
+            if kind == OPEN:
+                answer = replace(answer, fields={**answer.fields, "head": evidence.latest_head(self._key)})
+            return answer
 
     def _answers(self) -> Mapping[str, Callable[[Message, MemberState], Message]]:
         return {
@@ -318,6 +323,11 @@ class MemberAgent:
         metric = self._local.metric(fields)
         if fields["adopted"] not in open_round.accuracies:
             raise QuestionError(f"Model {fields['adopted'][:16]}… was not measured here in round {number}.")
+        if fields.get("entry") is not None and number != state.missed_round:
+            raise QuestionError(
+                f"A late report of round {number} was asked for, but no statement that is kept here says that the "
+                "round was settled without this member."
+            )
         check_figures(fields, state.pinned.get("figures", "measured"), is_late=number == state.missed_round)
         now, baseline = open_round.accuracies[fields["adopted"]], baseline_of(state, open_round)
         assert baseline is not None, "opening a round sets the baseline"
@@ -408,6 +418,8 @@ class MemberAgent:
             fields["receipt"], ledger=fields["book"], round_number=fields["round"]
         )
         self._store.log(f"round {fields['round']}: {line}")
+        for found in SeenEntries(self._store, self._member, fields["book"]).compare_receipt(fields["receipt"]):
+            self._store.log(found)
         return Message(fields={"kept": True})
 
     def _look_around(self, fields: Mapping[str, Any]) -> None:

@@ -7,12 +7,13 @@ the same, or an operator could hand out evidence that leaves no trace.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.statement_parts import part_in
-from commonweal.remote.member.kept_statements import Kept, keep_statement
+from commonweal.records.statement import StatementLine
+from commonweal.remote.member.kept_statements import Kept, count_statements, keep_statement, kept_lines
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.peer_heads import PeerHeads
 from commonweal.remote.member.seen_entries import SeenEntries
@@ -32,6 +33,18 @@ class Evidence:
         self._state = state
         self._fields = fields
         self._seen = SeenEntries(store, member, fields["book"])
+
+    def catch_up(self) -> None:
+        """Adopt what statements that are kept show settled: the program may have been killed before it could."""
+        count = count_statements(self._store)
+        if self._state.adopted_statements is not None and self._state.adopted_statements < count:
+            self._adopt(kept_lines(self._store, self._member, self._fields["book"]))
+        self._state.adopted_statements = count
+
+    def _adopt(self, lines: Sequence[StatementLine]) -> None:
+        adopt_stated(self._store, self._state, lines)
+        self._state.adopted_statements = count_statements(self._store)
+        self._store.save(self._state)
 
     def take_statement(self) -> Kept | None:
         """Keep the statement and the trail that close a round, and adopt what the statement shows settled.
@@ -55,12 +68,22 @@ class Evidence:
         if is_kept:
             assert isinstance(statement, str), "it was kept"
             part, _ = part_in(statement.encode(), "the statement")
-            adopt_stated(self._store, self._state, part.statement.lines)
+            self._adopt(part.statement.lines)
         return kept
 
     def take_head(self) -> None:
         """Keep the operator's head of the ledger that a round is opened on: it proves what the question says of it."""
         self._log(self._seen.take_head(self._fields.get("ledger_head")))
+
+    @property
+    def went_back(self) -> str:
+        """Why the head that came shows an older ledger than this member was shown before; empty if it does not."""
+        return self._seen.went_back
+
+    def latest_head(self, key: NodeKey) -> str:
+        """The latest entry that the operator showed, signed for the operator, so that its ledger cannot lose it."""
+        head = self._seen.latest(self._state.told_round)
+        return "" if head is None else json.dumps(head.signed(key).to_document())
 
     def signed_head(self, key: NodeKey) -> str:
         """The last entry that the operator showed this member, signed for the others; empty if there is none."""

@@ -19,8 +19,13 @@ from commonweal.remote.messages.answer_limit import LARGEST_PROOF
 from commonweal.remote.messages.message import CLOSE, OPEN, PROOF, SAW_SETTLED, Message, QuestionError
 
 
-def refusal_to_go_back(store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any]) -> Message | None:
-    """The answer to a question that would go back; None if it does not."""
+def refusal_to_go_back(
+    store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any], went_back: str = ""
+) -> Message | None:
+    """The answer to a question that would go back; None if it does not.
+
+    `went_back` says why the head of the ledger that came with the question does.
+    """
     if kind not in (OPEN, CLOSE):
         return None
     number, seen = fields["round"], state.settled_round
@@ -31,6 +36,8 @@ def refusal_to_go_back(store: MemberStore, state: MemberState, kind: str, fields
         why = f"round {max(known, opened)} was {'settled' if known >= opened else 'opened'} here before"
     elif seen and is_other:
         why = f"round {seen} was settled here by another attempt than the coordinator says now"
+    elif went_back:
+        why = went_back
     else:
         return None
     store.log(

@@ -3,6 +3,7 @@
 statements/round-0001.json              whole statements, or parts with what was new
 statements/doubtful/round-0001-….json   what contradicts them, signed by the operator
 statements/doubtful/other-….json        what the operator signed as well, but is no statement of this member
+statements/doubtful/early-….json        what starts after lines that are not here; they were asked for
 statements/doubtful/unsigned-….json     what the operator did not sign
 account.json                            what the statements come to; made again from them if it is lost
 """
@@ -32,11 +33,13 @@ from commonweal.remote.messages.message import printable
 DOUBTFUL_STATEMENT = "DOUBTFUL STATEMENT"  # in the log: after the time of a line that tells of one
 DOUBTFUL = "doubtful"
 MOST_BYTES = 32 * 2**20  # of a statement
-CONTRADICTING, OTHER, UNSIGNED = "", "other-", "unsigned-"  # kinds of doubt: how the names of their files start
+# kinds of doubt: how the names of their files start
+CONTRADICTING, OTHER, UNSIGNED, EARLY = "", "other-", "unsigned-", "early-"
 MOST_DOUBTFUL = {  # files, and bytes of all of them: each kind has a room of its own
     CONTRADICTING: (100, 128 * 2**20),
     OTHER: (20, 16 * 2**20),
     UNSIGNED: (20, 16 * 2**20),
+    EARLY: (20, 16 * 2**20),
 }
 _LONGEST_LINE = 2000  # characters in the log; part of it may be text from the operator
 _FORMAT = "commonweal.account/1"
@@ -129,6 +132,16 @@ def keep_statement(store: MemberStore, member: Member, content: str, *, ledger: 
     return _Keeper(store, member, ledger).keep(content.encode(errors="surrogatepass"), round_number)
 
 
+def count_statements(store: MemberStore) -> int:
+    """How many are kept among the good ones."""
+    return len(list((store.path / STATEMENTS).glob("*.json")))
+
+
+def kept_lines(store: MemberStore, member: Member, ledger: str) -> list[StatementLine]:
+    """The lines of all statements kept, in the order of the ledger; those told twice are here twice."""
+    return _Keeper(store, member, ledger).lines()
+
+
 class _Keeper:
     """The statements of one member; its folder is locked."""
 
@@ -156,7 +169,9 @@ class _Keeper:
             _doubt(mislabelled(part.statement.lines))
             if part.before.count > line_count:
                 told = f"the statement starts after line {part.before.count}, but only {line_count} lines are kept here"
-                return Kept(line=f"{told}: asked for those between", is_kept=False, line_count=line_count)
+                aside = self._keep_aside(content, name, EARLY)
+                line = f"{told}: asked for those between ({aside})"
+                return Kept(line=line, is_kept=False, line_count=line_count)
             if account is None:
                 _doubt(_out_of_order(part.statement.lines, 0, part.statement.head_number))
             else:
@@ -254,9 +269,11 @@ class _Keeper:
             pass  # of an earlier version, or damaged
         return self._made_again(files)
 
-    def _made_again(self, files: Iterable[Path]) -> Account | None:
-        """The account by the files alone. Earlier versions kept doubtful ones among them; those do not count."""
-        account: Account | None = None
+    def lines(self) -> list[StatementLine]:
+        return [line for _, part, _ in self._sound(self._folder.glob("*.json")) for line in part.statement.lines]
+
+    def _sound(self, files: Iterable[Path]) -> list[tuple[str, StatementPart, SignedDocument]]:
+        """The statements in files that the operator signed for this member, by their last entries."""
         readable = []
         for file in files:
             try:
@@ -265,7 +282,12 @@ class _Keeper:
                 readable.append((part.statement.head_number, file.name, part, signed))
             except (CommonwealError, _DoubtError) as error:
                 self._store.log(f"{DOUBTFUL_STATEMENT} in {file.name}: {error}")
-        for _, name, part, signed in sorted(readable, key=lambda each: each[:2]):
+        return [each[1:] for each in sorted(readable, key=lambda each: each[:2])]
+
+    def _made_again(self, files: Iterable[Path]) -> Account | None:
+        """The account by the files alone. Earlier versions kept doubtful ones among them; those do not count."""
+        account: Account | None = None
+        for name, part, signed in self._sound(files):
             found = [] if account is None else account.contradictions(part, signed)
             if account is not None and not found and part.before.count <= account.lines.count:
                 found = account.line_contradictions(part)
@@ -280,7 +302,7 @@ class _Keeper:
     def _save(self, account: Account) -> None:
         document = {
             "format": _FORMAT,
-            "file_count": len(list(self._folder.glob("*.json"))),
+            "file_count": count_statements(self._store),
             "facts": account.facts,
             "head": {"number": account.head_number, "hash": account.head},
             "signer": account.signer,
@@ -305,7 +327,7 @@ def _doubt(found: list[str], *, kind: str = CONTRADICTING) -> None:
 
 
 def _kind_of(file: Path) -> str:
-    return next((kind for kind in (OTHER, UNSIGNED) if file.name.startswith(kind)), CONTRADICTING)
+    return next((kind for kind in (OTHER, UNSIGNED, EARLY) if file.name.startswith(kind)), CONTRADICTING)
 
 
 def _readable(content: bytes) -> tuple[StatementPart, SignedDocument]:

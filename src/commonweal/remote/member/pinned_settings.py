@@ -80,8 +80,11 @@ def check_iteration(open_round: OpenRound, iteration: int, fields: Mapping[str, 
 def is_first_measure(open_round: OpenRound, digest: str) -> bool:
     """Whether a model is measured for the first time in this round, or for the first time since more training.
 
-    A figure that was measured is never replaced: the coordinator may have asked until it liked the answer.
+    A figure that was measured is never replaced: the coordinator may have asked until it liked the answer. Of the model
+    that opened the round, the first measure counts, whatever was trained since: gains are measured from it.
     """
+    if digest == open_round.opening and digest in open_round.accuracies:
+        return False
     memory = open_round.memory or ""
     is_first = open_round.measured_with.get(digest) != memory
     open_round.measured_with[digest] = memory

@@ -2,7 +2,9 @@
 
 heads.txt          one line for each entry that a statement or a trail named: number, hash, and where that stands
 trails/            the trails as the operator signed them
-trails/doubtful/   trails that the operator signed, but that do not continue what was seen
+trails/doubtful/   trails and heads that the operator signed, but that do not continue what was seen
+operator-head.json the latest head that the operator signed when it opened a round
+operator-heads/    heads before it, as long as no trail or statement names the same entries
 
 A trail is learned if no entry is left out between those seen and the statement that came with it: it starts right after
 the last entry seen, or before, with the same hashes, and ends with the last entry of the statement. A member that has
@@ -20,15 +22,17 @@ from typing import Any
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import CommonwealError, StorageError, os_reason
 from commonweal.ledger.canonical import hash_of
-from commonweal.ledger.chain import keys_since
+from commonweal.ledger.chain import keys_since, rotation_entries
+from commonweal.ledger.receipts import RECEIPT_FORMAT
 from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
-from commonweal.ledger.signed_files import known_head_in, signed_in
+from commonweal.ledger.signed_files import SignedDocument, known_head_in, signed_in
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.operator_key import has_operator, key_in_use, known_operator
 from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, STATEMENTS, MemberStore
 
 HEADS, TRAILS, DOUBTFUL = "heads.txt", "trails", "doubtful"
+OPERATOR_HEADS = "operator-heads"
 LARGEST_HEAD = 1_000_000  # bytes
 MOST_DOUBTFUL = 20  # trails of a kind; together at most 320 MB
 _ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
@@ -43,6 +47,7 @@ class SeenEntries:
         self._member = member
         self.ledger = ledger
         self._known: dict[int, tuple[str, str]] | None = None  # number → hash, and where it stands
+        self.went_back = ""  # why the head that came now shows an older ledger than was seen
 
     @property
     def by_number(self) -> dict[int, tuple[str, str]]:
@@ -58,6 +63,33 @@ class SeenEntries:
                 if match is not None:
                     self._known.setdefault(int(match[1]), (match[2], match[3]))
         return self._known
+
+    @property
+    def all_by_number(self) -> dict[int, tuple[str, str]]:
+        """As `by_number`, with the entries that only heads of openings name: there may be gaps before them."""
+        return {**self._heads(), **self.by_number}
+
+    def _heads(self) -> dict[int, tuple[str, str]]:
+        found: dict[int, tuple[str, str]] = {}
+        for file in (*sorted((self._store.path / OPERATOR_HEADS).glob("*.json")), self._store.path / OPERATOR_HEAD):
+            with suppress(CommonwealError, OSError):
+                known = known_head_in(file.read_bytes(), file.name)
+                found.setdefault(known.number, (known.head, str(file.relative_to(self._store.path))))
+        return found
+
+    def latest(self, round_number: int) -> SeenHead | None:
+        """The last entry that the operator showed, by a trail, a statement or the head of an opening."""
+        shown = self.all_by_number
+        if not shown:
+            return None
+        number = max(shown)
+        return SeenHead(
+            ledger=self.ledger,
+            client=self._member.name,
+            number=number,
+            hash=shown[number][0],
+            round_number=round_number,
+        )
 
     def head(self, round_number: int | None = None) -> SeenHead | None:
         """The last entry that was seen with all entries before it, from the first one that was seen.
@@ -85,7 +117,15 @@ class SeenEntries:
             known = known_head_in(fields["statement"].encode(), "the statement")
             shown = {known.number: (known.head, self._statement_file(fields.get("round"), known.number))}
         lines = self._learn_trail(fields["trail"], shown) if fields.get("trail") else []
+        if is_kept:
+            source = shown[known.number][1]
+            lines += self.compare_rotations(known.signed, source, {known.number: (known.head, source)})
         for number, (digest, source) in shown.items():
+            if (latest := max(self._heads(), default=0)) > number:
+                lines.append(
+                    f"{ERROR} the statement ends with entry {number}, but the operator signed entry {latest} when it "
+                    f"opened a round. {_ADVICE}"
+                )
             if not self.by_number or number >= min(self.by_number):
                 lines += self._learn({number: digest}, source)
             if not lines and number > (last := self._last()):
@@ -93,11 +133,10 @@ class SeenEntries:
         return lines
 
     def take_head(self, given: object) -> list[str]:
-        """Keep a head that the operator signed, if it is the latest; returns lines for the log if something is wrong.
+        """Keep a head that the operator signed; returns lines for the log if something is wrong.
 
         Before the first statement there is no key of the operator to check it by.
         """
-        kept = self._store.path / OPERATOR_HEAD
         if not isinstance(given, str) or not given or not has_operator(self._store, self._member):
             return []
         content = given.encode(errors="surrogatepass")
@@ -109,16 +148,61 @@ class SeenEntries:
                 return ["DOUBTFUL HEAD of the ledger: the operator did not sign it"]
         except CommonwealError as error:
             return [f"DOUBTFUL HEAD of the ledger: {error}"]
-        seen = dict(self.by_number)
-        with suppress(CommonwealError, OSError):
-            before = known_head_in(kept.read_bytes(), OPERATOR_HEAD)
-            seen.setdefault(before.number, (before.head, OPERATOR_HEAD))
+        seen = self.all_by_number
         if seen.get(known.number, (known.head,))[0] != known.head:
             source = self._keep_aside(content, "contradicting")
             return [self._contradiction(known.number, known.head, source, *seen[known.number])]
-        if known.number > max(seen, default=0):
-            write_atomically(kept, content, what="the ledger's last entry")
-        return []
+        latest = max(seen, default=0)
+        if known.number < latest:
+            self.went_back = (
+                f"the ledger is said to end with entry {known.number}, but the operator showed entry {latest} here "
+                f"before, in {seen[latest][1]}"
+            )
+        if known.number not in seen:
+            self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
+        return self.compare_rotations(known.signed, "the head of an opening", {}, content)
+
+    def _keep_head(self, content: bytes, number: int, digest: str, *, is_latest: bool) -> None:
+        """Keep it beside those before it: none is lost that no trail has passed yet."""
+        folder, newest = self._store.path / OPERATOR_HEADS, self._store.path / OPERATOR_HEAD
+        folder.mkdir(exist_ok=True)
+        if not is_latest:
+            write_atomically(folder / f"{number:06d}-{digest[:32]}.json", content, what="an entry of the ledger")
+            return
+        with suppress(CommonwealError, FileNotFoundError):
+            before = newest.read_bytes()
+            known = known_head_in(before, OPERATOR_HEAD)
+            if self.by_number.get(known.number, ("",))[0] != known.head:
+                file = folder / f"{known.number:06d}-{hash_of(before)[:32]}.json"
+                write_atomically(file, before, what="an entry of the ledger")
+        write_atomically(newest, content, what="the ledger's last entry")
+
+    def compare_receipt(self, content: str) -> list[str]:
+        """Compare the changes of the operator's key that a receipt names; returns lines for the log."""
+        given = content.encode(errors="surrogatepass")
+        try:
+            signed = signed_in(given, "the receipt", (RECEIPT_FORMAT,))
+        except CommonwealError:
+            return []  # it is kept as doubtful
+        return self.compare_rotations(signed, "a receipt", {}, given) if signed.is_sound else []
+
+    def compare_rotations(
+        self, signed: SignedDocument, source: str, named: Mapping[int, tuple[str, str]], content: bytes = b""
+    ) -> list[str]:
+        """Changes of the operator's key are entries: compare them with those seen, and those that the file names.
+
+        The file is kept aside if its `content` is given.
+        """
+        operator, given = known_operator(self._store, self._member, signed), signed.document.get("key_rotations")
+        entries = rotation_entries(operator, self.ledger, given if isinstance(given, list) else [])
+        seen = {**named, **self.all_by_number}
+        differing = {number: digest for number, digest in entries.items() if seen.get(number, (digest,))[0] != digest}
+        if differing and content:
+            source = self._keep_aside(content, "contradicting")
+        return [
+            self._contradiction(number, digest, f"a change of the operator's key in {source}", *seen[number])
+            for number, digest in differing.items()
+        ]
 
     def _last(self) -> int:
         number = min(self.by_number)
@@ -150,12 +234,18 @@ class SeenEntries:
             hashes = hashes_in_trail(signed, ledger=self.ledger, operator=key_in_use(self._store, operator))
         except CommonwealError as error:
             return [f"DOUBTFUL TRAIL of the ledger's entries: {error}"]
-        known = {**shown, **self.by_number}
+        known = {**shown, **self.all_by_number}
         if differing := [number for number, digest in hashes.items() if known.get(number, (digest,))[0] != digest]:
             source = self._keep_aside(content, "contradicting")
             return [self._contradiction(differing[0], hashes[differing[0]], source, *known[differing[0]])]
-        if not shown or hashes.keys() <= self.by_number.keys():
+        own = {number: (digest, "the trail itself") for number, digest in hashes.items()}
+        if lines := self.compare_rotations(signed, "a trail", own, content):
+            return lines
+        if hashes.keys() <= self.by_number.keys():
             return []  # nothing to learn
+        if not shown:
+            source = self._keep_aside(content, "early")
+            return [f"a trail of the ledger's entries came with a statement that was not kept ({source})"]
         first, last, (head,) = min(hashes), max(hashes), shown
         lines, faults = [], []
         if not self.by_number and first > 1:
@@ -193,8 +283,9 @@ class SeenEntries:
         fresh = {number: digest for number, digest in hashes.items() if number not in known}
         self._append([f"{number} {digest} {source}" for number, digest in fresh.items()])
         known |= {number: (digest, source) for number, digest in fresh.items()}
+        heads = self._heads()
         for number, digest in hashes.items():
-            before, where = known[number]
+            before, where = heads[number] if number in fresh and number in heads else known[number]
             if before != digest:
                 lines.append(self._contradiction(number, digest, source, before, where))
         return lines

@@ -87,6 +87,7 @@ class MemberState:
     reported: OpenRound | None = None  # an earlier opening, with the member's last report: it may have been settled
     told_round: int = 0  # the last one whose outcome a statement tells that was kept
     missed_round: int = 0  # the last one that was settled without this member, by such a statement
+    adopted_statements: int | None = None  # how many of those kept were adopted; None: a version that did not count
 
     def openings(self) -> list[OpenRound]:
         """The rounds, or openings of one, that may turn out to be settled."""

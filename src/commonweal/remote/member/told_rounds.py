@@ -15,6 +15,18 @@ from commonweal.remote.member.store import MemberStore
 
 _ROUND_TEXT = re.compile(r"round ([0-9]{1,10}): ")  # how lines of all versions start that tell of a round
 
+_STARTS: dict[str, tuple[str, ...]] = {  # how the lines of each kind of entry start, in all versions
+    "round": ("round ",),
+    "realisation": ("income, ",),
+    "reversal": ("reversal of entry ",),
+    "withdrawal": ("withdrew after round ",),
+    "charge": ("charge for ",),
+    "exclusion": ("membership ended",),
+    "late-report": ("reported round ",),
+    "admission": ("admitted",),
+    "amendment": ("admitted", "amendment "),
+}
+
 
 def round_told(line: StatementLine) -> int | None:
     """The round that a line tells the outcome of; None if it is about something else, or does not say."""
@@ -27,9 +39,18 @@ def round_told(line: StatementLine) -> int | None:
 
 
 def mislabelled(lines: Sequence[StatementLine]) -> list[str]:
-    """Lines whose words and whose field name two different rounds."""
+    """Lines whose words and whose field name two different rounds, and lines that hide what they are about.
+
+    A line of a round that the member missed has no figures, so only its kind and its round tell what it is.
+    """
     found = []
     for line in lines:
+        starts = sum(_STARTS.values(), ()) if line.kind is None else _STARTS.get(line.kind, ())
+        if not line.text.startswith(starts):
+            kind = "" if line.kind is None else f" of kind {line.kind[:40]!r}"
+            found.append(f"the line about entry {line.entry}{kind} says {line.text[:40]!r}, which is not known here")
+        elif line.kind in ("round", "late-report") and line.round_number is None:
+            found.append(f"the line about entry {line.entry} does not say which round it is about")
         match = _ROUND_TEXT.match(line.text)
         if match is not None and line.round_number is not None and int(match[1]) != line.round_number:
             found.append(

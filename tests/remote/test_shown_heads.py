@@ -1,0 +1,258 @@
+"""What the operator signed and showed a member counts: heads, changes of its key, and parts that cannot be kept yet."""
+
+import json
+import shutil
+from contextlib import closing
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from commonweal.cli.main import app
+from commonweal.errors import FederationError
+from commonweal.ledger.chain import key_rotations
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.signed_files import signed_content
+from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.statement_parts import part_in
+from commonweal.task.records import Task
+from tests.remote import toy as toy_module
+from tests.remote.hostile import VICTIM, log, reports, resigned, run, state, with_fields
+from tests.remote.test_restored_ledger import amend, back_up
+from tests.remote.toy import make_toy
+
+
+class Killed(BaseException):
+    pass
+
+
+def in_round(number, kind, twist):
+    """The twist of one question to the victim."""
+
+    def twisted(toy, operator, asked, questions):
+        question = questions.get(VICTIM)
+        if question is not None and (question.fields.get("round"), asked) == (number, kind):
+            return twist(toy, operator, question, questions)
+        return None
+
+    return twisted
+
+
+def test_a_member_killed_before_it_adopts_a_statement_adopts_it_at_the_next_question(tmp_path, monkeypatch):
+    signed = []
+
+    def killed(toy, operator, question, questions):
+        def kill(*asked):
+            raise Killed
+
+        model = state(toy).under_way.opening
+        with monkeypatch.context() as patch:
+            patch.setattr("commonweal.remote.member.evidence.adopt_stated", kill)
+            with pytest.raises(Killed):
+                operator.extra("query.close", question)
+        assert (toy.home(VICTIM) / "statements" / "round-0002.json").exists()
+        operator.extra("query.report", number=2, valuation=2, adopted=model, models=[model])
+        signed.extend(reports(toy, 2))
+
+    toy = run(tmp_path, in_round(2, "query.close", killed), rounds=2)
+    assert [report["number"] for report in signed] == [1]
+    assert state(toy).settled_round == 2
+
+
+def test_the_first_measure_of_the_opening_model_counts(tmp_path, monkeypatch):
+    def train(model, training, context):
+        context.memory["shift"] = context.memory.get("shift", np.zeros(1)) + 0.1
+        return toy_module.train(model, training, context)
+
+    def evaluate(model, validation, context):
+        x, y = validation
+        shift = float(context.memory["shift"][0]) if "shift" in context.memory else 0.0
+        return (np.abs(model["w"][0] * x + model["w"][1] + shift - y) < 0.25).astype(float)
+
+    task = Task(load=toy_module.load, train=train, evaluate=evaluate, gradient=toy_module.gradient)
+    monkeypatch.setattr(toy_module, "TASK", task)
+    found = []
+
+    def again(toy, operator, question, questions):
+        before = state(toy).under_way
+        opening = before.opening
+        operator.extra("evaluate.coalitions", question, models=[opening], whole=[opening], parts=[])
+        after = state(toy).under_way
+        found.append((before.accuracies[opening], after.accuracies[opening]))
+        found.append((before.measures[opening], after.measures[opening]))
+
+    run(tmp_path, in_round(2, "evaluate.coalitions", again), rounds=2, mechanism='mu = "inf"\nfigures = "pooled"')
+    assert found
+    assert all(before == after for before, after in found)
+
+
+def test_no_late_report_is_signed_before_a_statement_says_that_the_round_was_missed(tmp_path):
+    answers = []
+
+    def as_late(toy, operator, question, questions):
+        answers.append(operator.extra("query.report", question, entry="ab" * 32))
+        assert not reports(toy, 2)
+
+    toy = run(tmp_path, in_round(2, "query.report", as_late), rounds=2)
+    assert "no statement that is kept here" in answers[0].reason
+    assert ["entry" in report for report in reports(toy, 2)] == [False]
+
+
+@pytest.mark.parametrize(
+    "told", [{"kind": "realisation", "text": "absent"}, {"kind": None, "round": None, "text": "absent"}]
+)
+def test_a_line_that_hides_which_round_it_is_about_is_doubted(tmp_path, told):
+    def hidden(toy, operator, question, questions):
+        def change(document):
+            line, before = document["lines"][-1], document["before"]
+            figures = ("profit", "contribution", "share", "payoff", "transfer")
+            line.update(dict.fromkeys(figures), amount="0", accrued="0", **told)
+            line.update(balance=before["balance"], accrued_balance=before["accrued"])
+            part, _ = part_in(json.dumps({"document": document, "signer": "", "signature": ""}).encode(), "it")
+            document["after"] = part.before.then(part.statement.lines).to_document()
+
+        return {
+            **questions,
+            VICTIM: with_fields(question, statement=resigned(toy, question.fields["statement"], change)),
+        }
+
+    toy = run(tmp_path, in_round(2, "query.close", hidden), rounds=2)
+    assert "DOUBTFUL STATEMENT in round-0002" in log(toy)
+    assert any("doubts its statement" in line for line in toy.said)
+
+
+@pytest.mark.parametrize("number", ["1e400", "NaN", "[]"])
+def test_a_head_without_a_sound_number_is_doubted(tmp_path, number):
+    def odd(toy, operator, question, questions):
+        head = json.loads(question.fields["ledger_head"])
+        head["document"]["head"]["number"] = "@"
+        return {**questions, VICTIM: with_fields(question, ledger_head=json.dumps(head).replace('"@"', number))}
+
+    toy = run(tmp_path, in_round(2, "query.open", odd), rounds=2)
+    assert "DOUBTFUL HEAD of the ledger" in log(toy)
+    assert state(toy).settled_round == 2
+
+
+def another_head(number):
+    def change(document):
+        document["head"] = {"number": number, "hash": "dd" * 32}
+
+    return change
+
+
+def test_a_head_of_an_opening_is_compared_with_the_trail_that_closes_the_round(tmp_path):
+    def forked(toy, operator, question, questions):
+        head = resigned(toy, question.fields["ledger_head"], another_head(4))
+        return {**questions, VICTIM: with_fields(question, ledger_head=head)}
+
+    toy = run(tmp_path, in_round(2, "query.open", forked))
+    assert "CONTRADICTION: the operator signed two different entries 4" in log(toy)
+    assert any(f"{VICTIM} says: the operator signed two different entries 4" in line for line in toy.said)
+    assert any(b"dddddddd" in file.read_bytes() for file in toy.home(VICTIM).glob("operator-head*.json"))
+
+
+def test_no_head_is_lost_when_a_later_one_comes_and_none_goes_back(tmp_path):
+    answers = []
+
+    def heads(toy, operator, question, questions):
+        for number in (40, 50, 30):
+            head = resigned(toy, question.fields["ledger_head"], another_head(number))
+            answers.append(operator.extra("query.open", question, ledger_head=head, attempt=f"to {number}"))
+        home = toy.home(VICTIM)
+        kept = [home / "operator-head.json", *(home / "operator-heads").glob("*.json")]
+        numbers = {json.loads(file.read_bytes())["document"]["head"]["number"] for file in kept}
+        assert {30, 40, 50} <= numbers
+        raise Killed
+
+    with pytest.raises(Killed):
+        run(tmp_path, in_round(2, "query.open", heads))
+    assert ["saw_settled" in answer.fields for answer in answers] == [False, False, True]
+
+
+@pytest.mark.parametrize("stage", ["query.open", "train.iteration"])
+def test_a_restored_ledger_without_an_amendment_that_a_round_was_opened_on(tmp_path, stage):
+    toy = make_toy(tmp_path / "f", rounds=3, mechanism="mu = 0.0\ngrace_rounds = 1", learning="iteration_limit = 2")
+    amended = []
+
+    def before(client, kind):
+        number = toy.transport.sent[-1].message.fields.get("round")
+        if (number, kind, client) == (1, "query.close", "west") and not amended:
+            amended.append(True)
+            back_up(toy)
+            amend(toy, grace_rounds=5)
+        if (number, kind, client) == (2, stage, "west"):
+            raise Killed
+
+    toy.transport.before_answer = before
+    with pytest.raises(Killed):
+        toy.coordinate()
+    shutil.copy(toy.folder / "ledger.backup", toy.out / "ledger.db")
+    toy.transport.before_answer = lambda client, kind: None
+    with pytest.raises(FederationError, match=r"ledger .*is older than what was"):
+        toy.coordinate()
+
+
+def test_a_change_of_the_operators_key_in_another_ledger_contradicts_the_trail(tmp_path):
+    def rotated(toy, operator, question, questions):
+        keys, fork = KeyDirectory(toy.folder / "operator-keys"), toy.folder / "fork.db"
+        if not fork.exists():
+            shutil.copy(toy.folder / "before.db", fork)
+            with closing(open_store(str(fork))) as store:
+                Ledger(store, keys).rotate_key()
+        with closing(open_store(str(fork))) as store:
+            rotations, key = list(key_rotations(store, "it")), keys.key_of(Ledger(store, keys).state.operator)
+        document = json.loads(question.fields["trail"])["document"]
+        trail = signed_content({**document, "key_rotations": rotations}, key).decode()
+        return {**questions, VICTIM: with_fields(question, trail=trail)}
+
+    def twist(toy, operator, kind, questions):
+        if kind == "query.open" and not (toy.folder / "before.db").exists():
+            shutil.copy(toy.out / "ledger.db", toy.folder / "before.db")
+        return in_round(2, "query.close", rotated)(toy, operator, kind, questions)
+
+    toy = run(tmp_path, twist, rounds=2)
+    assert "CONTRADICTION: the operator signed two different entries" in log(toy)
+    assert "a change of the operator's key in trails/doubtful/contradicting-" in log(toy)
+
+
+def test_a_part_that_starts_after_a_gap_and_its_trail_are_kept_aside(tmp_path):
+    def ahead(toy, operator, question, questions):
+        def part(document):
+            document["head"] = {"number": 9, "hash": "ee" * 32}
+            document["before"]["count"] = 5
+            for line in document["lines"]:
+                line["entry"] = 9
+            whole, _ = part_in(json.dumps({"document": document, "signer": "", "signature": ""}).encode(), "it")
+            document["after"] = whole.before.then(whole.statement.lines).to_document()
+
+        def trail(document):
+            document.update(first=4, hashes=["dd" * 32] * 5 + ["ee" * 32])
+
+        changed = {"statement": part, "trail": trail}
+        fields = {name: resigned(toy, question.fields[name], change) for name, change in changed.items()}
+        operator.extra("query.close", question, **fields)
+
+    toy = run(tmp_path, in_round(2, "query.close", ahead), rounds=2)
+    home = toy.home(VICTIM)
+    assert len(list(home.glob("statements/doubtful/early-*.json"))) == 1
+    assert len(list(home.glob("trails/doubtful/early-*.json"))) == 1
+    assert log(toy).count("doubtful/early-") == 2
+
+
+def test_verify_finds_a_change_of_key_that_the_ledger_does_not_have(tmp_path):
+    toy = make_toy(tmp_path / "f", rounds=1)
+    toy.coordinate()
+    keys, fork, home = KeyDirectory(toy.folder / "operator-keys"), toy.folder / "fork.db", toy.home(VICTIM)
+    shutil.copy(toy.out / "ledger.db", fork)
+    with closing(open_store(str(fork))) as store:
+        Ledger(store, keys).rotate_key()
+        rotations, key = list(key_rotations(store, "it")), keys.key_of(Ledger(store, keys).state.operator)
+    for option, name in (("--against", "statements/round-0001.json"), ("--receipt", "receipts/round-0001-1.json")):
+        document = json.loads((home / name).read_bytes())["document"]
+        forged = toy.folder / "forged.json"
+        forged.write_bytes(signed_content({**document, "key_rotations": rotations}, key))
+        for file, code in ((home / name, 0), (forged, 1)):
+            found = CliRunner().invoke(app, ["ledger", "verify", str(toy.out / "ledger.db"), option, str(file)])
+            assert found.exit_code == code, found.output
+        assert "change of key" in " ".join(found.output.split())
