@@ -101,13 +101,13 @@ def test_income_without_a_reversed_round(commonweal, tmp_path):
     assert commonweal(*init).returncode == 0
     decide = ["decide", "figures.csv", "--mu", "1", "--ledger", "ledger.db", "--keys", "keys"]
     assert commonweal(*decide).returncode == 0
-    reverse = ["ledger", "reverse", "ledger.db", "--round", "1", "--reason", "a trial", "--keys", "keys"]
+    reverse = ["ledger", "reverse", "ledger.db", "--round", "2", "--reason", "a trial", "--keys", "keys"]
     assert commonweal(*reverse).returncode == 0
     realise = ["ledger", "realise", "ledger.db", "100", "--reference", "invoice-1", "--keys", "keys"]
     done = commonweal(*realise)
     assert done.returncode == 2
-    assert "Round 1 was reversed in entry 6 and is not settled again" in done.stderr
-    assert commonweal(*realise, "--without-round", "1").returncode == 0
+    assert "Round 2 was reversed in entry 6 and is not settled again" in done.stderr
+    assert commonweal(*realise, "--without-round", "2").returncode == 0
     done = commonweal("ledger", "verify", "ledger.db")
     assert done.returncode == 0
     assert "note: entry 7: no income is divided between a reversal and the new settlement" in done.stdout

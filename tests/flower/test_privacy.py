@@ -14,7 +14,7 @@ from tests.flower.toy import make_flower_toy
 from tests.remote.toy import NAMES, PRIVATE
 
 SENT_FIELDS = {
-    "query.open": {"sample_count", "training_count", "validation_count", "withdrawal", "notes"},
+    "query.open": {"sample_count", "training_count", "validation_count", "withdrawal", "notes", "head"},
     "train.iteration": set(),
     "evaluate.coalitions": set(),
     "query.report": {"profit", "signature", "report_number", "baseline", "measured", "settings", "earlier"},
