@@ -18,7 +18,7 @@ from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statement_parts import part_in
 from commonweal.task.records import Task
 from tests.remote import toy as toy_module
-from tests.remote.hostile import VICTIM, log, reports, resigned, run, state, with_fields
+from tests.remote.hostile import VICTIM, findings, log, reports, resigned, run, state, with_fields
 from tests.remote.test_restored_ledger import amend, back_up
 from tests.remote.toy import make_toy
 
@@ -256,3 +256,15 @@ def test_verify_finds_a_change_of_key_that_the_ledger_does_not_have(tmp_path):
             found = CliRunner().invoke(app, ["ledger", "verify", str(toy.out / "ledger.db"), option, str(file)])
             assert found.exit_code == code, found.output
         assert "change of key" in " ".join(found.output.split())
+
+
+def test_verify_finds_an_earlier_report_under_terms_that_the_ledger_never_stated(tmp_path):
+    def opened_on_other_terms(toy, operator, question, questions):
+        (model,) = question.fields["models"]
+        fields = {"round": 2, "attempt": "f" * 16, "models": [model]}
+        operator.extra("query.open", question, terms="ab" * 32, **fields)
+        operator.extra("query.report", number=1, valuation=1, adopted=model, **fields)
+
+    toy = run(tmp_path, in_round(2, "query.open", opened_on_other_terms), rounds=2)
+    assert [report["terms"][:4] == "abab" for report in reports(toy, 2)] == [True, False]
+    assert any("terms that the ledger has stated" in finding for finding in findings(toy))

@@ -137,6 +137,13 @@ def _check_attempt(number: int, body: Mapping[str, Any], replay: LedgerReplay) -
     )
     for fault in faults:
         replay.findings.add(number, fault.rule, fault.expected, fault.found)
+    for client, basis in bases.items():
+        for report in basis.earlier:  # of attempts that may have been interrupted by an amendment
+            terms = report.document.get("terms")
+            if replay.stated_terms and terms is not None and terms not in replay.stated_terms:
+                rule = "earlier reports name terms that the ledger has stated"
+                found = f"{str(terms)[:16]}… in report {report.document.get('number')} of {client}"
+                replay.findings.add(number, rule, "such terms", found)
 
 
 def _check_gains(
