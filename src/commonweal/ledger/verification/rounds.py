@@ -126,9 +126,9 @@ def _check_report(
 
 def _check_attempt(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """All reports are of one attempt, under the terms in force, and no report that a client signed is missing."""
-    state = replay.state
+    state, bases = replay.state, bases_in(body)
     faults = faults_of_reports(
-        bases_in(body),
+        bases,
         {row["client"]: state.members.get(row["client"]) for row in body["inputs"]},
         ledger=state.identity,
         round_number=body["round"],
