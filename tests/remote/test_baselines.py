@@ -181,7 +181,7 @@ def test_a_member_that_withdrew_opens_no_further_round(tmp_path):
     assert MemberStore(toy.home(VICTIM)).load().withdrew
     opened, closed = asked(toy, "query.open", 1), asked(toy, "query.close", 1).fields
     told = {name: closed[name] for name in ("settled_round", "settled_attempt", "settled_model", "settled_report")}
-    fields = {**opened.fields, **told, "round": 2, "attempt": "next"}
+    fields = {**opened.fields, **told, "round": 2, "attempt": "next", "ledger_head": ""}
     with pytest.raises(QuestionError, match="withdrew after round 1, and takes part in no later one"):
         toy.member(VICTIM).answer("query.open", Message(fields=fields, groups=opened.groups))
     assert "ERROR refused to open round 2: this member withdrew after round 1" in log(toy)

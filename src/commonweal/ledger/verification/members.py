@@ -86,7 +86,8 @@ def check_known_head(
         findings.add(number, f"the ledger has the entry that {source} names", head, "no such entry")
     elif seen[number] != known.head:
         findings.add(number, f"the entry has the hash that {source} names", head, f"{seen[number][:16]}…")
-    check_rotations(source, known.ledger, known.key_rotations, operators, seen, findings)
+    else:
+        check_rotations(source, known.ledger, known.key_rotations, operators, seen, findings)
 
 
 def check_rotations(

@@ -84,8 +84,7 @@ class _Verifier:
         self.replay = LedgerReplay(recompute=recompute)
         self._findings = self.replay.findings
         self._known_heads = known_heads
-        self._known_numbers = {known.number for known in known_heads}
-        self._seen: dict[int, str] = {}  # hashes of the entries that known heads name
+        self._seen: dict[int, str] = {}  # hashes of all entries, if there are known heads
         self._rows_by_account: Counter[str] = Counter()
         self._row_count = 0
 
@@ -153,7 +152,7 @@ class _Verifier:
             return
         for missing in range(state.number + 1, min(number, state.number + 1 + _GAP_LIMIT)):
             self._findings.add(missing, rule, "an entry", f"none before entry {number}")
-        if number in self._known_numbers:
+        if self._known_heads:
             self._seen[number] = str(entry.hash)
         document = parse(entry.content)
         signer = check_chain(entry, document, state, self._findings)
