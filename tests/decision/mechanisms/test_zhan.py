@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from commonweal.decision.mechanisms.zhan import best_reward, equilibrium
@@ -83,6 +83,7 @@ def test_everybody_replies_best_and_nobody_loses(costs_and_limits, reward):
         assert reward * amount / total - cost * amount >= -1e-9
 
 
+@example([(0.0, 1.0), (0.0, 1.5), (0.25, 0.375)], 9.0)  # the third node joins late: a second maximum
 @given(nodes, st.floats(0.5, 20.0))
 def test_no_other_reward_is_better_for_the_server(costs_and_limits, value):
     costs, limits = np.array(costs_and_limits).T

@@ -41,7 +41,9 @@ from commonweal.decision.transfers import Division, proportions
 from commonweal.records import Decision, Instructions
 
 _BISECTIONS = 50
+_PARTS = 8  # of an interval of rewards
 _REWARDS = 32  # compared at a time
+_TOLERANCE = 1e-6  # of λ a: no reward is better by more
 
 
 def equilibrium(reward: FloatArray | float, unit_costs: FloatArray, limits: FloatArray) -> FloatArray:
@@ -62,14 +64,33 @@ def equilibrium(reward: FloatArray | float, unit_costs: FloatArray, limits: Floa
 
 
 def best_reward(unit_costs: FloatArray, limits: FloatArray, value: float) -> float:
-    """τ*: the reward that maximises λ a ln(1 + X(τ)) − τ."""
-    low, high = 0.0, value * math.log1p(float(limits.sum()))  # a larger reward costs more than any data are worth
-    while high - low > 1e-8 * value:
-        rewards = np.linspace(low, high, _REWARDS)
-        totals = equilibrium(rewards, unit_costs, limits).sum(axis=-1)
-        best = int(np.argmax(value * np.log1p(totals) - rewards))
-        low, high = float(rewards[max(best - 1, 0)]), float(rewards[min(best + 1, _REWARDS - 1)])
-    return (low + high) / 2
+    """τ*: the reward that maximises u(τ) = λ a ln(1 + X(τ)) − τ.
+
+    u can have several maxima, because X has a kink wherever a node joins or runs out of data. X grows with τ, so that u
+    is at most u(t) + t − s between the rewards s and t. Intervals in which it cannot beat the best reward so far are
+    dropped, and the others divided; the best one is then narrowed down.
+    """
+
+    def utility(rewards: FloatArray) -> FloatArray:
+        return np.asarray(value * np.log1p(equilibrium(rewards, unit_costs, limits).sum(axis=-1)) - rewards)
+
+    highest = value * math.log1p(float(limits.sum()))  # a larger reward costs more than any data are worth
+    lows, highs = np.zeros(1), np.full(1, highest)
+    best, most = 0.0, float(utility(np.zeros(1))[0])
+    while len(lows):
+        edges = np.linspace(lows, highs, _PARTS + 1)
+        utilities = utility(edges)
+        if utilities.max() > most:
+            best, most = float(edges.flat[utilities.argmax()]), float(utilities.max())
+        widths = edges[1:] - edges[:-1]
+        is_open = utilities[1:] + widths > most + _TOLERANCE * value
+        lows, highs = edges[:-1][is_open], edges[1:][is_open]
+    width = math.sqrt(_TOLERANCE) * highest
+    while width > 1e-8 * value:
+        rewards = np.append(np.linspace(max(best - width, 0.0), best + width, _REWARDS), best)
+        best = float(rewards[utility(rewards).argmax()])
+        width *= 4 / _REWARDS
+    return best
 
 
 class Zhan(Mechanism):
