@@ -204,6 +204,8 @@ class _Divisions:
         )
         retained = np.array([client in decision.payoffs for client in view.clients], np.bool_)
         self.decision, self.view, self.state = decision, view, state
+        self._private = _keeps_profits_private(result)
+        self._transfers_follow_profits = "profit" in mechanism.reads
         self.used = used_contributions(result.contribution_draws, decision.rules.contribution_rule)  # of all clients
         rows = [place for place, client in enumerate(result.measured) if client in decision.used_contributions]
         profits, contributions = result.profit_draws[rows], self.used[rows]
@@ -228,12 +230,16 @@ class _Divisions:
         """A retained client's share, payoff or transfer."""
         values: dict[str, float] = getattr(self.decision, kind)
         if kind == "transfers" and client in self.decision.charges:
-            error = standard_error(self.charges_of(client))
-            return Estimate(value=self.decision.charges[client], standard_error=error)
-        if client not in values:
+            value, draws = self.decision.charges[client], self.charges_of(client)
+        elif client in values:
+            value, draws = values[client], getattr(self, kind)[self.decision.retained.index(client)]
+        else:
             return None
-        draws: NDArray[np.float64] = getattr(self, kind)[self.decision.retained.index(client)]
-        return Estimate(value=values[client], standard_error=standard_error(draws))
+        return Estimate(value=value, standard_error=standard_error(draws) if self.knows_errors(kind) else None)
+
+    def knows_errors(self, kind: str) -> bool:
+        """Private profits have errors that nobody else knows; all that follows from profits has unknown errors then."""
+        return not self._private or kind == "shares" or (kind == "transfers" and not self._transfers_follow_profits)
 
 
 def _drawn_history(history: History, divisions: Sequence[_Divisions], draw: int) -> History:
@@ -249,6 +255,7 @@ def _drawn_history(history: History, divisions: Sequence[_Divisions], draw: int)
 
 def _totals(clients: Sequence[str], divisions: Sequence[_Divisions], kind: str) -> dict[str, Estimate]:
     totals: dict[str, Estimate] = {}
+    is_known = all(division.knows_errors(kind) for division in divisions)
     for client in clients:
         value, draws = 0.0, np.zeros(DRAW_COUNT)
         for division in divisions:
@@ -258,7 +265,7 @@ def _totals(clients: Sequence[str], divisions: Sequence[_Divisions], kind: str) 
             elif client in division.decision.charges:
                 value += division.decision.charges[client]
                 draws = draws + division.charges_of(client)
-        totals[client] = Estimate(value=value, standard_error=standard_error(draws))
+        totals[client] = Estimate(value=value, standard_error=standard_error(draws) if is_known else None)
     return totals
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from commonweal.records.advice import Advice
-from commonweal.records.rounds import DecisionMap, MuRange, RoundRecord, Rules
+from commonweal.records.rounds import DecisionMap, History, MuRange, RoundRecord, Rules
 
 Outcome = Literal["all-rounds", "too-few-clients", "finished"]
 
@@ -140,6 +140,10 @@ class RunReport:
     figures: str = "measured"  # how profits are used: as measured, pooled over clients, or also forecast
     mechanism: MechanismFacts | None = None  # None: written by an earlier version
     advice: Advice | None = None  # who gains by federating; None: nobody trains alone
+
+    @property
+    def history(self) -> History:
+        return History(clients=self.clients, rounds=tuple(each.record for each in self.rounds))
 
     @property
     def outcome(self) -> Outcome:

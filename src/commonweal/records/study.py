@@ -6,8 +6,9 @@ utility.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -27,6 +28,10 @@ class Interval:
     value: float
     lower: float
     upper: float
+
+    def within(self, least: float = -math.inf, most: float = math.inf) -> Interval:
+        """The same with ends inside the range that the figure can have."""
+        return replace(self, lower=max(self.lower, least), upper=min(self.upper, most))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

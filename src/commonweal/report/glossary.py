@@ -38,12 +38,16 @@ GLOSSARY = {
     "decision map": "A plot of one round: for every mu, who would have been retained. The dashed line is the mu at "
     "which the round was decided.",
     "duration": "The number of rounds in which the client took part.",
-    "TSW": "Total social welfare: the sum of the budgets of all rounds so far; what the federation gained as a whole.",
+    "TSW": "Total social welfare, as the paper defines it: the sum of the budgets of all rounds so far. The profits of "
+    "clients in the round in which they were eliminated, mostly losses, are not in it; the welfare of all who took "
+    "part counts them.",
     "TSFI": "Total selection fairness index: the part of all contributions that came from retained clients. 1 means "
     "that no client that contributed was eliminated.",
     "individual rationality": "No retained client has a negative payoff. Where this fails, the report warns.",
-    "± (standard error)": "How far a figure may be off by chance because it was measured on few samples. The true "
-    "value lies within one standard error in about two of three cases.",
+    "± (standard error)": "How far a figure may be off by chance because it was measured on few samples. It is about "
+    "the samples only, given the models that were trained and the clients that stayed: another run of the same "
+    "federation can differ by more. ± 0: exact, or the same in all draws. ± ?: unknown, because it follows from "
+    "figures that clients keep private.",
 }
 
 _WHERE = "on the client's own validation samples, which the model was not trained on"

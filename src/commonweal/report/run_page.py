@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from commonweal import metrics
 from commonweal.decision.reasons import how_sure_of_the_end, in_figures
 from commonweal.records import ClientRound, Estimate, MuRange, RoundRecord, RoundReport, RunReport, UsedFigures
 from commonweal.records.rounds import DEFAULT_MECHANISM
@@ -60,6 +61,7 @@ def to_page(run_report: RunReport) -> str:
         metric=MetricText.of(run_report),
         metric_meaning=metric_meaning(run_report.metric),
         unmeasurable=_unmeasurable(run_report),
+        welfare_of_all=_welfare_of_all(run_report),
         same_clients=_same_clients(run_report),
         alone=alone_or_together(run_report),
         named={client: _named(run_report, client) for client in run_report.clients},
@@ -67,6 +69,11 @@ def to_page(run_report: RunReport) -> str:
         words=_words(run_report),
         settings=_settings(run_report),
     )
+
+
+def _welfare_of_all(run_report: RunReport) -> str:
+    welfare = metrics.welfare_of_all(run_report.history)
+    return number(welfare, decimals=decimals_for((welfare,)), signed=True)
 
 
 def _decided_by(run_report: RunReport) -> str:
