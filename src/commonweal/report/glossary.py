@@ -139,9 +139,12 @@ STUDY_GLOSSARY = {
     "claim": "Something the paper says about an experiment. Parts of a claim have letters.",
     "effect": "The number by which a claim is tested. The larger it is, the more it supports the claim.",
     "threshold": "What the effect must exceed for the claim to hold.",
-    "held, not held, undecided": "Held: the interval of the effect lies above the threshold. Not held: it lies at or "
-    "below the threshold. "
-    "Undecided: the threshold lies inside the interval, or there are too few replications to tell.",
+    "held, not held, undecided, not testable": "Held: the interval of the effect lies above the threshold. Not held: "
+    "it lies at or below the threshold. Both only if the p-value, corrected for all tests of the page (Holm), is at "
+    "most 0.05. Undecided: neither. Not testable: these results say nothing about the claim, and the driver says why.",
+    "p-value": "How often an effect at the threshold would be found as far away from it as this one, by chance.",
+    "power": "How often a study of as many replications would find the effect, if the true one is as large as the one "
+    "observed.",
     "driver": "What explains the result of a claim.",
     "replication": "One run of an experiment with its own seed. All figures are means over replications.",
     "interval": "Where the mean would lie with other seeds: a bootstrap over replications, at the level stated under "

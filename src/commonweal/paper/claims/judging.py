@@ -121,9 +121,9 @@ def _cases(outcomes: OutcomesByKey, variant: Variant) -> list[tuple[str, Claim, 
     """Regimes, claims that the variant can change, and experiments that they are about."""
     return [
         (regime, claim, experiment)
-        for regime in _regimes(outcomes)
         for claim in CLAIMS
         for experiment in claim.experiments
+        for regime in _regimes(outcomes)
         if variant.concerns(claim.name)
     ]
 
