@@ -20,6 +20,7 @@ from commonweal.records import ContributionRule
 from commonweal.records.study import ClaimResult, Verdict
 from commonweal.study.mu_sets import WHOLE_AXIS, MuGrid
 from commonweal.study.outcomes import Outcome, Outcomes
+from commonweal.study.significance import holm
 from tests.paper.invented_outcomes import ROUND_COUNT, Script, decided
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
@@ -190,6 +191,19 @@ def test_later_rounds_that_were_hardly_held_test_nothing() -> None:
         assert only(found, claim).p_value is None
         assert "0 % took place at finite μ" in only(found, claim).driver
     assert only(findings(lead(3, 9).outcomes("heterogeneous")), "C7a").verdict != "not testable", "two of eight"
+
+
+def test_each_regime_is_tested_by_itself_and_corrected_together() -> None:
+    slow, fast = "heterogeneous[learning_rate=0.01]", "heterogeneous[learning_rate=0.1]"
+    outcomes = growing(2).outcomes(slow) | swinging(growing(2), growing(-2)).outcomes(fast)
+    found = [finding for finding in findings(outcomes) if finding.claim == "C1"]
+    assert [(f.experiment, f.regime, f.verdict) for f in found] == [
+        (slow, "learning_rate=0.01", "held"),
+        (fast, "learning_rate=0.1", "undecided"),
+    ]
+    both = [f for f in findings(outcomes) if f.p_value is not None]
+    assert [f.adjusted_p for f in both] == holm([f.p_value for f in both])
+    assert {one.other.experiment for one in comparisons(outcomes)} == {slow, fast}
 
 
 def test_a_survivor_that_stays_to_the_end() -> None:
