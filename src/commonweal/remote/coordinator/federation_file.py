@@ -33,7 +33,8 @@ from commonweal.scenario.assembly import DEFAULT_SEED, make_mechanism, read_mech
 from commonweal.scenario.description import Description, plan_settings
 from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import LEARNING_KEYS, SCENARIO_KEYS, TASK_KEYS, Keys
-from commonweal.scenario.kinds import Kind, name, number, whole_number
+from commonweal.scenario.kinds import LARGEST_AMOUNT, Kind, name, number, whole_number
+from commonweal.scenario.rates import CLASS, read_rates, take_classes
 from commonweal.scenario.spec import LearningSpec, MechanismSpec, TaskSpec
 from commonweal.scenario.toml_file import read_tables
 from commonweal.scenario.toml_table import TomlTable, present
@@ -82,8 +83,11 @@ _CLIENT_KEYS: Keys = MappingProxyType(
         "key_file": name(1000, "north.pub"),
         "profit_bounds": _bounds(),
         "most_samples": whole_number(1, 10**12, example=1000),
+        CLASS: name(60, "hospital"),
     }
 )
+UNBOUNDED = (-LARGEST_AMOUNT, LARGEST_AMOUNT)
+"""Profit bounds of clients whose profits follow from agreed rates, unless the file states others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +149,9 @@ class Federation:
         """What its ledger states before the first round."""
         return agreed_rules(
             self,
-            profit_bounds={client.name: client.profit_bounds for client in self.clients},
+            profit_bounds={
+                client.name: client.profit_bounds for client in self.clients if client.profit_bounds != UNBOUNDED
+            },
             most_samples={
                 client.name: client.most_samples for client in self.clients if client.most_samples is not None
             },
@@ -171,6 +177,10 @@ class Federation:
         # Digests of older federations depend on the absence of what they could not choose.
         if not self.terms:
             del document["terms"]
+        if self.mechanism.rates is None:
+            del document["mechanism"]["rates"]
+        else:
+            document["mechanism"]["rates"] = self.mechanism.rates.to_document()
         if self.mechanism.utility == "gain":
             del document["mechanism"]["utility"]
         for key in ("contribution_score", "scorers", "figures", "harm", "ending"):
@@ -193,18 +203,22 @@ class Federation:
         return hashlib.sha256(json.dumps(self.document(), sort_keys=True).encode()).hexdigest()
 
     def description_for_readers(self) -> Description:
+        rates = self.mechanism.rates
         return Description(
             settings=plan_settings(self, {"runs on": "Flower", "algorithm": self.learning.algorithm}),
             client_facts={
                 client.name: {
                     "SuperNode key": f"{client.key[:24]}…",
-                    "profit bounds": f"{client.profit_bounds[0]:g} to {client.profit_bounds[1]:g}",
+                    **({CLASS: rates.classes[client.name]} if rates is not None and rates.classes else {}),
+                    "profit bounds": "none"
+                    if client.profit_bounds == UNBOUNDED
+                    else f"{client.profit_bounds[0]:g} to {client.profit_bounds[1]:g}",
                     "unit value and costs": "private",
                 }
                 for client in self.clients
             },
             document=self.document(),
-            declared=DECLARED,
+            declared=DECLARED if rates is None else tuple(figure for figure in DECLARED if figure != "profit"),
         )
 
 
@@ -215,7 +229,7 @@ def read_federation(path: Path) -> Federation:
     top = root.read(
         SCENARIO_KEYS,
         needed=("name", "rounds"),
-        tables=("mechanism", "learning", "waiting", "clients", "task", "terms"),
+        tables=("mechanism", "rates", "learning", "waiting", "clients", "task", "terms"),
     )
     mechanism = subtable(root, "mechanism")
     mechanism_values = read_mechanism(mechanism, path.resolve().parent)
@@ -229,6 +243,10 @@ def read_federation(path: Path) -> Federation:
     waiting = subtable(root, "waiting").read(_WAITING_KEYS)
     terms = subtable(root, "terms").read(_TERMS_KEYS)
     clients = _clients(root, path.resolve().parent)
+    rates = read_rates(subtable(root, "rates"), mechanism, mechanism_values.get("profits", "private"))
+    rates = take_classes(rates, clients, root)
+    if rates is not None:
+        clients = [{"profit_bounds": UNBOUNDED, **client} for client in clients]
     check_mechanism(mechanism, mechanism_values, len(clients))
     check_who_sees_harm(mechanism, mechanism_values, len(clients))
     check_smooth_score(mechanism, mechanism_values, learning)
@@ -248,7 +266,7 @@ def read_federation(path: Path) -> Federation:
         round_count=top["rounds"],
         seed=top.get("seed", DEFAULT_SEED),
         clients=tuple(ClientTerms(**client) for client in clients),
-        mechanism=make_mechanism(mechanism_values),
+        mechanism=make_mechanism(mechanism_values, rates),
         learning=_learning(learning),
         task=task,
         terms=terms,
