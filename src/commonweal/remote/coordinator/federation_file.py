@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from commonweal.errors import CommonwealError
 from commonweal.federation.agreed import agreed_rules
 from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.node_keys import read_node_public_key
-from commonweal.records import MechanismFile
+from commonweal.records import MechanismFile, Rates
 from commonweal.scenario.agreement import (
     check_client_count,
     check_distinct_names,
@@ -33,11 +34,12 @@ from commonweal.scenario.assembly import DEFAULT_SEED, make_mechanism, read_mech
 from commonweal.scenario.description import Description, plan_settings
 from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import LEARNING_KEYS, SCENARIO_KEYS, TASK_KEYS, Keys
-from commonweal.scenario.kinds import LARGEST_AMOUNT, Kind, name, number, whole_number
+from commonweal.scenario.kinds import Kind, name, number, whole_number
 from commonweal.scenario.rates import CLASS, read_rates, take_classes
 from commonweal.scenario.spec import LearningSpec, MechanismSpec, TaskSpec
 from commonweal.scenario.toml_file import read_tables
 from commonweal.scenario.toml_table import TomlTable, present
+from commonweal.valuation.rates import rated_cost
 
 DECLARED = (
     "sample_count", "training_count", "validation_count", "accuracy", "previous_accuracy", "profit",
@@ -86,8 +88,7 @@ _CLIENT_KEYS: Keys = MappingProxyType(
         CLASS: name(60, "hospital"),
     }
 )
-UNBOUNDED = (-LARGEST_AMOUNT, LARGEST_AMOUNT)
-"""Profit bounds of clients whose profits follow from agreed rates, unless the file states others."""
+_LARGEST_GAIN, _MOST_SAMPLES = 1e4, 10**6  # of a metric without bounds, and in a round, generously
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +150,7 @@ class Federation:
         """What its ledger states before the first round."""
         return agreed_rules(
             self,
-            profit_bounds={
-                client.name: client.profit_bounds for client in self.clients if client.profit_bounds != UNBOUNDED
-            },
+            profit_bounds={client.name: client.profit_bounds for client in self.clients},
             most_samples={
                 client.name: client.most_samples for client in self.clients if client.most_samples is not None
             },
@@ -210,9 +209,7 @@ class Federation:
                 client.name: {
                     "SuperNode key": f"{client.key[:24]}…",
                     **({CLASS: rates.classes[client.name]} if rates is not None and rates.classes else {}),
-                    "profit bounds": "none"
-                    if client.profit_bounds == UNBOUNDED
-                    else f"{client.profit_bounds[0]:g} to {client.profit_bounds[1]:g}",
+                    "profit bounds": f"{client.profit_bounds[0]:g} to {client.profit_bounds[1]:g}",
                     "unit value and costs": "private",
                 }
                 for client in self.clients
@@ -246,7 +243,8 @@ def read_federation(path: Path) -> Federation:
     rates = read_rates(subtable(root, "rates"), mechanism, mechanism_values.get("profits", "private"))
     rates = take_classes(rates, clients, root)
     if rates is not None:
-        clients = [{"profit_bounds": UNBOUNDED, **client} for client in clients]
+        for client in clients:
+            client.setdefault("profit_bounds", _bounds_by(rates.of(client.get("name", "")), client, task))
     check_mechanism(mechanism, mechanism_values, len(clients))
     check_who_sees_harm(mechanism, mechanism_values, len(clients))
     check_smooth_score(mechanism, mechanism_values, learning)
@@ -272,6 +270,17 @@ def read_federation(path: Path) -> Federation:
         terms=terms,
         **waiting,
     )
+
+
+def _bounds_by(rates: Rates | None, client: Mapping[str, Any], task: TaskSpec) -> tuple[float, float]:
+    """Where the file states no profit bounds: a power of ten that no profit by these rates will exceed."""
+    if rates is None:
+        return -1.0, 1.0  # a fault of the file
+    width = task.metric.highest - task.metric.lowest
+    spent = rated_cost(rates, client.get("most_samples", _MOST_SAMPLES))
+    largest = rates.gain * (width if math.isfinite(width) else _LARGEST_GAIN) + spent
+    bound = 10.0 ** max(0, math.ceil(math.log10(largest))) if largest > 0 else 1.0
+    return -bound, bound
 
 
 def _refusal_of_mechanism(values: Mapping[str, Any]) -> str:
