@@ -1,4 +1,4 @@
-"""What lying pays where profits follow from agreed rates: about value and cost nothing, about scores and counts a lot."""
+"""What lying pays by agreed rates: about value and cost nothing, about scores and counts a lot."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ RATED_LIES = (
     *LIES,
     Lie(
         name="own-scores",
-        title=f"scores its model {100 * POINT:g} point of the metric too low",
+        title="scores its model a point too low",
         about="gain",
         tell=_a_point_less,
     ),
