@@ -16,6 +16,7 @@ from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.verification.verify import verify_ledger
+from commonweal.records import AgreedRates, Rates
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.store import MemberStore
@@ -26,6 +27,9 @@ from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.simulated_task import named_arrays_task
 from commonweal.valuation.rates import rated_profit
 from tests.remote.test_faults import signed_again
+from tests.remote.test_silence import SILENT, bodies, fall_silent, make
+from tests.remote.test_terms import amend
+from tests.remote.test_terms import rounds_in as amended_rounds
 from tests.remote.toy import INITIAL, NAMES, PRIVATE, TASK, make_toy
 
 RATES = '\nprofits = "rates"\n[rates]\ngain = 1.7\nsample = 0.0004\nround = 0.002'
@@ -187,3 +191,40 @@ def test_rates_change_only_with_the_terms(tmp_path):
     assert report.rounds[0].record.absent == ()
     assert report.rounds[1].record.absent == ("east",)
     assert "Rates change only by an amendment." in (toy.home("east") / "log.txt").read_text()
+
+
+def test_a_late_report_is_by_the_rates_too(tmp_path):
+    toy = make(tmp_path, terms="silence_charge = 1000", mechanism='mu = "inf"\nfigures = "pooled"' + RATES)
+    fall_silent(toy, until="late")
+    report, said = toy.coordinate()
+    assert [each.record.absent for each in report.rounds] == [(), (SILENT,), (), ()]
+    assert "east reported round 2 late; the round stays as it was settled" in said
+    (late,) = bodies(toy, "late-report")
+    document = late["report"]
+    rates = read_federation(toy.folder / "federation.toml").mechanism.rates.common
+    assert document["profit"] == rated_profit(rates, document["further"]["gain"], document["sample_count"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('mu = "inf"' + RATES, AgreedRates(common=Rates(gain=2.5, round=0.01))),
+        ('mu = "inf"', AgreedRates(common=Rates(gain=0.5))),
+        ('mu = "inf"' + RATES, None),
+    ],
+)
+def test_a_running_federation_follows_amended_rates(tmp_path, before, after):
+    toy = make_toy(tmp_path / "f", mechanism=before, rounds=2, learning="iteration_limit = 1")
+    toy.coordinate()
+    amend(toy, rates=after, round_count=3)
+    report, said = toy.coordinate()
+    assert "resuming after round 2" in said
+    assert report.rounds[2].record.absent == ()
+    agreed = read_federation(tmp_path / "f" / "federation.toml").mechanism.rates
+    for number, body in amended_rounds(toy).items():  # of a sound ledger
+        rates = agreed if number < 3 else after
+        for row in body["inputs"]:
+            assert ("further" in row) == (rates is not None)
+            if rates is not None:
+                gain = row["further"]["gain"]
+                assert row["profit"] == rated_profit(rates.of(row["client"]), gain, row["sample_count"])
