@@ -15,6 +15,8 @@ from commonweal.ledger.canonical import canonical
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.baselines import check_goes_on
+from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import AgreedRates, Rates
 from commonweal.remote.coordinator.federation_file import read_federation
@@ -228,3 +230,20 @@ def test_a_running_federation_follows_amended_rates(tmp_path, before, after):
             if rates is not None:
                 gain = row["further"]["gain"]
                 assert row["profit"] == rated_profit(rates.of(row["client"]), gain, row["sample_count"])
+
+
+def test_a_gain_that_is_not_that_of_the_signed_metrics_is_found(tmp_path):
+    """An operator and a member together: the profit follows from the gain, and the gain from nothing."""
+    toy = make_toy(tmp_path / "f", mechanism='mu = "inf"' + RATES, rounds=1)
+    toy.coordinate()
+    store = open_store(str(toy.out / "ledger.db"))
+    with store.reading() as reading:
+        body = json.loads(list(reading.entries())[-1].content)["body"]
+    store.close()
+    replay = LedgerReplay(recompute=recompute)
+    check_goes_on(3, body, None, replay)
+    assert not replay.findings.all()
+    (east,) = [row for row in body["inputs"] if row["client"] == "east"]
+    east["further"]["gain"] -= 0.05
+    check_goes_on(3, body, None, replay)
+    assert [finding.rule for finding in replay.findings.all()] == ["a gain is measured from what the client signed"]
