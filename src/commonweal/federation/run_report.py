@@ -84,7 +84,8 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
     return RunReport(
         name=plan.name,
         description=plan.description,
-        sentence=outcome_sentence(history, plan.round_count, eliminated_after),
+        sentence=outcome_sentence(history, plan.round_count, eliminated_after)
+        + ("" if plan.mechanism.rates is None else _own_welfare(rounds)),
         settings=description.settings,
         scenario=description.document,
         rules=rules,
@@ -104,13 +105,24 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         metric=named,
         utility=plan.mechanism.utility,
         figures=plan.mechanism.figures,
+        profits="private" if plan.mechanism.rates is None else "rates",
         mechanism=_mechanism_facts(decider.mechanism),
         advice=advise_on_run(rounds, metric=named),
         warnings=(
-            *misreport_warnings(rounds),
+            *(misreport_warnings(rounds) if plan.mechanism.rates is None else ()),
             *(sentence for each in rounds for sentence in _warnings(each)),
         ),
     )
+
+
+def _own_welfare(rounds: Sequence[RoundReport]) -> str:
+    """The welfare by what clients really made, where profits follow from agreed rates and that is known."""
+    made = [each.clients[client].actual_profit for each in rounds for client in each.record.decision.retained]
+    known = [one.value for one in made if one is not None]
+    if not known or len(known) < len(made):
+        return ""
+    welfare = math.fsum(known)
+    return f" By the clients' own figures instead of the agreed rates, total social welfare was {welfare:+.4g}."
 
 
 def _warnings(each: RoundReport) -> list[str]:

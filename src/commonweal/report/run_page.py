@@ -455,7 +455,7 @@ class _Client:
     rounds: Sequence[_ClientRow]
     advice: str  # whether it gains by federating; "" if it trains no model alone
     harm: _Harm | None  # None: not harmful
-    reported: str  # that it reported another profit than it had; "" if that is not known
+    reported: str  # that the profit is not the one it made: by agreed rates, or falsely reported; "" if it is
     reasons: Sequence[tuple[int, str]]
     events: Sequence[tuple[int, str]]
 
@@ -481,7 +481,7 @@ def _client(run_report: RunReport, client: str) -> _Client:
         rounds=_client_rounds(run_report, client),
         advice=_advice(run_report, client),
         harm=_harm(run_report, client),
-        reported=_reported(took_part),
+        reported=_by_rates(run_report, client) if run_report.profits == "rates" else _reported(took_part),
         reasons=[(each.number, figures.sentence) for each, figures in took_part],
         events=[
             (each.number, event.text) for each in run_report.rounds for event in each.events if event.client == client
@@ -512,6 +512,16 @@ def _harm(run_report: RunReport, client: str) -> _Harm | None:
             "harmful if the bound is below": number(last.margin, decimals=decimals, signed=True),
             "tests that share the chance of error": f"{last.test_count:,}",
         },
+    )
+
+
+def _by_rates(run_report: RunReport, client: str) -> str:
+    sentence, payoff = "Utility, cost and profit follow from the agreed rates.", run_report.actual_payoffs.get(client)
+    if payoff is None:
+        return sentence
+    return (
+        f"{sentence} By its own figures the client made {number(payoff, signed=True)} in all its rounds, with its "
+        "transfers; this decides only whether it withdraws."
     )
 
 
