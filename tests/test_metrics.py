@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import commonweal as cw
-from commonweal.metrics import gini, jain, payoff_contribution_correlation, tsfi, tsfi_final_set, tsw, welfare_of_all
+from commonweal.metrics import gini, jain, payoff_contribution_correlation, tsfi, tsfi_final_set, tsw
 from commonweal.records import Figures, Rules
 
 
@@ -90,13 +90,6 @@ def test_welfare_is_the_sum_of_budgets_and_keeps_its_last_value(seed):
     assert len(held) == 20
     assert set(held[len(budgets) :]) <= {tsw(history)[-1]}
     assert sum(cw.metrics.total_payoffs(history).values()) == pytest.approx(tsw(history)[-1])
-
-
-@given(st.integers(0, 1000))
-def test_the_welfare_of_all_counts_clients_in_the_round_they_left_in(seed):
-    history = random_history(seed, mu=0.1)
-    left = [r.decision.figures.profits[client] for r in history.rounds for client in r.decision.eliminated]
-    assert welfare_of_all(history) == pytest.approx(tsw(history)[-1] + sum(left), abs=1e-12)
 
 
 def test_if_the_retained_contribute_nothing_the_contribution_is_carried_forward():

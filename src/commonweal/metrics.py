@@ -33,11 +33,6 @@ def tsw(history: History, *, round_count: int | None = None) -> tuple[float, ...
     return _held(sums, round_count)
 
 
-def welfare_of_all(history: History) -> float:
-    """Σ profit of all who took part, over all rounds: TSW with the losses of clients in the round they left in."""
-    return math.fsum(profit for record in history.rounds for profit in record.decision.figures.profits.values())
-
-
 def tsfi(history: History, *, departed: Departed = "share", round_count: int | None = None) -> tuple[float, ...]:
     """Total selection fairness index after each round, as the paper prints it."""
     return _tsfi(history, departed, round_count, final_set=False)

@@ -15,7 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from commonweal import metrics
 from commonweal.cli.text_view import stability_text
 from commonweal.decision.reasons import how_sure_of_the_end
 from commonweal.federation.measuring import Progress as RoundProgress
@@ -194,7 +193,7 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
             console.print(sentence, soft_wrap=True)
         console.print(
             f"TSW {_signed(run_report.tsw[-1])}: total social welfare, the profits of retained clients; of all who "
-            f"took part {metrics.welfare_of_all(run_report.history):+.4f}",
+            f"took part {run_report.welfare_of_all:+.4f}",
             soft_wrap=True,
         )
         console.print(

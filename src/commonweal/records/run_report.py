@@ -9,7 +9,7 @@ from typing import Literal
 
 from commonweal.records.advice import Advice
 from commonweal.records.rates import ProfitsRule
-from commonweal.records.rounds import DecisionMap, History, MuRange, RoundRecord, Rules
+from commonweal.records.rounds import DecisionMap, MuRange, RoundRecord, Rules
 
 Outcome = Literal["all-rounds", "too-few-clients", "finished"]
 
@@ -144,8 +144,9 @@ class RunReport:
     advice: Advice | None = None  # who gains by federating; None: nobody trains alone
 
     @property
-    def history(self) -> History:
-        return History(clients=self.clients, rounds=tuple(each.record for each in self.rounds))
+    def welfare_of_all(self) -> float:
+        """Σ profit of all who took part, over all rounds: TSW with the losses of clients in the round they left in."""
+        return math.fsum(profit for each in self.rounds for profit in each.record.decision.figures.profits.values())
 
     @property
     def outcome(self) -> Outcome:

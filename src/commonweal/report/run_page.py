@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from commonweal import metrics
 from commonweal.decision.reasons import how_sure_of_the_end, in_figures
 from commonweal.records import ClientRound, Estimate, MuRange, RoundRecord, RoundReport, RunReport, UsedFigures
 from commonweal.records.rounds import DEFAULT_MECHANISM
@@ -72,7 +71,7 @@ def to_page(run_report: RunReport) -> str:
 
 
 def _welfare_of_all(run_report: RunReport) -> str:
-    welfare = metrics.welfare_of_all(run_report.history)
+    welfare = run_report.welfare_of_all
     return number(welfare, decimals=decimals_for((welfare,)), signed=True)
 
 
