@@ -31,7 +31,7 @@ from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.printable import printable
 from commonweal.ledger.readable import readable
 from commonweal.ledger.rounds import decision_of, evidence_of, gains_of, resting_in
-from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, read_signed, signed_content
+from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, last_entry_in, read_signed, signed_content
 from commonweal.ledger.silence import silence_line, silent_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
@@ -157,12 +157,13 @@ def complete(path: Path | str) -> Iterator[None]:
 def statement_in(given: Mapping[str, Any], *, totals: tuple[Any, Any]) -> Statement:
     """The heading and lines of a document; raises as `whole_statement_in` does."""
     lines = tuple(map(_line_in, given["lines"]))
+    head_number, head = last_entry_in(given)
     statement = Statement(
         ledger=given["book"],
         **{name: given[name] for name in _PLAIN_FIELDS},
         worth=int(given["worth"]),
-        head_number=int(given["head"]["number"]),
-        head=given["head"]["hash"],
+        head_number=head_number,
+        head=head,
         lines=lines,
     )
     _check_kinds(statement, given["key_rotations"], totals=totals)
@@ -172,7 +173,7 @@ def statement_in(given: Mapping[str, Any], *, totals: tuple[Any, Any]) -> Statem
 def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]], totals: tuple[Any, Any]) -> None:
     """Refuse fields of the wrong type before the statement is shown."""
     texts = [statement.ledger, statement.name, statement.client, statement.currency, statement.settlement, statement.at]
-    texts += [statement.head, "" if statement.client_key is None else statement.client_key]
+    texts += ["" if statement.client_key is None else statement.client_key]
     texts += [text for line in statement.lines for text in (line.at, line.text)]
     proofs = [text for rotation in rotations for text in (rotation["content"], rotation["signature"])]
     counts = [statement.minor_digits, *(line.entry for line in statement.lines)]

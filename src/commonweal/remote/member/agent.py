@@ -332,6 +332,11 @@ class MemberAgent:
                 f"A late report of round {number} was asked for, but no statement that is kept here says that the "
                 "round was settled without this member."
             )
+        if fields.get("entry") is None and number == state.missed_round:
+            raise QuestionError(
+                f"Round {number} was settled without this member, so a late report must name the entry that says so."
+            )
+        KeptReceipts(self._store, member).check_all_kept(number)
         check_figures(fields, state.pinned.get("figures", "measured"), is_late=number == state.missed_round)
         now, baseline = open_round.accuracies[fields["adopted"]], baseline_of(state, open_round)
         assert baseline is not None, "opening a round sets the baseline"

@@ -24,6 +24,13 @@ from commonweal.remote.messages.message import QuestionError
 def commit(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
     """Adopt the round that a question says was settled last, if it was opened and reported here."""
     settled = (fields["settled_round"], fields["settled_attempt"])
+    if settled[0] > state.settled_round and settled[0] == state.missed_round:
+        refusal = (
+            f"Round {settled[0]} is said to be settled with this member, but a statement that is kept here says that "
+            "it was settled without it."
+        )
+        store.log(f"{ERROR} {refusal} Ask the operator")
+        raise QuestionError(refusal)
     for opening in state.openings():
         if settled == (opening.round_number, opening.attempt) and settled[0] > state.settled_round:
             model = fields["settled_model"]

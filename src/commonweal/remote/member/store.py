@@ -37,7 +37,7 @@ from commonweal.task.records import Model
 
 FORMAT = "commonweal.home/1"
 LOG, STATEMENTS, OPERATOR_KEY, ACCOUNT = "log.txt", "statements", "operator.pub.pem", "account.json"
-OPERATOR_HEAD = "operator-head.json"
+OPERATOR_HEAD, REPORTS = "operator-head.json", "reports"
 ERROR = "ERROR"  # in the log: after the time of a line that tells of an error
 _ARRAY = "array/"
 _WAY_OUT = "Check that the folder named by `home` in the member's file is writable and its disk has space."
@@ -133,6 +133,12 @@ class MemberStore:
         try:
             text = (self.path / "state.json").read_text()
         except FileNotFoundError:
+            if any(any((self.path / folder).glob("*.json")) for folder in (STATEMENTS, REPORTS)):
+                raise StorageError(
+                    f"{self.path / 'state.json'} is missing, but the folder has statements or reports. Without it the "
+                    "member would measure from another baseline. Restore the folder from a backup; if there is none, "
+                    "name another `home` in the member's file, and keep this one as evidence."
+                ) from None
             return MemberState()
         try:
             document = json.loads(text)
@@ -207,7 +213,7 @@ class MemberStore:
         was_wanted = notice.exists()
         try:
             if wanted:
-                self.path.mkdir(parents=True, exist_ok=True)
+                make_directory(self.path)
                 notice.touch()
             else:
                 notice.unlink(missing_ok=True)
