@@ -8,10 +8,9 @@ import pytest
 
 from commonweal.comparison.contenders import find_contenders
 from commonweal.comparison.following import follow
-from commonweal.comparison.histories import Histories, Step
+from commonweal.comparison.histories import Histories
 from commonweal.errors import InputError, StorageError
 from commonweal.federation.session import run_rounds
-from commonweal.records import Instructions
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.simulated_task import task_of
 from tests.comparison.small import three
@@ -55,15 +54,8 @@ def test_each_mechanism_decides_as_if_it_had_run_alone(together):
 
 
 def test_each_history_is_trained_once(together):
-    _, histories, followed = together
-    steps = set()
-    for one in followed:
-        instructions, active, so_far = Instructions(), histories.scenario.client_names, ()
-        for _, record in one.rounds:
-            so_far = (*so_far, Step.of(active, instructions, histories.scenario))
-            steps.add(so_far)
-            instructions = record.instructions
-            active = tuple(client for client in active if client not in record.left)
+    scenario, histories, followed = together
+    steps = {steps for one in followed for steps in one.steps(scenario)}
     assert histories.trained_count == len(steps)
     assert len(steps) < sum(len(one.rounds) for one in followed)
 

@@ -156,7 +156,7 @@ def compare_replication(task: ReplicationTask) -> ComparedReplication:
         durations={name: metrics.durations(one.history(task.scenario)) for name, one in followed.items()},
         audited={name: _audited(one, task.replication) for name, one in followed.items()},
         refusals={one.contender.name: one.refusal for one in everything if one.refusal is not None},
-        distinct_round_count=len({id(trained) for one in everything for trained, _ in one.rounds}),
+        distinct_round_count=len({steps for one in everything for steps in one.steps(task.scenario)}),
         decided_round_count=sum(len(one.rounds) for one in everything),
         trained_round_count=histories.trained_count,
         has_truth=histories.truth is not None,

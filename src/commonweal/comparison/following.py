@@ -32,6 +32,16 @@ class Followed:
     def history(self, scenario: Scenario) -> History:
         return History(clients=scenario.client_names, rounds=tuple(record for _, record in self.rounds))
 
+    def steps(self, scenario: Scenario) -> list[Steps]:
+        """The history up to each of its rounds."""
+        active, instructions = scenario.client_names, Instructions()
+        found: list[Steps] = []
+        for _, record in self.rounds:
+            before = found[-1] if found else ()
+            found.append((*before, Step.of(active, instructions, scenario)))
+            active, instructions = _next(active, record), record.instructions
+        return found
+
 
 @dataclass(slots=True, kw_only=True)
 class _Follower:
@@ -71,7 +81,7 @@ def follow(histories: Histories, contenders: Sequence[Contender]) -> list[Follow
                 refusals[follower.contender.name] = reason
                 continue
             follower.rounds.append((trained, record))
-            active = tuple(client for client in steps[-1].active if client not in record.left)
+            active = _next(steps[-1].active, record)
             if len(active) >= 2 and len(steps) < scenario.round_count and not known.finished:
                 branches[Step.of(active, record.instructions, scenario)].append(follower)
         continuations[steps] = len(branches)
@@ -82,6 +92,11 @@ def follow(histories: Histories, contenders: Sequence[Contender]) -> list[Follow
         Followed(contender=one.contender, rounds=tuple(one.rounds), refusal=refusals.get(one.contender.name))
         for one in everybody
     ]
+
+
+def _next(active: tuple[str, ...], record: RoundRecord) -> tuple[str, ...]:
+    """Who is active after a round."""
+    return tuple(client for client in active if client not in record.left)
 
 
 def _seeded(contender: Contender, scenario: Scenario) -> Contender:

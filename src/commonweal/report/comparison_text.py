@@ -75,6 +75,12 @@ def best_lie(mechanism: ComparedMechanism) -> LieResult | None:
     return max(paying, key=lambda lie: lie.gain.value, default=None)
 
 
+def simple_lie(mechanism: ComparedMechanism) -> LieResult | None:
+    """The lie that gains most of those that need no knowledge of what the others report; None if none was tried."""
+    simple = [lie for lie in mechanism.lies if lie.name not in ("best-reply", "exit")]
+    return max(simple, key=lambda lie: lie.gain.value, default=None)
+
+
 def best_lie_text(mechanism: ComparedMechanism) -> str:
     """What the best lie gains, and its name."""
     best = best_lie(mechanism)
