@@ -62,6 +62,10 @@ class Comparison:
     def mean(self, figure: Figure, rule: str, cells: Sequence[str]) -> Interval:
         return mean_interval(self.values(figure, rule, cells))
 
+    def amount(self, name: str, rule: str, cells: Sequence[str]) -> Interval:
+        """The mean of a figure that cannot be negative."""
+        return self.mean(lambda row: float(row[name]), rule, cells).within(least=0.0)
+
     def ratio(self, figure: Figure, rule: str, cells: Sequence[str], per: Figure | None = None) -> Interval:
         """The mean of a rule over that of measured figures, both divided by the mean of `per` if given."""
         seeds = self.seeds(rule, cells)
@@ -129,9 +133,11 @@ def _means(comparison: Comparison) -> str:
     ]
     every = comparison.cells
     for rule in comparison.rules:
-        figures = [comparison.mean(_gap, rule, every)] + [
-            comparison.mean(lambda row, name=name: row[name], rule, every)  # type: ignore[misc]
-            for name in ("true_welfare", "tsw", "eliminations", "wrong_eliminations", "mean_duration")
+        figures = [
+            comparison.mean(_gap, rule, every),
+            comparison.mean(lambda row: row["true_welfare"], rule, every),
+            comparison.mean(lambda row: row["tsw"], rule, every),
+            *(comparison.amount(name, rule, every) for name in ("eliminations", "wrong_eliminations", "mean_duration")),
         ]
         lines.append(_line([rule, *map(_shown, figures)]))
     return "\n".join(lines)
@@ -160,7 +166,7 @@ def _cells(comparison: Comparison) -> str:
             figures = [
                 comparison.worse(rule, [cell]),
                 *(
-                    comparison.mean(lambda row, name=name: row[name], rule, [cell])  # type: ignore[misc]
+                    comparison.amount(name, rule, [cell])
                     for name in ("eliminations", "wrong_eliminations", "error_of_money", "mean_duration")
                 ),
             ]

@@ -90,9 +90,9 @@ class Watched:
             self.scores[number] = {client: answers[client][whole].scores for client in clients}
         return answers
 
-    def report(self, number, clients, told):
+    def report(self, number, clients, told, rates):
         self.told[number] = told
-        return self._clients.report(number, clients, told)
+        return self._clients.report(number, clients, told, rates)
 
 
 def run(scenario, losses=None, **options):

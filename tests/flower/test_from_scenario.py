@@ -263,3 +263,30 @@ def test_what_cannot_run_on_flower_is_refused(starter, tmp_path, pairs, parts):
     for part in parts:
         assert part in str(caught.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
+
+
+def test_agreed_rates(starter, tmp_path, monkeypatch):
+    """Rates by class go into the operator's file, which then needs no profit bounds of its own."""
+    edit(
+        starter,
+        ("[mechanism]\n", '[mechanism]\nprofits = "rates"\n'),
+        (
+            "[learning]",
+            "[rates.classes.large]\ngain = 30.0\nsample = 1e-3\n[rates.classes.small]\ngain = 4.0\n[learning]",
+        ),
+        ('name = "north"', 'name = "north"\nclass = "large"'),
+        ('name = "south"', 'name = "south"\nclass = "small"'),
+        ('name = "east"', 'name = "east"\nclass = "large"\nunit_value = 99.0\nreported_profit = -5.0'),
+        ('name = "west"', 'name = "west"\nclass = "small"'),
+    )
+    scenario = read_scenario(starter)
+    make_federation_from(tmp_path / "twin", scenario)
+    federation = read_federation(tmp_path / "twin" / "federation.toml")
+    assert federation.mechanism.rates == scenario.mechanism.rates
+    assert {terms.name: terms.profit_bounds for terms in federation.clients} == {
+        "north": (-1e4, 1e4), "south": (-10.0, 10.0), "east": (-1e4, 1e4), "west": (-10.0, 10.0),
+    }  # fmt: skip
+    on_flower = run_on_flower(tmp_path / "twin", monkeypatch, tmp_path)
+    check_equal(on_flower, run_scenario(scenario))
+    assert "profit" not in on_flower.declared
+    assert on_flower.rounds[0].clients["east"].profit.standard_error is not None, "its uncertainty is known to all"

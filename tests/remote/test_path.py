@@ -191,3 +191,14 @@ def test_errors_of_contributions_are_known_where_profits_are_private(toy):
         for row in completed.clients.values():
             assert row.contribution.standard_error > 0
             assert math.isfinite(row.contribution.standard_error)
+
+
+def test_what_follows_from_private_profits_has_unknown_errors(toy):
+    report = toy.run_report
+    rows = [row for completed in report.rounds for row in completed.clients.values() if row.payoff is not None]
+    assert rows
+    for row in rows:
+        assert row.share.standard_error is not None
+        assert (row.profit.standard_error, row.payoff.standard_error, row.transfer.standard_error) == (None,) * 3
+    totals = [*report.total_payoffs.values(), *report.total_transfers.values(), report.tsw[-1]]
+    assert [total.standard_error for total in totals] == [None] * len(totals)

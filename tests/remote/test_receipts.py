@@ -74,8 +74,8 @@ def test_a_member_with_a_receipt_is_not_absent(toy, monkeypatch):
     """The operator's program takes the report, signs the receipt, and then calls the member absent."""
     honest = RemoteClients.report
 
-    def forgetful(self, round_number, clients, told):
-        found = dict(honest(self, round_number, clients, told))
+    def forgetful(self, round_number, clients, told, rates):
+        found = dict(honest(self, round_number, clients, told, rates))
         if round_number == 2 and "east" in found:
             del found["east"]
             self._exchange.note("east", NoAnswer(kind="absent", reason="it did not answer in time"))

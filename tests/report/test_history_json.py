@@ -49,13 +49,14 @@ def documented_paths():
 
 def test_every_field_is_documented_and_every_documented_field_is_there(hospitals):
     clinics = run_reports.clinics()  # where models are also trained alone, and a profit is misreported
-    reports = hospitals, clinics, run_reports.with_forecasts(hospitals), run_reports.advised()
+    rated = replace(hospitals, profits="rates")
+    reports = hospitals, clinics, run_reports.with_forecasts(hospitals), run_reports.advised(), rated
     assert set().union(*(field_paths(to_document(report)) for report in reports)) == documented_paths()
 
 
 def test_no_field_of_the_records_is_left_out():
     """Every field of the run report's records has a field of its own, under its own name or the one given here."""
-    document = to_document(run_reports.clinics())
+    document = to_document(replace(run_reports.clinics(), profits="rates"))
     in_totals = {"total_payoffs": "payoffs", "total_transfers": "transfers"}
     for field in fields(RunReport):
         assert field.name in document or in_totals.get(field.name, field.name) in document["totals"], field.name

@@ -79,6 +79,15 @@ def test_the_page_shows_the_outcome(page, hospitals):
         assert (meaning in text) == (word not in RARE), word
 
 
+def test_the_welfare_of_all_counts_clients_in_the_round_they_left_in(page, hospitals):
+    decisions = [each.record.decision for each in hospitals.rounds]
+    left = sum(decision.figures.profits[client] for decision in decisions for client in decision.eliminated)
+    assert left, "for this to test anything"
+    assert hospitals.welfare_of_all == pytest.approx(hospitals.tsw[-1].value + left)
+    shown = f"{hospitals.welfare_of_all:+.4g}".replace("-", "−")
+    assert f"were eliminated, sum to\n{shown}" in page
+
+
 def test_the_table_shows_the_clients_figures(page, hospitals):
     section = page[page.index('id="client-2"') : page.index('id="client-3"')]
     rows = [

@@ -51,8 +51,8 @@ def test_small_columns_keep_their_digits():
 
 def test_an_error_is_shown_where_there_is_one():
     assert with_error(Estimate(value=0.5, standard_error=0.012), decimals=3) == "0.500 ± 0.012"
-    assert with_error(Estimate(value=-0.5, standard_error=None), signed=True) == "−0.5"
-    assert with_error(Estimate(value=0.5, standard_error=0.0)) == "0.5"
+    assert with_error(Estimate(value=-0.5, standard_error=None), signed=True) == "−0.5 ± ?"
+    assert with_error(Estimate(value=0.5, standard_error=0.0)) == "0.5 ± 0"
 
 
 def test_counting():

@@ -9,7 +9,7 @@ import pytest
 
 from commonweal.decision import raw, validation
 from commonweal.errors import CommonwealError
-from commonweal.records import Rules
+from commonweal.records import Rates, Rules
 from commonweal.scenario import keys, kinds
 from commonweal.scenario.assembly import NEEDED_OF_CLIENT
 from commonweal.scenario.spec import ClientSpec, DataSpec, Defect, LearningSpec, MechanismSpec
@@ -47,12 +47,15 @@ def test_every_field_has_its_key_and_every_key_its_field():
     def names(record):
         return {field.name for field in fields(record)}
 
-    assert set(keys.CLIENT_KEYS) == names(ClientSpec) - {"defect", "settings"}
+    of_clients = names(ClientSpec) - {"defect", "settings"}
+    assert set(keys.CLIENT_KEYS) == of_clients | {"class"}, "classes are kept with the rates"
+    assert set(keys.RATES_KEYS) == names(Rates)
     assert set(keys.DATA_KEYS) == names(DataSpec)
     assert set(keys.LEARNING_KEYS) == names(LearningSpec) - {"parameters"}
     # The kind is the mechanism or its file, and the seed is that of the scenario.
     of_rules = names(Rules) - {"mechanism", "file", "parameters", "version", "seed"} | {"kind"}
-    assert set(keys.MECHANISM_KEYS) == of_rules | names(MechanismSpec) - {"rules", "measure"} | {"contribution"}
+    of_spec = names(MechanismSpec) - {"rules", "measure", "rates"} | {"contribution", "profits"}
+    assert set(keys.MECHANISM_KEYS) == of_rules | of_spec
     assert {make for make, _ in keys.DEFECTS.values()} == set(get_args(Defect))
     for make, defect_keys in keys.DEFECTS.values():
         assert set(defect_keys) == names(make)

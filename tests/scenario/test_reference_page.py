@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commonweal.records import Rules
+from commonweal.records import Rates, Rules
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario import keys
 from commonweal.scenario.algorithms import ALGORITHMS
@@ -66,13 +66,15 @@ TABLES = {
             **defaults_of(Rules, MechanismSpec, needed=("mu",)),
             "kind": DEFAULT_MECHANISM,
             "contribution": {field.name: field.default for field in fields(MechanismSpec)}["measure"],
+            "profits": "private",
         },
     ),
+    "`[rates]`": (keys.RATES_KEYS, defaults_of(Rates, needed=("gain",))),
     "`[learning]`": (keys.LEARNING_KEYS, defaults_of(LearningSpec, needed=())),
     "`[data]`": (keys.DATA_KEYS, defaults_of(DataSpec, needed=())),
     "`[[clients]]` and `[defaults]`": (
         {**keys.CLIENT_KEYS, "defect": None, "settings": None},
-        defaults_of(ClientSpec, needed=NEEDED_OF_CLIENT["images"]),
+        {**defaults_of(ClientSpec, needed=NEEDED_OF_CLIENT["images"]), "class": None},
     ),
     "`[task]`": (
         {"file": KEYS["table"], **keys.TASK_KEYS},

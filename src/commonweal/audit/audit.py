@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import TypeVar
@@ -19,8 +19,19 @@ import numpy as np
 
 from commonweal.audit.best_reply import best_exit, best_joint_reply, best_reply
 from commonweal.audit.cases import Case, Cases
-from commonweal.audit.game import ROUNDING, AuditedRound, Bounds, DecidedGame, Fate, Game
-from commonweal.audit.lies import BEST, EXIT, LIES, SHIFT, SILENCE, TITLES, Lie, reason_not_to_try
+from commonweal.audit.game import ROUNDING, AuditedRound, Bounds, DecidedGame, Fate, Game, Report, heard, report_in
+from commonweal.audit.lies import (
+    BEST,
+    EXIT,
+    LIES,
+    RATED_LIES,
+    RATED_TITLES,
+    SHIFT,
+    SILENCE,
+    TITLES,
+    Lie,
+    reason_not_to_try,
+)
 from commonweal.audit.paper_game import PaperGame
 from commonweal.audit.unravelling import summary, unravel
 from commonweal.decision.mechanism import Mechanism, State
@@ -53,6 +64,7 @@ class RoundsAudit:
     on_step: OnStep | None = None
     tries_pairs: bool = True  # whether two members that lie together are tried, too
     decision_limit: int = DECISION_LIMIT
+    rates: str | None = None  # in words, if profits follow from agreed rates
     _steps: list[int] = field(default_factory=lambda: [0])
 
     def __post_init__(self) -> None:
@@ -69,11 +81,14 @@ class RoundsAudit:
         """Audit all rounds."""
         results = self.lies()
         profits_are_read = reason_not_to_try("profit", self.mechanism, self.rounds) is None
-        unravelled = [unravel(self._games[place], self.bounds) for place in self._stepped(self._unravelled_places)]
+        unravelled = [
+            replace(unravel(self._games[place], self.bounds), profits=self.rounds[place].made)
+            for place in self._stepped(self._unravelled_places)
+        ]
         payoffs = [
             profit + self._truths[place][client].transfer
             for place, audited in enumerate(self.rounds)
-            for client, profit in audited.figures.profits.items()
+            for client, profit in audited.made.items()
         ]
         mechanism = self.mechanism
         return AuditReport(
@@ -92,6 +107,7 @@ class RoundsAudit:
             not_tried=tuple(self._not_tried(results)),
             unravelling=summary(unravelled) if profits_are_read and unravelled else None,
             notes=tuple(self._notes()),
+            rates=self.rates,
         )
 
     @cached_property
@@ -108,7 +124,15 @@ class RoundsAudit:
 
     @cached_property
     def _lies(self) -> list[Lie]:
-        return [lie for lie in LIES if reason_not_to_try(lie.about, self.mechanism, self.rounds) is None]
+        return [lie for lie in self._known_lies if reason_not_to_try(lie.about, self.mechanism, self.rounds) is None]
+
+    @property
+    def _known_lies(self) -> tuple[Lie, ...]:
+        return LIES if self.rates is None else RATED_LIES
+
+    @property
+    def _titles(self) -> Mapping[str, str]:
+        return TITLES if self.rates is None else RATED_TITLES
 
     @property
     def _is_stateful(self) -> bool:
@@ -182,9 +206,9 @@ class RoundsAudit:
         alone = {lie.name: Cases(name=lie.name, title=lie.title) for lie in self._lies}
         together = {lie.name: Cases(name=lie.name, title=lie.title, liar_count=2) for lie in self._lies}
         for name in (SILENCE, BEST, EXIT):
-            alone[name] = Cases(name=name, title=TITLES[name])
+            alone[name] = Cases(name=name, title=self._titles[name])
         for name in (SILENCE, BEST):
-            together[name] = Cases(name=name, title=TITLES[name], liar_count=2)
+            together[name] = Cases(name=name, title=self._titles[name], liar_count=2)
         if self._is_stateful:
             self._fold_lies(alone, together)
         else:
@@ -198,19 +222,30 @@ class RoundsAudit:
 
     def _tell_lies(self, place: int, alone: dict[str, Cases], together: dict[str, Cases]) -> None:
         """Each lie, in a round of a mechanism that does not remember earlier ones."""
-        game = self._games[place]
-        trues = {client: game.report_of(client) for client in game.clients}
-        for client, true in trues.items():
+        game, truths = self._games[place], self._truths[place]
+        for client in game.clients:
             for lie in self._lies:
-                fate = game.fate(client, lie.tell(true, self.shift))
+                told = self._told(place, client, lie)
+                fate = truths[client] if told is None else game.fate(client, told)
                 self._add(alone[lie.name], place, (client,), [fate])
             self._add(alone[SILENCE], place, (client,), [_SILENT])
         for pair in self._pairs[place]:
             for lie in self._lies:
-                told = game.with_reports({client: lie.tell(trues[client], self.shift) for client in pair})
-                fates = told.outcome().fates
+                reports = self._told_by(place, pair, lie)
+                fates = game.with_reports(reports).outcome().fates if reports else truths
                 self._add(together[lie.name], place, pair, [fates[client] for client in pair])
             self._add(together[SILENCE], place, pair, [_SILENT, _SILENT])
+
+    def _told(self, place: int, client: str, lie: Lie) -> Report | None:
+        """What the mechanism hears of a lie; None if that is the truth."""
+        audited = self.rounds[place]
+        true = report_in(audited, client)
+        told = heard(audited, client, lie.tell(true, self.shift))
+        return None if told == heard(audited, client, true) else told
+
+    def _told_by(self, place: int, liars: Sequence[str], lie: Lie) -> dict[str, Report]:
+        told = {client: self._told(place, client, lie) for client in liars}
+        return {client: report for client, report in told.items() if report is not None}
 
     def _fold_lies(self, alone: dict[str, Cases], together: dict[str, Cases]) -> None:
         """Each lie in all rounds, one after another, under a mechanism that remembers what it was told."""
@@ -235,8 +270,7 @@ class RoundsAudit:
             game = DecidedGame(mechanism=self.mechanism, round=audited, state=state)
             present = [client for client in liars if client in game.clients]
             if lie is not None:
-                reports = {client: lie.tell(game.report_of(client), self.shift) for client in present}
-                game = game.with_reports(reports)
+                game = game.with_reports(self._told_by(place, present, lie))
             elif len(present) < len(game.clients):
                 game = game.without(present)
             else:
@@ -265,7 +299,7 @@ class RoundsAudit:
         """Add a case: these fates of the liars, beside those that the truth gives them."""
         truths = [self._truths[place][client] for client in liars]
         gain = math.fsum(fate.transfer for fate in fates) - math.fsum(fate.transfer for fate in truths)
-        profits = self.rounds[place].figures.profits
+        profits = self.rounds[place].made
         cases.cases.append(
             Case(
                 replication=self.rounds[place].replication,
@@ -284,20 +318,27 @@ class RoundsAudit:
     # ---- what is said about it ----
 
     def _not_tried(self, results: Sequence[LieResult]) -> list[NotTried]:
-        reasons = [(lie.name, lie.title, reason_not_to_try(lie.about, self.mechanism, self.rounds)) for lie in LIES]
+        reasons = [
+            (lie.name, lie.title, reason_not_to_try(lie.about, self.mechanism, self.rounds)) for lie in self._known_lies
+        ]
         left_out = [NotTried(name=name, title=title, reason=reason) for name, title, reason in reasons if reason]
         found = {(one.name, one.liar_count) for one in results}
         why = reason_not_to_try("profit", self.mechanism, self.rounds)
         if why is not None:
-            left_out += [NotTried(name=name, title=TITLES[name], reason=why) for name in (BEST, EXIT)]
+            left_out += [NotTried(name=name, title=self._titles[name], reason=why) for name in (BEST, EXIT)]
         elif (EXIT, 1) not in found:
             reason = "No report within the bounds costs a place."
-            left_out.append(NotTried(name=EXIT, title=TITLES[EXIT], reason=reason))
+            left_out.append(NotTried(name=EXIT, title=self._titles[EXIT], reason=reason))
         return left_out
 
     def _notes(self) -> list[str]:
         notes = []
         count = len(self.rounds)
+        if self.rates is not None:
+            notes.append(
+                "Profits follow from agreed rates. A lie about a profit is not heard; best replies are told by false "
+                "scores, which change nothing else here, neither contributions nor the gain of the next round."
+            )
         pair_count = sum(
             len(audited.figures.clients) * (len(audited.figures.clients) - 1) // 2 for audited in self.rounds
         )

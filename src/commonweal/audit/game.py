@@ -14,10 +14,23 @@ from typing import Protocol
 
 from commonweal.decision.mechanism import Mechanism, RoundView, State, decide_view, view_of
 from commonweal.decision.returned import checked_state
-from commonweal.records import Decision, Figures
+from commonweal.records import Decision, Figures, Rates
+from commonweal.valuation.profit import utility
+from commonweal.valuation.rates import rated_cost, rated_profit
 
 ROUNDING = 1e-9
 """Gains up to this share of the round's Σ|profit| count as none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedFigures:
+    """What the profits of a round follow from where rates were agreed on, and what clients really made."""
+
+    rates: Mapping[str, Rates]
+    gains: Mapping[str, float]  # in the metric
+    made: Mapping[str, float]  # by what each client alone knows, in units of utility
+    expected_gains: Mapping[str, float] | None = None  # of the next round, where selection goes by it
+    is_advantage: bool = False  # gains are over the model that a client trains alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +42,12 @@ class AuditedRound:
     spares_losses: bool = False  # nobody can be eliminated for a loss: a grace round, or the last one
     sample_counts: Mapping[str, int] = field(default_factory=dict)
     replication: int = 1
+    rated: RatedFigures | None = None  # None: profits are reports
+
+    @property
+    def made(self) -> Mapping[str, float]:
+        """The true profits."""
+        return self.figures.profits if self.rated is None else self.rated.made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +71,8 @@ class Report:
     utility: float | None = None  # where the mechanism reads it; profit = utility − cost
     cost: float | None = None
     sample_count: int | None = None
+    gain: float | None = None  # this and the next: in the metric, where profits follow from agreed rates
+    expected_gain: float | None = None
 
     def with_profit(self, profit: float, expected: float | None = None) -> Report:
         """The report with another profit; of the next round `expected`, or the same. The utility is what fits."""
@@ -173,13 +194,36 @@ class DecidedGame:
 
 def report_in(audited: AuditedRound, client: str) -> Report:
     """What a client reports in a round."""
-    figures = audited.figures
+    figures, rated = audited.figures, audited.rated
     return Report(
         profit=figures.profits[client],
         expected=None if figures.expected is None else figures.expected[client],
         utility=figures.further.get("utility", {}).get(client),
         cost=None if figures.costs is None else figures.costs[client],
         sample_count=audited.sample_counts.get(client),
+        gain=None if rated is None else rated.gains[client],
+        expected_gain=None if rated is None or rated.expected_gains is None else rated.expected_gains[client],
+    )
+
+
+def heard(audited: AuditedRound, client: str, told: Report) -> Report:
+    """What a mechanism makes of a report. By agreed rates, only gains and counts are listened to."""
+    rated = audited.rated
+    if rated is None:
+        return told
+    assert told.gain is not None, "where rates were agreed on, gains are known"
+    assert told.sample_count is not None, "and so are counts"
+    rates, count = rated.rates[client], told.sample_count
+
+    def profit_of(gain: float) -> float:
+        return rated_profit(rates, gain, count, is_advantage=rated.is_advantage)
+
+    return replace(
+        told,
+        profit=profit_of(told.gain),
+        expected=None if told.expected_gain is None else profit_of(told.expected_gain),
+        utility=None if told.utility is None else utility(rates.gain, told.gain, 0.0),
+        cost=None if told.cost is None else rated_cost(rates, count),
     )
 
 

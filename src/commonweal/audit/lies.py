@@ -9,10 +9,13 @@ from typing import Literal
 from commonweal.audit.game import AuditedRound, Report
 from commonweal.decision.mechanism import Mechanism
 
-About = Literal["profit", "cost", "sample_count"]
+About = Literal["profit", "cost", "sample_count", "gain"]
 
 SHIFT = 0.1
 """How far a shifted profit is from the true one, as a share of the mean |profit| of all rounds."""
+
+POINT = 0.01
+"""How far a false gain is from the true one, in the metric, where profits follow from agreed rates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,12 @@ def _twice_the_samples(true: Report, shift: float) -> Report:
     return replace(true, sample_count=2 * true.sample_count)
 
 
+def _a_point_less(true: Report, shift: float) -> Report:
+    assert true.gain is not None, "told only where gains are known"
+    expected = None if true.expected_gain is None else true.expected_gain - POINT
+    return replace(true, gain=true.gain - POINT, expected_gain=expected)
+
+
 def _each(true: Report, change: Callable[[float], float]) -> float | None:
     """The expected profit as the lie tells it."""
     return None if true.expected is None else change(true.expected)
@@ -66,6 +75,17 @@ LIES = (
     Lie(name="cost", title="reports half again its cost", about="cost", tell=_dearer),
     Lie(name="count", title="declares twice its samples", about="sample_count", tell=_twice_the_samples),
 )
+RATED_LIES = (
+    *LIES,
+    Lie(
+        name="own-scores",
+        title="scores its model a point too low",
+        about="gain",
+        tell=_a_point_less,
+    ),
+)
+"""Where profits follow from agreed rates, and a lie about them must be told by scores."""
+
 BEST = "best-reply"
 EXIT = "exit"
 SILENCE = "silence"
@@ -74,20 +94,26 @@ TITLES = {
     EXIT: "reports so great a loss that it is eliminated",
     SILENCE: "takes the round's model and reports nothing",
 }
+RATED_TITLES = {
+    **TITLES,
+    BEST: "scores its model so that it is paid most and keeps its place",
+    EXIT: "scores its model so low that it is eliminated",
+}
 
 
 def reason_not_to_try(about: About, mechanism: Mechanism, rounds: Sequence[AuditedRound]) -> str | None:
     """Why a figure cannot be lied about under this mechanism; None if it can."""
     private = {"profit", "cost", "utility"} & mechanism.reads
+    is_rated = all(audited.rated is not None for audited in rounds)
     if about == "profit" and not {"profit", "utility"} & mechanism.reads:
         return f"The mechanism {mechanism.name} reads no profits, so a false one changes nothing."
     if about == "cost":
-        if not (mechanism.reads_costs or "utility" in private):
+        if not (mechanism.reads_costs or "utility" in private or is_rated):
             return f"The mechanism {mechanism.name} reads no costs apart from profits."
         if any(audited.figures.costs is None for audited in rounds):
             return "The figures have no costs."
     if about == "sample_count":
-        if "sample_count" not in mechanism.reads:
+        if "sample_count" not in mechanism.reads and not is_rated:
             return f"The mechanism {mechanism.name} reads no sample counts."
         if any(client not in audited.sample_counts for audited in rounds for client in audited.figures.clients):
             return "The figures have no sample counts."

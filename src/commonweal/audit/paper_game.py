@@ -165,10 +165,8 @@ class PaperGame:
         Beyond it a client stays only while another one goes. That one can undercut it by next to nothing, and be
         undercut in turn, until nobody reports a loss above g(q): all best replies end here.
         """
-        own, threshold = self.report_of(client), float(self._alone_thresholds[self._positions[client]])
-        if self._nobody_goes:
-            threshold = math.inf
-        return self._at_most(own, threshold, bounds)
+        threshold = math.inf if self._nobody_goes else float(self._alone_thresholds[self._positions[client]])
+        return self._at_most(self.report_of(client), threshold, bounds)
 
     @cached_property
     def retained(self) -> BoolArray:

@@ -8,21 +8,23 @@ utility − cost of all its identities, over all rounds, and their transfers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from commonweal.audit.audit import RoundsAudit
 from commonweal.audit.bounds import observed_bounds
 from commonweal.audit.cases import Case, Cases
-from commonweal.audit.game import ROUNDING, AuditedRound, Bounds
+from commonweal.audit.game import ROUNDING, AuditedRound, Bounds, RatedFigures
+from commonweal.audit.rigged_scores import ONLY_BY_RATES, Rig, RiggedScores, ScoreLie
 from commonweal.audit.rigged_scores import TITLES as RIG_TITLES
-from commonweal.audit.rigged_scores import Rig, RiggedScores, ScoreLie
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import CommonwealError, InputError
-from commonweal.federation.round_result import RoundResult
+from commonweal.federation.round_result import ClientMeasurement, RoundResult
 from commonweal.federation.session import run_rounds
+from commonweal.records import RoundRecord
 from commonweal.records.audit import AuditReport, LieResult, NotTried
+from commonweal.records.rounds import GAIN
 from commonweal.scenario.spec import ClientSpec, Duplicates, Noised, Scenario, Untrained
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.simulated_task import SimulatedTask, task_of
@@ -84,7 +86,7 @@ class ScenarioAudit:
             simulated = task_of(seeded, self.data_directory)
             honest = Variant(name="", title="the truth", scenario=seeded, simulated=simulated, identities=(liar,))
             results = self._run(honest)
-            audited += [_audited(result, replication) for result in results]
+            audited += [audited_round(result.record, result.measured, seeded, replication) for result in results]
             if self.reports_only:
                 continue
             variants, left_out = self._variants(seeded, simulated, liar)
@@ -99,7 +101,11 @@ class ScenarioAudit:
                 found.cases.append(_case(replication, liar, results, lied, variant.identities))
         bounds = observed_bounds(audited) if self.bounds is None else self.bounds
         report = RoundsAudit(
-            mechanism=make_mechanism(scenario.mechanism.rules), rounds=audited, bounds=bounds, on_step=self.on_step
+            mechanism=make_mechanism(scenario.mechanism.rules),
+            rounds=audited,
+            bounds=bounds,
+            on_step=self.on_step,
+            rates=None if scenario.mechanism.rates is None else scenario.mechanism.rates.in_words,
         ).report(source, replication_count=self.replication_count)
         trained = tuple(one.result() for name, one in cases.items() if name not in not_tried)
         return replace(
@@ -124,7 +130,8 @@ class ScenarioAudit:
 
     @property
     def _run_count(self) -> int:
-        return self.replication_count * (1 if self.reports_only else 2 + len(RIG_TITLES) + 5)
+        rig_count = len(RIG_TITLES) - (len(ONLY_BY_RATES) if self.scenario.mechanism.rates is None else 0)
+        return self.replication_count * (1 if self.reports_only else 2 + rig_count + 5)
 
     def _chosen_liar(self) -> str:
         names = self.scenario.client_names
@@ -174,15 +181,18 @@ class ScenarioAudit:
         unscored = (
             "Contributions are measured by quantity, so nobody scores anything." if measure == "quantity" else None
         )
-        uncounted = None if measure == "quantity" else f"Contributions are measured by {measure}, not by quantity."
+        is_rated = scenario.mechanism.rates is not None
+        uncounted = None
+        if measure != "quantity" and not is_rated:
+            uncounted = f"Contributions are measured by {measure}, not by quantity."
         no_copies = None if scenario.task.kind == "images" else "Only images can be declared twice in a scenario."
-        rigs: tuple[Rig, ...] = tuple(RIG_TITLES)
+        rigs: tuple[Rig, ...] = tuple(rig for rig in RIG_TITLES if is_rated or rig not in ONLY_BY_RATES)
         for rig in rigs:
             lie = ScoreLie(liar=liar, rig=rig)
             add(
                 rig,
                 RIG_TITLES[rig],
-                unscored,
+                None if rig in ONLY_BY_RATES else unscored,
                 lambda rig=rig, lie=lie: variant(rig, RIG_TITLES[rig], scores=lie),  # type: ignore[misc]
             )
         with_defect("untrained", "returns the model as it received it", has_defect, Untrained())
@@ -210,14 +220,39 @@ def _honest(scenario: Scenario) -> Scenario:
     return replace(scenario, clients=tuple(replace(client, reported_profit=None) for client in scenario.clients))
 
 
-def _audited(result: RoundResult, replication: int) -> AuditedRound:
-    decision = result.record.decision.without_harmful
+def audited_round(
+    record: RoundRecord, measured: Mapping[str, ClientMeasurement], scenario: Scenario, replication: int
+) -> AuditedRound:
+    """A round of a run as an audit takes it, in which everybody tells the truth."""
+    decision = record.decision.without_harmful
+    figures, rated = decision.figures, _rated(record, measured, scenario)
+    if rated is None:
+        made = {client: one.value for client in figures.clients if (one := measured[client].actual_profit) is not None}
+        figures = replace(figures, profits={**figures.profits, **made})
     return AuditedRound(
-        number=result.record.round_number,
-        figures=decision.figures,
+        number=record.round_number,
+        figures=figures,
         spares_losses=decision.spares_losses,
-        sample_counts=result.sample_counts,
+        sample_counts={client: one.sample_count for client, one in measured.items()},
         replication=replication,
+        rated=rated,
+    )
+
+
+def _rated(record: RoundRecord, measured: Mapping[str, ClientMeasurement], scenario: Scenario) -> RatedFigures | None:
+    rates, gains = scenario.mechanism.rates, record.gains
+    if rates is None:
+        return None
+    figures = record.decision.without_harmful.figures
+    made = {client: measured[client].actual_profit for client in figures.clients}
+    return RatedFigures(
+        rates={client: own for client in figures.clients if (own := rates.of(client)) is not None},
+        gains=figures.further[GAIN] if gains is None else {c: gains.used(c)[0] for c in figures.clients},
+        expected_gains=None
+        if gains is None or gains.expected is None
+        else {client: gains.expected.get(client, 0.0) for client in figures.clients},
+        made={client: one.value for client, one in made.items() if one is not None},
+        is_advantage=scenario.mechanism.utility == "advantage",
     )
 
 
@@ -248,8 +283,9 @@ def _payoff(results: Sequence[RoundResult], identities: Sequence[str]) -> float:
         decision = result.record.decision
         for client in identities:
             if client in result.measured:
-                measured = result.measured[client].measured_profit
-                profit = decision.figures.profits[client] if measured is None else measured.value
+                own = result.measured[client]
+                made = own.actual_profit or own.measured_profit
+                profit = decision.figures.profits[client] if made is None else made.value
                 amounts += [profit, decision.all_transfers.get(client, 0.0)]
     return math.fsum(amounts)
 
@@ -263,8 +299,13 @@ def _has_left(results: Sequence[RoundResult], identities: Sequence[str]) -> bool
 
 def _with_client(scenario: Scenario, name: str, change: Callable[[ClientSpec], tuple[ClientSpec, ...]]) -> Scenario:
     """The scenario with other clients in the place of one."""
-    clients = [change(client) if client.name == name else (client,) for client in scenario.clients]
-    return replace(scenario, clients=tuple(one for some in clients for one in some))
+    changed = [change(client) if client.name == name else (client,) for client in scenario.clients]
+    clients = tuple(one for some in changed for one in some)
+    mechanism = scenario.mechanism
+    if mechanism.rates is not None and mechanism.rates.classes:  # others in its place are of its class
+        classes = {one.name: mechanism.rates.classes.get(one.name, mechanism.rates.classes[name]) for one in clients}
+        mechanism = replace(mechanism, rates=replace(mechanism.rates, classes=classes))
+    return replace(scenario, clients=clients, mechanism=mechanism)
 
 
 def _names(liar: str, count: int) -> tuple[str, ...]:

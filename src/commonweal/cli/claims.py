@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from commonweal.paper.claims import Comparison
 
 FORMAT = "commonweal.claims/1"
-_STYLES: dict[Verdict, str] = {"held": "green", "not held": "red", "undecided": "yellow"}
+_STYLES: dict[Verdict, str] = {"held": "green", "not held": "red", "undecided": "yellow", "not testable": "dim"}
 
 
 def claims_command(

@@ -192,7 +192,8 @@ def show_summary(run_report: RunReport, directory: Path, console: Console) -> No
         for sentence in _mean_of_the_same(run_report):
             console.print(sentence, soft_wrap=True)
         console.print(
-            f"TSW {_signed(run_report.tsw[-1])}: total social welfare, what the federation gained as a whole",
+            f"TSW {_signed(run_report.tsw[-1])}: total social welfare, the profits of retained clients; of all who "
+            f"took part {run_report.welfare_of_all:+.4f}",
             soft_wrap=True,
         )
         console.print(
@@ -243,10 +244,14 @@ def _measured(value: float) -> str:
 
 
 def _plain(estimate: Estimate) -> str:
-    error = "" if estimate.standard_error is None else f" ± {estimate.standard_error:.3f}"
-    return f"{_measured(estimate.value)}{error}"
+    return "not measurable" if math.isnan(estimate.value) else f"{estimate.value:.3f}{_error(estimate, 3)}"
 
 
 def _signed(estimate: Estimate) -> str:
-    error = "" if estimate.standard_error is None else f" ± {estimate.standard_error:.4f}"
-    return f"{estimate.value:+.4f}{error}"
+    return f"{estimate.value:+.4f}{_error(estimate, 4)}"
+
+
+def _error(estimate: Estimate, decimals: int) -> str:
+    if estimate.standard_error is None:
+        return " ± ?"
+    return f" ± {estimate.standard_error:.{decimals}f}" if estimate.standard_error else " ± 0"

@@ -10,6 +10,9 @@ trains alone, and W the worth of a metric: the metric itself (its negative, wher
 curve through points (metric, worth). Where figures are pooled, the client is told its gain g̃ over the model that
 opened the round, ε_o; where they are forecast, also the gain ĝ that it can expect of the next round. The round's cost
 is the estimate of the next round's.
+
+Where a consortium agreed on rates, the report follows from these and from what was measured (`rated_account`), and the
+profit above stays with the client.
 """
 
 from __future__ import annotations
@@ -23,9 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from commonweal.federation.client_set import ToldGain
+from commonweal.records import Rates
 from commonweal.task.measured import Measured, direction, is_unchanged
 from commonweal.task.metrics import Metric
 from commonweal.valuation import cost, profit, utility
+from commonweal.valuation.bootstrap import Draws
+from commonweal.valuation.rates import rated_cost, rated_profit
 
 Curve = Sequence[tuple[float, float]]
 
@@ -128,6 +134,48 @@ def account(
         profit=profit(gained + spent_alone, spent, size=max(size, abs(gained), spent_alone)),
         profit_draws=terms.unit_value * gained_draws + spent_alone - spent,
         alone_cost=spent_alone,
+    )
+
+
+def rated_account(
+    rates: Rates,
+    *,
+    gain: float,
+    gain_draws: Draws,
+    sample_count: int,
+    is_advantage: bool = False,
+    told: ToldGain | None = None,
+) -> ClientAccount:
+    """The client's round by agreed rates (see `valuation.rates`), from its measured gain, or from the one it was told.
+
+    With `is_advantage`, the gain is the advantage over the model that the client trains alone.
+    """
+    spent = rated_cost(rates, sample_count)
+    alone_cost = rated_cost(replace(rates, round=0.0), sample_count) if is_advantage else None
+    net_cost = spent - (alone_cost or 0.0)
+
+    def profit_of(gain: float) -> float:
+        return rated_profit(rates, gain, sample_count, is_advantage=is_advantage)
+
+    measured = ClientAccount(
+        utility=utility(rates.gain, gain, 0.0),
+        cost=spent,
+        profit=profit_of(gain),
+        profit_draws=rates.gain * gain_draws - net_cost,
+        alone_cost=alone_cost,
+    )
+    if told is None:
+        return measured
+    drawn = np.empty(0) if told.pooled_draws is None else told.pooled_draws
+    return replace(
+        measured,
+        utility=utility(rates.gain, told.pooled, 0.0),
+        profit=profit_of(told.pooled),
+        profit_draws=rates.gain * drawn - spent,
+        expected_profit=None if told.expected is None else profit_of(told.expected),
+        expected_draws=None if told.expected_draws is None else rates.gain * told.expected_draws - spent,
+        measured_profit=measured.profit,
+        measured_profit_draws=measured.profit_draws,
     )
 
 

@@ -14,13 +14,13 @@ from commonweal.atomic_write import UNFINISHED, locked_directory, make_results_f
 from commonweal.audit.audit import RoundsAudit
 from commonweal.audit.bounds import observed_bounds
 from commonweal.audit.game import AuditedRound
+from commonweal.audit.training import audited_round
 from commonweal.comparison.columns import columns_of, is_heterogeneous
 from commonweal.comparison.contenders import Contender
 from commonweal.comparison.following import Followed, follow
-from commonweal.comparison.histories import Histories, TrainedRound
+from commonweal.comparison.histories import Histories
 from commonweal.comparison.table_one import TICKS
 from commonweal.decision.mechanism import CARRIED_OUT, PRIVATE, READABLE
-from commonweal.records import RoundRecord
 from commonweal.records.audit import LieResult
 from commonweal.records.comparison import COLUMNS, Column, ComparedMechanism, Comparison, Figure, Skipped
 from commonweal.records.study import Interval
@@ -154,7 +154,7 @@ def compare_replication(task: ReplicationTask) -> ComparedReplication:
         seed=task.scenario.seed,
         columns={name: columns_of(one, task.scenario) for name, one in followed.items()},
         durations={name: metrics.durations(one.history(task.scenario)) for name, one in followed.items()},
-        audited={name: _audited(one, task.replication) for name, one in followed.items()},
+        audited={name: _audited(one, task.scenario, task.replication) for name, one in followed.items()},
         refusals={one.contender.name: one.refusal for one in everything if one.refusal is not None},
         distinct_round_count=len({steps for one in everything for steps in one.steps(task.scenario)}),
         decided_round_count=sum(len(one.rounds) for one in everything),
@@ -176,7 +176,7 @@ def summarise(request: Request, replications: Sequence[ComparedReplication]) -> 
         clients=scenario.client_names,
         round_count=scenario.round_count,
         seeds=tuple(one.seed for one in replications),
-        mechanisms=tuple(_compared(one, replications) for one in rows),
+        mechanisms=tuple(_compared(one, scenario, replications) for one in rows),
         skipped=(
             *request.skipped,
             *(
@@ -193,8 +193,11 @@ def summarise(request: Request, replications: Sequence[ComparedReplication]) -> 
     )
 
 
-def _compared(contender: Contender, replications: Sequence[ComparedReplication]) -> ComparedMechanism:
-    mechanism = contender.mechanism
+def _compared(
+    contender: Contender, scenario: Scenario, replications: Sequence[ComparedReplication]
+) -> ComparedMechanism:
+    mechanism, rates = contender.mechanism, scenario.mechanism.rates
+    private = PRIVATE if rates is None else frozenset[str]()  # by agreed rates, anybody can compute these figures
     name = contender.name
     values = {column: [one.columns[name][column.name] for one in replications] for column in COLUMNS}
     durations = np.array([list(one.durations[name].values()) for one in replications], float)
@@ -205,13 +208,13 @@ def _compared(contender: Contender, replications: Sequence[ComparedReplication])
         fidelity=mechanism.fidelity,
         mu=mechanism.rules.mu if mechanism.takes_mu else None,
         reads=tuple(figure for figure in READABLE if figure in mechanism.reads),
-        private_reads=tuple(figure for figure in READABLE if figure in mechanism.reads & PRIVATE),
+        private_reads=tuple(figure for figure in READABLE if figure in mechanism.reads & private),
         decides=tuple(sorted(mechanism.decides)),
         not_carried_out=tuple(sorted(mechanism.decides - CARRIED_OUT)),
         figures={column.name: _figure(column, known) for column, known in values.items()},
         durations=dict(zip(clients, mean_intervals(durations), strict=True)),
         ticks=TICKS.get(name),
-        lies=lies_of(contender, replications),
+        lies=lies_of(contender, replications, rates=None if rates is None else rates.in_words),
     )
 
 
@@ -227,7 +230,9 @@ def _figure(column: Column, values: Sequence[float | None]) -> Figure | None:
     )
 
 
-def lies_of(contender: Contender, replications: Sequence[ComparedReplication]) -> tuple[LieResult, ...]:
+def lies_of(
+    contender: Contender, replications: Sequence[ComparedReplication], *, rates: str | None = None
+) -> tuple[LieResult, ...]:
     """What lies in reports would gain one member, on the first replications of the mechanism's own rounds."""
     rounds: list[AuditedRound] = []
     for one in replications:
@@ -242,28 +247,17 @@ def lies_of(contender: Contender, replications: Sequence[ComparedReplication]) -
         bounds=observed_bounds(rounds),
         tries_pairs=False,
         decision_limit=_SEARCH_LIMIT,
+        rates=rates,
     )
     return tuple(audit.lies())
 
 
-def _audited(followed: Followed, replication: int) -> tuple[AuditedRound, ...]:
-    """The rounds as an audit takes them, if everybody tells the truth; in a round of one client nobody can gain."""
+def _audited(followed: Followed, scenario: Scenario, replication: int) -> tuple[AuditedRound, ...]:
+    """The rounds as an audit takes them; in a round of one client nobody can gain."""
     return tuple(
-        _audited_round(trained, record, replication)
+        audited_round(record, trained.measured.measured, scenario, replication)
         for trained, record in followed.rounds
         if len(record.decision.without_harmful.figures.clients) > 1
-    )
-
-
-def _audited_round(trained: TrainedRound, record: RoundRecord, replication: int) -> AuditedRound:
-    decision = record.decision.without_harmful
-    figures = decision.figures
-    return AuditedRound(
-        number=record.round_number,
-        figures=replace(figures, profits={client: trained.profits[client] for client in figures.clients}),
-        spares_losses=decision.spares_losses,
-        sample_counts=trained.measured.sample_counts,
-        replication=replication,
     )
 
 

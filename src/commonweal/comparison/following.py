@@ -17,7 +17,7 @@ from commonweal.errors import CommonwealError, InputError
 from commonweal.federation.fates import KnownFates, known_fates
 from commonweal.federation.session import decide_measured
 from commonweal.records import History, Instructions, RoundRecord
-from commonweal.records.rounds import SIMILARITY
+from commonweal.records.rounds import GAIN, SIMILARITY
 from commonweal.scenario.spec import Scenario
 
 
@@ -114,7 +114,7 @@ def _decided(
     columns = {
         name: column
         for name, column in measured.figures.further.items()
-        if ("similarity" if name.startswith(SIMILARITY) else name) in reads
+        if name == GAIN or ("similarity" if name.startswith(SIMILARITY) else name) in reads
     }
     own = replace(measured, figures=replace(measured.figures, further=columns))
     decision = decide_measured(own, decider, scenario, known)

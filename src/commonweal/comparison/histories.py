@@ -45,6 +45,7 @@ _DIFFERENT = {
     "code": "another version of commonweal",
     "processor": "another kind of processor",
 }
+_TRUE_SAMPLES = 1_000  # per source; they cost about a twentieth of a round
 _NO_DRAWS = np.empty((0, 0))
 
 
@@ -209,11 +210,18 @@ class Histories:
 
     def _true_profit(self, client: str, now: float, before: float, measured: MeasuredRound) -> float:
         spec = next(one for one in self.scenario.clients if one.name == client)
-        spent = measured.measured[client].cost
+        one, metric = measured.measured[client], self.scenario.task.metric
+
+        def gained(accuracy: float, earlier: float) -> float:
+            worths = [float(worth(metric, spec.worth_curve, figure)) for figure in (accuracy, earlier)]
+            return utility(spec.unit_value, *worths)
+
+        spent = one.cost
+        if self.scenario.mechanism.rates is not None:  # then that is the cost by the rates
+            assert one.actual_profit is not None, "it is known what clients made"
+            spent = gained(one.accuracy.value, one.previous_accuracy) - one.actual_profit.value
         assert spent is not None, "in a simulation no figure is private"
-        metric = self.scenario.task.metric
-        worths = [float(worth(metric, spec.worth_curve, accuracy)) for accuracy in (now, before)]
-        return utility(spec.unit_value, *worths) - spent
+        return gained(now, before) - spent
 
     # ---- files ----
 
@@ -264,7 +272,7 @@ def _simulated(scenario: Scenario, data_directory: Path | None) -> tuple[Simulat
     if scenario.task.kind != "images":
         return task_of(scenario, data_directory), None
     dataset = loaded_dataset(scenario, data_directory)
-    truth = Truth.of(scenario, dataset) if why_no_truth(scenario) is None else None
+    truth = Truth.of(scenario, dataset, sample_count=_TRUE_SAMPLES) if why_no_truth(scenario) is None else None
     is_enough = truth is not None and truth.fewest_samples >= FEWEST_SAMPLES
     return image_task(scenario, dataset), truth if is_enough else None
 

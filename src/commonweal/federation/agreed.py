@@ -11,7 +11,7 @@ from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.canonical import first_difference
 from commonweal.scenario.spec import FederationPlan
 
-_FOLLOWED = ("rules", "round_count", "grace_rounds")  # a running federation takes these over from an amendment
+_FOLLOWED = ("rules", "round_count", "grace_rounds", "rates")  # a running federation takes these over from an amendment
 _FIXED = (
     "figures", "measure", "contribution_score", "scorers", "evaluation_limit", "utility", "metric", "harm", "ending",
     "profit_bounds", "most_samples",
@@ -35,6 +35,7 @@ def agreed_rules(plan: FederationPlan, **others: Any) -> AgreedRules:
         metric=plan.task.metric_name,
         harm=mechanism.harm,
         ending=mechanism.ending,
+        rates=mechanism.rates,
         **others,
     )
 
@@ -53,11 +54,11 @@ def check_same_rules(own: AgreedRules, first: AgreedRules, in_force: AgreedRules
 def _difference(terms: AgreedRules, own: AgreedRules) -> tuple[str, str, str] | None:
     names = (*_FOLLOWED, *_FIXED)
     one, other = terms.to_document(), own.to_document()
-    return first_difference({name: one[name] for name in names}, {name: other[name] for name in names})
+    return first_difference({name: one.get(name) for name in names}, {name: other.get(name) for name in names})
 
 
 def plan_by_terms(plan: FederationPlan, own: AgreedRules, in_force: AgreedRules) -> FederationPlan:
-    """The plan with the rules, the grace rounds and the number of rounds in force; no other amendment is followed."""
+    """The plan with the rules, grace rounds, rates and number of rounds in force; no other amendment is followed."""
     for name in _FIXED:
         if getattr(in_force, name) != getattr(own, name):
             raise _cannot_follow(name, getattr(in_force, name), getattr(own, name))
@@ -70,7 +71,7 @@ def plan_by_terms(plan: FederationPlan, own: AgreedRules, in_force: AgreedRules)
     followed: FederationPlan = replace(
         changed,
         round_count=plan.round_count if in_force.round_count is None else in_force.round_count,
-        mechanism=replace(plan.mechanism, rules=rules, grace_rounds=in_force.grace_rounds),
+        mechanism=replace(plan.mechanism, rules=rules, grace_rounds=in_force.grace_rounds, rates=in_force.rates),
     )
     return followed
 

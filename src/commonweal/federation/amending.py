@@ -13,9 +13,10 @@ from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.money import parse_amount
 from commonweal.ledger.terms import Terms
-from commonweal.records import Rules
+from commonweal.records import AgreedRates, Rates, Rules
+from commonweal.records.rates import CLASSES, MEMBERS
 from commonweal.records.rounds import FILE_PREFIX, RULES_VERSION
-from commonweal.scenario.keys import MECHANISM_KEYS, MOST_ROUNDS, TASK_KEYS, mechanism_keys
+from commonweal.scenario.keys import MECHANISM_KEYS, MOST_ROUNDS, RATES_KEYS, TASK_KEYS, mechanism_keys
 from commonweal.scenario.kinds import Kind, number, whole_number
 
 _OF_RULES = ("mu", "contribution_rule", "loss_rule", "liability_cap")
@@ -33,7 +34,9 @@ _KINDS: Mapping[str, Kind] = MappingProxyType(
     }
 )
 _ANY_NUMBER = number("a finite number", "0.5", math.isfinite)  # of a user's own mechanism, which is not at hand
-_MAY_BE_NONE = ("liability_cap", "round_count", "evaluation_limit", "quorum", "silence_charge", "silence_limit")
+_MAY_BE_NONE = (
+    "liability_cap", "round_count", "evaluation_limit", "quorum", "silence_charge", "silence_limit", "rates",
+)  # fmt: skip
 
 
 def amended(terms: Terms, changes: Iterable[tuple[str, str]], last_round: Mapping[str, Any] | None = None) -> Terms:
@@ -73,6 +76,8 @@ def _changed(agreed: AgreedRules, name: str, text: str, minor_digits: int) -> Ag
     if client and table == "most_samples":
         most = whole_number(1, 10**12, example=1000).checked(name, _value(text))
         return replace(agreed, most_samples={**agreed.most_samples, client: most})
+    if table == "rates" and client:
+        return replace(agreed, rates=_changed_rates(agreed.rates or AgreedRates(), client, text))
     value: Any = None
     if text == "none" and name in _MAY_BE_NONE:
         pass
@@ -88,11 +93,35 @@ def _changed(agreed: AgreedRules, name: str, text: str, minor_digits: int) -> Ag
     return replace(agreed, **{name: value})
 
 
+def _changed_rates(rates: AgreedRates, name: str, text: str) -> AgreedRates:
+    """The rates with "gain", "classes.hospital.gain" or "members.north" changed."""
+    table, _, inner = name.partition(".")
+    if table == MEMBERS and inner:
+        return replace(rates, classes={**rates.classes, inner: text})
+    title, _, key = inner.rpartition(".") if table == CLASSES else ("", "", name)
+    if key not in RATES_KEYS or (table == CLASSES and not title):
+        names = ", ".join(f"rates.{each}" for each in (*RATES_KEYS, "classes.CLASS.gain", "members.CLIENT"))
+        raise InputError(f"'rates.{name}' is not a rate that can be amended. These are: {names}, and so on.")
+    if title and rates.common is not None:
+        raise InputError(
+            f"There is one rate for all members, so rates.{name} cannot be set. Remove it first, with rates=none."
+        )
+    if not title and rates.by_class:
+        raise InputError(f"Rates differ by class: write rates.classes.CLASS.{name} instead of rates.{name}.")
+    before = rates.by_class.get(title) if title else rates.common
+    value = RATES_KEYS[key].checked(f"rates.{name}", _value(text))
+    if before is None and key != "gain":
+        raise InputError(f"rates.{name} needs the rate of a gain first: set rates.{name.removesuffix(key)}gain before.")
+    own = Rates(gain=value) if before is None else replace(before, **{key: value})
+    return replace(rates, by_class={**rates.by_class, title: own}) if title else replace(rates, common=own)
+
+
 def _kind(name: str, rules: Rules) -> Kind:
     own = mechanism_keys(MECHANISMS.get(rules.mechanism))
     known = {**_KINDS, **{parameter: own.get(parameter, _ANY_NUMBER) for parameter, _ in rules.parameters}}
     if name not in known:
-        names = ", ".join((*known, "silence_charge", "profit_bounds.CLIENT", "most_samples.CLIENT"))
+        of_clients = ("profit_bounds.CLIENT", "most_samples.CLIENT")
+        names = ", ".join((*known, "silence_charge", *of_clients, "rates", *(f"rates.{rate}" for rate in RATES_KEYS)))
         raise InputError(f"{name!r} is not an agreed rule that can be amended. These are: {names}.")
     return known[name]
 

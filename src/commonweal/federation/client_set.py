@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.records import Estimate, Event, RoundGains, RoundRecord
+from commonweal.records import AgreedRates, Estimate, Event, RoundGains, RoundRecord
 from commonweal.task.measured import Measured
 from commonweal.valuation.bootstrap import DRAW_COUNT, Draws
 
@@ -78,11 +78,15 @@ class ToldGains:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfitReport:
-    """A client's report of the round, computed by the client. Utility and cost may be private."""
+    """A client's report of the round, computed by the client. Utility and cost may be private.
+
+    By agreed rates, profit, utility and cost are those of the rates.
+    """
 
     profit: float
     profit_draws: NDArray[np.float64] | None = None  # the profit in each bootstrap draw
-    actual_profit: Estimate | None = None  # where it is known that the client reports another one
+    gain: float | None = None  # that a profit by agreed rates follows from; None: it was told, or there are no rates
+    actual_profit: Estimate | None = None  # what the client made, where it is known and the profit is another one
     expected_profit: float | None = None  # of the next round; None: selection goes by the profit
     expected_draws: NDArray[np.float64] | None = None  # the expected profit in each draw of the forecast
     measured_profit: float | None = None  # by the client's own measurement, if `profit` is by the gain that it was told
@@ -152,8 +156,13 @@ class ClientSet(Protocol):
         """Make the merged model of these clients the federation's model."""
         ...
 
-    def report(self, round_number: int, clients: Sequence[str], told: ToldGains | None) -> Mapping[str, ProfitReport]:
-        """Ask for profits: by the gains told, or, if none are, as measured with the adopted model."""
+    def report(
+        self, round_number: int, clients: Sequence[str], told: ToldGains | None, rates: AgreedRates | None
+    ) -> Mapping[str, ProfitReport]:
+        """Ask for profits: by the gains told, or, if none are, as measured with the adopted model.
+
+        With `rates`, profits follow from these; otherwise from what each client alone knows.
+        """
         ...
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:

@@ -21,7 +21,7 @@ from commonweal.federation.client_set import ClientSet, Coalition, Opening, Prof
 from commonweal.federation.round_result import ClientMeasurement, MeasuredRound
 from commonweal.federation.round_valuation import RoundValuation, estimate, value_round
 from commonweal.records import Estimate, Event, Figures, Instructions, PairedGain, RoundGains
-from commonweal.records.rounds import SIMILARITY
+from commonweal.records.rounds import GAIN, SIMILARITY
 from commonweal.scenario.spec import FederationPlan
 from commonweal.task.measured import Measured, gain_draws, paired_gain
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
@@ -193,7 +193,7 @@ class _Round:
             path_effects=self._path_effects,
         )
         told = self._told(openings, valuation)
-        reports = self._clients.report(self._number, self._present, told)
+        reports = self._clients.report(self._number, self._present, told, self._plan.mechanism.rates)
         self._keep_all(reports)
         return valuation, told, reports
 
@@ -219,9 +219,15 @@ class _Round:
     def _further(
         self, valuation: RoundValuation, reports: Mapping[str, ProfitReport]
     ) -> dict[str, Mapping[str, float]]:
-        """What is read of the round apart from profits, contributions, costs and counts."""
+        """What is read of the round apart from profits, contributions, costs and counts.
+
+        And the gains that profits by agreed rates follow from, so that these can be computed again.
+        """
         reads = self._reads
         further: dict[str, Mapping[str, float]] = {}
+        gains = {client: gain for client in self._present if (gain := reports[client].gain) is not None}
+        if gains:
+            further[GAIN] = gains
         if "utility" in reads:
             further["utility"] = {c: u for c in self._present if (u := reports[c].utility) is not None}
         if "metric" in reads:
@@ -239,7 +245,9 @@ class _Round:
     ) -> ClientMeasurement:
         draws, alone, now = report.profit_draws, report.alone, valuation.measures[client]
         error = None if draws is None else standard_error(draws)
-        actual_error = error if report.actual_profit is None else report.actual_profit.standard_error
+        actual_error = error  # of the profit that utility belongs to; its cost is certain
+        if report.actual_profit is not None and self._plan.mechanism.rates is None:
+            actual_error = report.actual_profit.standard_error
         return ClientMeasurement(
             sample_count=opening.sample_count,
             training_count=opening.training_count,

@@ -33,7 +33,7 @@ class ClientMeasurement:
     contribution_error: float
     alone: Estimate | None = None  # the metric of the model that it trains alone; None: it trains none
     alone_cost: float | None = None  # what it would have spent alone; None: it trains none, or this is private
-    actual_profit: Estimate | None = None  # where it is known that the client reported another one
+    actual_profit: Estimate | None = None  # what it made, where it is known and the decision's profit is another one
     advantage_error: float | None = None  # standard error of the difference between both models' metrics
     measured_profit: Estimate | None = None  # had the figures been used as measured; None: they were, or it is private
 

@@ -84,7 +84,8 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
     return RunReport(
         name=plan.name,
         description=plan.description,
-        sentence=outcome_sentence(history, plan.round_count, eliminated_after),
+        sentence=outcome_sentence(history, plan.round_count, eliminated_after)
+        + ("" if plan.mechanism.rates is None else _own_welfare(rounds)),
         settings=description.settings,
         scenario=description.document,
         rules=rules,
@@ -104,13 +105,24 @@ def make_run_report(plan: FederationPlan, description: Description, results: Seq
         metric=named,
         utility=plan.mechanism.utility,
         figures=plan.mechanism.figures,
+        profits="private" if plan.mechanism.rates is None else "rates",
         mechanism=_mechanism_facts(decider.mechanism),
         advice=advise_on_run(rounds, metric=named),
         warnings=(
-            *misreport_warnings(rounds),
+            *(misreport_warnings(rounds) if plan.mechanism.rates is None else ()),
             *(sentence for each in rounds for sentence in _warnings(each)),
         ),
     )
+
+
+def _own_welfare(rounds: Sequence[RoundReport]) -> str:
+    """The welfare by what clients really made, where profits follow from agreed rates and that is known."""
+    made = [each.clients[client].actual_profit for each in rounds for client in each.record.decision.retained]
+    known = [one.value for one in made if one is not None]
+    if not known or len(known) < len(made):
+        return ""
+    welfare = math.fsum(known)
+    return f" By the clients' own figures instead of the agreed rates, total social welfare was {welfare:+.4g}."
 
 
 def _warnings(each: RoundReport) -> list[str]:
@@ -204,6 +216,8 @@ class _Divisions:
         )
         retained = np.array([client in decision.payoffs for client in view.clients], np.bool_)
         self.decision, self.view, self.state = decision, view, state
+        self._private = _keeps_profits_private(result)
+        self._transfers_follow_profits = "profit" in mechanism.reads
         self.used = used_contributions(result.contribution_draws, decision.rules.contribution_rule)  # of all clients
         rows = [place for place, client in enumerate(result.measured) if client in decision.used_contributions]
         profits, contributions = result.profit_draws[rows], self.used[rows]
@@ -228,12 +242,16 @@ class _Divisions:
         """A retained client's share, payoff or transfer."""
         values: dict[str, float] = getattr(self.decision, kind)
         if kind == "transfers" and client in self.decision.charges:
-            error = standard_error(self.charges_of(client))
-            return Estimate(value=self.decision.charges[client], standard_error=error)
-        if client not in values:
+            value, draws = self.decision.charges[client], self.charges_of(client)
+        elif client in values:
+            value, draws = values[client], getattr(self, kind)[self.decision.retained.index(client)]
+        else:
             return None
-        draws: NDArray[np.float64] = getattr(self, kind)[self.decision.retained.index(client)]
-        return Estimate(value=values[client], standard_error=standard_error(draws))
+        return Estimate(value=value, standard_error=standard_error(draws) if self.knows_errors(kind) else None)
+
+    def knows_errors(self, kind: str) -> bool:
+        """Private profits have errors that nobody else knows; all that follows from profits has unknown errors then."""
+        return not self._private or kind == "shares" or (kind == "transfers" and not self._transfers_follow_profits)
 
 
 def _drawn_history(history: History, divisions: Sequence[_Divisions], draw: int) -> History:
@@ -249,6 +267,7 @@ def _drawn_history(history: History, divisions: Sequence[_Divisions], draw: int)
 
 def _totals(clients: Sequence[str], divisions: Sequence[_Divisions], kind: str) -> dict[str, Estimate]:
     totals: dict[str, Estimate] = {}
+    is_known = all(division.knows_errors(kind) for division in divisions)
     for client in clients:
         value, draws = 0.0, np.zeros(DRAW_COUNT)
         for division in divisions:
@@ -258,7 +277,7 @@ def _totals(clients: Sequence[str], divisions: Sequence[_Divisions], kind: str) 
             elif client in division.decision.charges:
                 value += division.decision.charges[client]
                 draws = draws + division.charges_of(client)
-        totals[client] = Estimate(value=value, standard_error=standard_error(draws))
+        totals[client] = Estimate(value=value, standard_error=standard_error(draws) if is_known else None)
     return totals
 
 

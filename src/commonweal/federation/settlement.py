@@ -178,6 +178,11 @@ class FederationLedger:
         if in_force is not None:
             check_same_rules(self.agreed, in_force if first is None else first, in_force)
         elif state.ever_settled:
+            if self.agreed.rates is not None:
+                raise LedgerError(
+                    f"The ledger {shown(self.location)!r} has rounds and no agreed rules, so rates cannot stand in "
+                    "it. Use another ledger, or amend its terms first."
+                )
             return  # a ledger without agreed rules continues without them
         admitted = [client for client in state.members if client in self._members]
         if (in_force or self.agreed).settlement_version >= 2 and admitted and admitted != list(self._members):

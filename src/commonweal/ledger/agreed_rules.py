@@ -10,7 +10,7 @@ from typing import Any, get_args
 from commonweal.errors import InputError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.money import LARGEST_AMOUNT
-from commonweal.records import ContributionRule, EndingRule, FiguresRule, HarmRule, LossRule, Rules
+from commonweal.records import AgreedRates, ContributionRule, EndingRule, FiguresRule, HarmRule, LossRule, Rules
 
 SETTLEMENT_VERSION = 2
 """How rounds become money. 1: clients in any order; of equal remainders, the first get the odd units.
@@ -50,6 +50,7 @@ class AgreedRules:
     silence_charge: int | None = None  # minor units, for each round whose model a member took without reporting
     silence_limit: int | None = None  # membership ends after this many such rounds; None: never
     settlement_version: int = SETTLEMENT_VERSION
+    rates: AgreedRates | None = None  # that profits follow from; None: from what each member alone knows
 
     def __post_init__(self) -> None:
         # The version is stated by its name, and documents sort parameters.
@@ -95,6 +96,8 @@ class AgreedRules:
         for name, value in rules.parameters:
             if not _is_number(value):
                 raise InputError(f"The parameter {name!r} of the mechanism must be a number, got {value!r}.")
+        if self.rates is not None:
+            _check_rates(self.rates)
 
     @property
     def measured_by(self) -> dict[str, Any]:
@@ -102,7 +105,9 @@ class AgreedRules:
         return {name: getattr(self, name) for name in MEASURED_BY}
 
     def to_document(self) -> Document:
-        document = {each.name: getattr(self, each.name) for each in fields(self)}
+        document = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "rates"}
+        if self.rates is not None:
+            document["rates"] = self.rates.to_document()
         return document | {
             "rules": self.rules.to_document(),
             "profit_bounds": {client: [float(low), float(high)] for client, (low, high) in self.profit_bounds.items()},
@@ -121,12 +126,27 @@ class AgreedRules:
                 "rules": Rules.from_document(given["rules"]),
                 "profit_bounds": {client: (low, high) for client, (low, high) in given["profit_bounds"].items()},
                 "silence_charge": None if charge is None else int(charge),
+                "rates": AgreedRates.from_document(given["rates"]) if "rates" in given else None,
             }
         )
 
 
 def _is_number(value: object, *, finite: bool = True) -> bool:
     return type(value) in (int, float) and not math.isnan(value) and (math.isfinite(value) or not finite)  # type: ignore[arg-type]
+
+
+def _check_rates(rates: AgreedRates) -> None:
+    for name, own in rates.by_class.items() if rates.common is None else [("", rates.common)]:
+        whose = f" of class {name!r}" if name else ""
+        for each in fields(own):
+            value = getattr(own, each.name)
+            if not (_is_number(value) and value >= 0):
+                raise InputError(f"The rate {each.name!r}{whose} must be a number of at least 0, got {value!r}.")
+    for client, name in rates.classes.items():
+        if name not in rates.by_class:
+            raise InputError(
+                f"{client!r} is of class {name!r}, and there are no rates for that class. State them first."
+            )
 
 
 def _check_whole(name: str, value: object, *, least: int, most: int = 10**12, needed: bool = False) -> None:

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from commonweal.decision.ending import find_ending
-from commonweal.errors import LedgerError
+from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.fates import harmful_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
+from commonweal.records import Rates
+from commonweal.records.rounds import GAIN
 from commonweal.valuation.harm import VERSION as HARM_VERSION
 from commonweal.valuation.harm import is_minority
+from commonweal.valuation.profit import utility
+from commonweal.valuation.rates import rated_cost, rated_profit
 
 _MISSING = object()
 
@@ -52,6 +56,9 @@ def departures(body: Mapping[str, Any], state: LedgerState) -> Iterator[Departur
     yield from _course(agreed, body)
     yield from _measuring(agreed, body)
     yield from _limits(agreed, body["inputs"])
+    if agreed.rates is not None:
+        for row in body["inputs"]:
+            yield from _by_rates(agreed, agreed.rates.of(row["client"]), row, body.get("gains"))
     if agreed.settlement_version >= 2:
         named = {"inputs": [row["client"] for row in body["inputs"]], "absent": body["absent"]}
         for what, clients in {**named, "resting": body.get("resting", ())}.items():
@@ -129,6 +136,39 @@ def _limits(agreed: AgreedRules, inputs: Sequence[Mapping[str, Any]]) -> Iterato
         most = agreed.most_samples.get(client)
         if most is not None and (count is None or count > most):
             yield Departure(f"the number of new samples of {client}", f"at most {most}", _text(count))
+
+
+def _by_rates(
+    agreed: AgreedRules, rates: Rates | None, row: Mapping[str, Any], gains: Mapping[str, Any] | None
+) -> Iterator[Departure]:
+    """Compute what follows from agreed rates again, to the last bit, from the client's gain and new samples."""
+    client, count, further = row["client"], row["sample_count"], row.get("further", {})
+    gain = further.get(GAIN) if gains is None else gains["pooled"].get(client, 0.0)
+    if rates is None:
+        yield Departure(f"the rate of {client}", "missing", "needed for its profit")
+        return
+    for what, value in (("the gain", gain), ("the number of new samples", count)):
+        if value is None:
+            yield Departure(f"{what} of {client}", "needed for its profit", "missing")
+            return
+
+    def profit_of(gain: Any) -> float:
+        return rated_profit(rates, float(gain), count, is_advantage=agreed.utility == "advantage")
+
+    try:
+        stated = {"profit": (profit_of(gain), row["profit"])}
+        if row["cost"] is not None:
+            stated["cost"] = rated_cost(rates, count), row["cost"]
+        if "utility" in further:
+            stated["utility"] = utility(rates.gain, float(gain), 0.0), further["utility"]
+        if gains is not None and gains["expected"] is not None:
+            stated["expected profit"] = profit_of(gains["expected"].get(client, 0.0)), row.get("expected_profit")
+    except InputError as error:
+        yield Departure(f"the profit of {client}", "computed from agreed rates", f"impossible to compute: {error}")
+        return
+    for what, (expected, found) in stated.items():
+        if found != expected:
+            yield Departure(f"the {what} of {client}", f"{expected!r} by the agreed rates", _text(found))
 
 
 def _order(what: str, clients: Sequence[str], state: LedgerState) -> Iterator[Departure]:

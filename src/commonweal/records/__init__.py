@@ -4,6 +4,7 @@ from commonweal.records.advice import Advice, ClientAdvice, ClientVerdict, Feder
 from commonweal.records.ending import FINISHED, Ending, EndingRule
 from commonweal.records.gains import FiguresRule, PairedGain, RoundGains
 from commonweal.records.harm import HarmEvidence, HarmRule
+from commonweal.records.rates import AgreedRates, ProfitsRule, Rates
 from commonweal.records.rounds import (
     ContributionRule,
     Decision,
@@ -33,6 +34,7 @@ from commonweal.records.run_report import (
 __all__ = [
     "FINISHED",
     "Advice",
+    "AgreedRates",
     "ClientAdvice",
     "ClientRound",
     "ClientVerdict",
@@ -58,6 +60,8 @@ __all__ = [
     "MetricName",
     "MuRange",
     "PairedGain",
+    "ProfitsRule",
+    "Rates",
     "RoundGains",
     "RoundRecord",
     "RoundReport",

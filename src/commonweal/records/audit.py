@@ -94,6 +94,7 @@ class AuditReport:
     unravelling: Unravelling | None  # None: the mechanism reads no profits
     notes: tuple[str, ...]
     money: Money | None = None
+    rates: str | None = None  # in words, where profits follow from agreed rates
 
     def lie(self, name: str, liar_count: int = 1) -> LieResult | None:
         """The result of one lie; None if it was not tried."""

@@ -29,6 +29,9 @@ FILE_VERSION_PREFIX = "file:sha256="
 SIMILARITY = "similarity:"
 """Begins the names of the columns of similarities among `Figures.further`; the name of a client follows."""
 
+GAIN = "gain"
+"""Names the gains that profits by agreed rates follow from among `Figures.further`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
@@ -42,7 +45,8 @@ class Figures:
     contribution_errors: Mapping[str, float] | None = None
     further: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What else the mechanism reads, by the name of the figure: "utility", "metric" and "loss" (without the clients at
-    which they cannot be measured), and "similarity:CLIENT", a column for each client."""
+    which they cannot be measured), and "similarity:CLIENT", a column for each client. And "gain", which no mechanism
+    reads: what profits follow from, by agreed rates."""
 
     @property
     def clients(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from commonweal.records.advice import Advice
+from commonweal.records.rates import ProfitsRule
 from commonweal.records.rounds import DecisionMap, MuRange, RoundRecord, Rules
 
 Outcome = Literal["all-rounds", "too-few-clients", "finished"]
@@ -78,7 +79,7 @@ class ClientRound:
     alone_cost: float | None = None  # what it would have spent alone; None: it trains none, or this is private
     advantage: Estimate | None = None  # accuracy − alone, with the error of the difference
     used: UsedFigures | None = None  # None: the profit is used as measured
-    actual_profit: Estimate | None = None  # where it is known that the client reported another one
+    actual_profit: Estimate | None = None  # what it made, where it is known and the profit is another one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +139,14 @@ class RunReport:
     metric: MetricName = MetricName()
     utility: str = "gain"  # what utility is measured from: gain over the last round, or advantage over training alone
     figures: str = "measured"  # how profits are used: as measured, pooled over clients, or also forecast
+    profits: ProfitsRule = "private"  # what they follow from: what each client alone knows, or agreed rates
     mechanism: MechanismFacts | None = None  # None: written by an earlier version
     advice: Advice | None = None  # who gains by federating; None: nobody trains alone
+
+    @property
+    def welfare_of_all(self) -> float:
+        """Σ profit of all who took part, over all rounds: TSW with the losses of clients in the round they left in."""
+        return math.fsum(profit for each in self.rounds for profit in each.record.decision.figures.profits.values())
 
     @property
     def outcome(self) -> Outcome:
@@ -167,6 +174,20 @@ class RunReport:
         """The last round of each client that was eliminated or withdrew."""
         eliminated = {client: after for client, after in self.eliminated_after.items() if after is not None}
         return eliminated | dict(self.withdrawn_after)
+
+    @property
+    def actual_payoffs(self) -> dict[str, float]:
+        """What each client made by its own figures over all its rounds, with its transfers, where that is known."""
+        payoffs: dict[str, list[float]] = {}
+        unknown = set()
+        for each in self.rounds:
+            transfers = each.record.decision.all_transfers
+            for client, figures in each.clients.items():
+                if figures.actual_profit is None:
+                    unknown.add(client)
+                else:
+                    payoffs.setdefault(client, []).append(figures.actual_profit.value + transfers.get(client, 0.0))
+        return {client: math.fsum(amounts) for client, amounts in payoffs.items() if client not in unknown}
 
     @property
     def payments(self) -> tuple[tuple[int, str, str, float], ...]:

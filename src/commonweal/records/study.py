@@ -6,8 +6,9 @@ utility.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,9 +16,9 @@ from numpy.typing import NDArray
 
 from commonweal.records import ContributionRule, MuRange
 
-Verdict = Literal["held", "not held", "undecided"]
+Verdict = Literal["held", "not held", "undecided", "not testable"]
 DEFAULT_RULE: ContributionRule = "clip"  # the contribution rule unless another is chosen
-VERDICTS: tuple[Verdict, ...] = ("held", "not held", "undecided")
+VERDICTS: tuple[Verdict, ...] = ("held", "not held", "undecided", "not testable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,10 @@ class Interval:
     value: float
     lower: float
     upper: float
+
+    def within(self, least: float = -math.inf, most: float = math.inf) -> Interval:
+        """The same with ends inside the range that the figure can have."""
+        return replace(self, lower=max(self.lower, least), upper=min(self.upper, most))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,15 +100,24 @@ class ClaimResult:
     """One claim of the paper, tested on one experiment under one choice of what the paper leaves open."""
 
     claim: str  # "C1"; parts of a claim are "C5a", "C5b"
-    statement: str  # what the paper says
-    experiment: str
+    statement: str  # what the paper says, in our words
+    experiment: str  # with the keys that differ from the paper's scenario: "label-noise[learning_rate=0.01]"
     variant: str  # "" for our choices, else what differs: "raw contributions", "TSFI of the final set", ...
     effect: str  # what the number is, with its unit
     interval: Interval
-    threshold: float  # held if the interval lies above it, not held if it lies at or below
+    threshold: float  # held if the effect surely lies above it, not held if it surely lies at or below
     verdict: Verdict
     replication_count: int
     driver: str  # what explains the result, in a sentence; may be empty
+    quote: str = ""  # the paper's sentence
+    p_value: float | None = None  # two-sided, that the effect is at the threshold; None: nothing is estimated
+    adjusted_p: float | None = None  # by Holm, over all results that are shown together
+    power: float | None = None  # the chance of deciding this, if the true effect is the one observed
+
+    @property
+    def regime(self) -> str:
+        """The keys that differ from the paper's scenario, as in "learning_rate=0.01"; "" if none do."""
+        return self.experiment.partition("[")[2].removesuffix("]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,12 +61,18 @@ def simplest_lie(report: AuditReport) -> LieResult | None:
 def sentences(report: AuditReport) -> tuple[str, ...]:
     """What a board needs to know, the most important first."""
     said = []
+    if report.rates is not None:
+        said.append(
+            "Profits follow from agreed rates, so a member gains nothing by misreporting what a gain is worth to it or "
+            "what it spends."
+        )
     simple = simplest_lie(report)
     if simple is not None:
         said.append(f"A member that {simple.title} gains {_gain(report, simple)}. {_how_often(simple)}")
     best = report.lie("best-reply")
     if best is not None and pays(best):
-        said.append(f"A member that knew what the others report could gain {_gain(report, best)}.")
+        how = "" if report.rates is None else " by false scores"
+        said.append(f"A member that knew what the others report could gain {_gain(report, best)}{how}.")
     both = report.lie("best-reply", 2)
     if both is not None and pays(both):
         said.append(f"Two members that agree on what they report could gain {_gain(report, both)} together.")
@@ -76,7 +82,7 @@ def sentences(report: AuditReport) -> tuple[str, ...]:
         said.append(
             f"In training and scoring, this lie pays most: a member that {most.title} gains {_gain(report, most)}."
         )
-    if not said:
+    if not any(pays(lie) for lie in report.lies):
         said.append("No lie that was tried gains anything on average.")
     return (*said, *_unravelling(report))
 

@@ -38,12 +38,16 @@ GLOSSARY = {
     "decision map": "A plot of one round: for every mu, who would have been retained. The dashed line is the mu at "
     "which the round was decided.",
     "duration": "The number of rounds in which the client took part.",
-    "TSW": "Total social welfare: the sum of the budgets of all rounds so far; what the federation gained as a whole.",
+    "TSW": "Total social welfare, as the paper defines it: the sum of the budgets of all rounds so far. The profits of "
+    "clients in the round in which they were eliminated, mostly losses, are not in it; the welfare of all who took "
+    "part counts them.",
     "TSFI": "Total selection fairness index: the part of all contributions that came from retained clients. 1 means "
     "that no client that contributed was eliminated.",
     "individual rationality": "No retained client has a negative payoff. Where this fails, the report warns.",
-    "± (standard error)": "How far a figure may be off by chance because it was measured on few samples. The true "
-    "value lies within one standard error in about two of three cases.",
+    "± (standard error)": "How far a figure may be off by chance because it was measured on few samples. It is about "
+    "the samples only, given the models that were trained and the clients that stayed: another run of the same "
+    "federation can differ by more. ± 0: exact, or the same in all draws. ± ?: unknown, because it follows from "
+    "figures that clients keep private.",
 }
 
 _WHERE = "on the client's own validation samples, which the model was not trained on"
@@ -135,9 +139,12 @@ STUDY_GLOSSARY = {
     "claim": "Something the paper says about an experiment. Parts of a claim have letters.",
     "effect": "The number by which a claim is tested. The larger it is, the more it supports the claim.",
     "threshold": "What the effect must exceed for the claim to hold.",
-    "held, not held, undecided": "Held: the interval of the effect lies above the threshold. Not held: it lies at or "
-    "below the threshold. "
-    "Undecided: the threshold lies inside the interval, or there are too few replications to tell.",
+    "held, not held, undecided, not testable": "Held: the interval of the effect lies above the threshold. Not held: "
+    "it lies at or below the threshold. Both only if the p-value, corrected for all tests of the page (Holm), is at "
+    "most 0.05. Undecided: neither. Not testable: these results say nothing about the claim, and the driver says why.",
+    "p-value": "How often an effect at the threshold would be found as far away from it as this one, by chance.",
+    "power": "How often a study of as many replications would find the effect, if the true one is as large as the one "
+    "observed.",
     "driver": "What explains the result of a claim.",
     "replication": "One run of an experiment with its own seed. All figures are means over replications.",
     "interval": "Where the mean would lie with other seeds: a bootstrap over replications, at the level stated under "

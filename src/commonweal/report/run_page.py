@@ -60,6 +60,7 @@ def to_page(run_report: RunReport) -> str:
         metric=MetricText.of(run_report),
         metric_meaning=metric_meaning(run_report.metric),
         unmeasurable=_unmeasurable(run_report),
+        welfare_of_all=_welfare_of_all(run_report),
         same_clients=_same_clients(run_report),
         alone=alone_or_together(run_report),
         named={client: _named(run_report, client) for client in run_report.clients},
@@ -67,6 +68,11 @@ def to_page(run_report: RunReport) -> str:
         words=_words(run_report),
         settings=_settings(run_report),
     )
+
+
+def _welfare_of_all(run_report: RunReport) -> str:
+    welfare = run_report.welfare_of_all
+    return number(welfare, decimals=decimals_for((welfare,)), signed=True)
 
 
 def _decided_by(run_report: RunReport) -> str:
@@ -448,7 +454,7 @@ class _Client:
     rounds: Sequence[_ClientRow]
     advice: str  # whether it gains by federating; "" if it trains no model alone
     harm: _Harm | None  # None: not harmful
-    reported: str  # that it reported another profit than it had; "" if that is not known
+    reported: str  # that the profit is not the one it made: by agreed rates, or falsely reported; "" if it is
     reasons: Sequence[tuple[int, str]]
     events: Sequence[tuple[int, str]]
 
@@ -474,7 +480,7 @@ def _client(run_report: RunReport, client: str) -> _Client:
         rounds=_client_rounds(run_report, client),
         advice=_advice(run_report, client),
         harm=_harm(run_report, client),
-        reported=_reported(took_part),
+        reported=_by_rates(run_report, client) if run_report.profits == "rates" else _reported(took_part),
         reasons=[(each.number, figures.sentence) for each, figures in took_part],
         events=[
             (each.number, event.text) for each in run_report.rounds for event in each.events if event.client == client
@@ -505,6 +511,16 @@ def _harm(run_report: RunReport, client: str) -> _Harm | None:
             "harmful if the bound is below": number(last.margin, decimals=decimals, signed=True),
             "tests that share the chance of error": f"{last.test_count:,}",
         },
+    )
+
+
+def _by_rates(run_report: RunReport, client: str) -> str:
+    sentence, payoff = "Utility, cost and profit follow from the agreed rates.", run_report.actual_payoffs.get(client)
+    if payoff is None:
+        return sentence
+    return (
+        f"{sentence} By its own figures the client made {number(payoff, signed=True)} in all its rounds, with its "
+        "transfers; this decides only whether it withdraws."
     )
 
 

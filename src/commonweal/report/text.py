@@ -37,18 +37,20 @@ def number(value: float | None, *, decimals: int | None = None, signed: bool = F
 
 
 def estimate_parts(estimate: Estimate | None, *, decimals: int | None = None, signed: bool = False) -> tuple[str, str]:
-    """The value, and its standard error or "" where the error is unknown or the value is exact."""
-    if estimate is None:
+    """The value, and its standard error: "?" if it is unknown, "0" if there is none, "" without a value."""
+    if estimate is None or math.isnan(estimate.value):
         return MISSING, ""
     text = number(estimate.value, decimals=decimals, signed=signed)
-    if not estimate.standard_error:
-        return text, ""
+    if estimate.standard_error is None:
+        return text, "?"
+    if estimate.standard_error == 0:
+        return text, "0"
     error = f"{estimate.standard_error:.2g}" if decimals is None else number(estimate.standard_error, decimals=decimals)
     return text, error
 
 
 def with_error(estimate: Estimate, *, decimals: int | None = None, signed: bool = False) -> str:
-    """ "0.500 ± 0.012", or only the value."""
+    """ "0.500 ± 0.012"."""
     text, error = estimate_parts(estimate, decimals=decimals, signed=signed)
     return f"{text} ± {error}" if error else text
 

@@ -13,7 +13,7 @@ from commonweal.decision.mechanism import Mechanism
 from commonweal.decision.mechanisms import MECHANISMS
 from commonweal.decision.mechanisms.own_file import load_mechanism, mechanism_file
 from commonweal.errors import CommonwealError
-from commonweal.records import MechanismFile, Rules
+from commonweal.records import AgreedRates, MechanismFile, Rules
 from commonweal.records.rounds import DEFAULT_MECHANISM, FILE_PREFIX
 from commonweal.scenario.agreement import (
     check_client_count,
@@ -36,6 +36,7 @@ from commonweal.scenario.keys import (
     mechanism_keys,
 )
 from commonweal.scenario.lines import KeyPath
+from commonweal.scenario.rates import read_rates, take_classes
 from commonweal.scenario.spec import ClientSpec, DataSpec, Defect, LearningSpec, MechanismSpec, Scenario, TaskSpec
 from commonweal.scenario.toml_table import TomlTable, present
 from commonweal.task.metrics import METRICS
@@ -56,9 +57,12 @@ def assemble(document: Mapping[str, object], faults: Faults, folder: Path | None
         if name == "mechanism"
         else tables[name].read(keys)
         for name, keys in TABLE_KEYS.items()
+        if name != "rates"
     }
+    rates = read_rates(tables["rates"], tables["mechanism"], values["mechanism"].get("profits", "private"))
     task = read_task(subtable(root, "task"), folder)
     clients = _clients(root, tables["defaults"], values["defaults"], task)
+    rates = take_classes(rates, clients, root)
     check_mechanism(tables["mechanism"], values["mechanism"], len(clients))
     if not has_sites(task):
         check_who_sees_harm(tables["mechanism"], values["mechanism"], len(clients))
@@ -73,7 +77,7 @@ def assemble(document: Mapping[str, object], faults: Faults, folder: Path | None
         round_count=top["rounds"],
         seed=top.get("seed", DEFAULT_SEED),
         clients=tuple(ClientSpec(**client) for client in clients),
-        mechanism=make_mechanism(values["mechanism"]),
+        mechanism=make_mechanism(values["mechanism"], rates),
         data=DataSpec(**values["data"]),
         learning=make_learning(values["learning"]),
         task=task,
@@ -160,11 +164,11 @@ def _own_mechanism(table: TomlTable, name: str, folder: Path | None) -> tuple[Me
         return None
 
 
-def make_mechanism(values: Mapping[str, Any]) -> MechanismSpec:
-    """The mechanism of a checked table."""
+def make_mechanism(values: Mapping[str, Any], rates: AgreedRates | None = None) -> MechanismSpec:
+    """The mechanism of a checked table; `rates` where profits follow from them."""
     kind = values.get("kind", DEFAULT_MECHANISM)
     entry = load_mechanism(kind) if isinstance(kind, MechanismFile) else MECHANISMS[kind]
-    others = {key: value for key, value in values.items() if key not in ("kind", *entry.parameters)}
+    others = {key: value for key, value in values.items() if key not in ("kind", "profits", *entry.parameters)}
     own = {field.name for field in fields(Rules)}
     rules = Rules(
         **{"mu": math.inf} | {key: others.pop(key) for key in tuple(others) if key in own},
@@ -176,7 +180,7 @@ def make_mechanism(values: Mapping[str, Any]) -> MechanismSpec:
         others["measure"] = others.pop("contribution")
         if MEASURES[others["measure"]].uses_gradients:
             others["contribution_score"] = "smooth"  # it can be nothing else
-    return MechanismSpec(rules=rules, **others)
+    return MechanismSpec(rules=rules, rates=rates, **others)
 
 
 def subtable(root: TomlTable, name: str) -> TomlTable:

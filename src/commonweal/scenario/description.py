@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from commonweal.decision.mechanism import Mechanism
 from commonweal.decision.mechanisms import mechanism_class
+from commonweal.records import AgreedRates
 from commonweal.records.rounds import DEFAULT_MECHANISM
 from commonweal.scenario.document import to_document
+from commonweal.scenario.rates import CLASS
 from commonweal.scenario.spec import (
     ClientSpec,
     Duplicates,
@@ -44,10 +46,11 @@ class Description:
 
 def describe(scenario: Scenario) -> Description:
     """A simulated client declares how many samples are new, and may lie; its profit is measured unless it lies."""
-    is_misreported = any(client.reported_profit is not None for client in scenario.clients)
+    rates = scenario.mechanism.rates
+    is_misreported = rates is None and any(client.reported_profit is not None for client in scenario.clients)
     return Description(
         settings=settings(scenario),
-        client_facts={client.name: _facts(client) for client in scenario.clients},
+        client_facts={client.name: _facts(client, rates) for client in scenario.clients},
         document=to_document(scenario),
         declared=("sample_count", "profit") if is_misreported else ("sample_count",),
     )
@@ -103,6 +106,8 @@ def plan_settings(plan: FederationPlan, of_learning: Mapping[str, str]) -> dict[
         described["utility"] = "the advantage over a model trained alone"
     if mechanism.figures != "measured":
         described["figures"] = FIGURES_IN_WORDS[mechanism.figures]
+    if mechanism.rates is not None:
+        described["profits"] = f"by agreed rates: {mechanism.rates.in_words}"
     if mechanism.harm != "none":
         described["harmful clients"] = "eliminated" if mechanism.harm == "eliminate" else "reported to the operator"
     if mechanism.ending != "none":
@@ -121,10 +126,11 @@ def _honoured(entry: type[Mechanism], rule: str, described: dict[str, str]) -> d
     return {} if rule in entry.ignored_rules() else described
 
 
-def _facts(client: ClientSpec) -> dict[str, str]:
+def _facts(client: ClientSpec, rates: AgreedRates | None) -> dict[str, str]:
     of_images = {"source": client.source, "samples per round": f"{client.samples_per_round:g} on average"}
     facts = {
         **(of_images if client.source else {}),
+        **({CLASS: rates.classes[client.name]} if rates is not None and rates.classes else {}),
         "unit value": f"{client.unit_value:g}",
         "cost per sample": f"{client.cost_per_sample:g}",
     }
@@ -134,7 +140,9 @@ def _facts(client: ClientSpec) -> dict[str, str]:
         facts["cost per round"] = f"{client.cost_per_round:g}"
     if client.defect is not None:
         facts["defect"] = _defect(client)
-    if client.reported_profit is not None:
+    if client.reported_profit is not None and rates is not None:
+        facts["reported profit"] = f"{client.reported_profit:g}, which nobody asks for: profits follow from rates"
+    elif client.reported_profit is not None:
         facts["reported profit"] = f"{client.reported_profit:g} in every round, instead of the truth"
     return facts
 

@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from commonweal.decision.mechanisms import mechanism_class
+from commonweal.records import AgreedRates
+from commonweal.records.rates import MEMBERS
 from commonweal.scenario.agreement import ignored_keys
 from commonweal.scenario.assembly import assemble
 from commonweal.scenario.faults import Faults
 from commonweal.scenario.keys import defect_kind
+from commonweal.scenario.rates import CLASS
 from commonweal.scenario.spec import ClientSpec, Defect, LearningSpec, MechanismSpec, Scenario, TaskSpec
 
 # The first version listed this parameter with every algorithm; digests of older runs depend on it.
@@ -28,11 +31,12 @@ def to_document(scenario: Scenario) -> dict[str, object]:
         "rounds": scenario.round_count,
         "seed": scenario.seed,
         "mechanism": _mechanism(scenario.mechanism),
+        **_rates(scenario.mechanism.rates),
         "learning": _learning(scenario.learning, scenario.task),
         **({"data": asdict(scenario.data)} if is_images else {}),
         **_task(scenario.task),
         **defaults,
-        "clients": [_client(client) for client in scenario.clients],
+        "clients": [_client(client, scenario.mechanism.rates) for client in scenario.clients],
     }
 
 
@@ -71,7 +75,15 @@ def _mechanism(mechanism: MechanismSpec) -> dict[str, object]:
         **({} if mechanism.figures == "measured" else {"figures": mechanism.figures}),
         **({} if mechanism.harm == "none" else {"harm": mechanism.harm}),
         **({} if mechanism.ending == "none" else {"ending": mechanism.ending}),
+        **({} if mechanism.rates is None else {"profits": "rates"}),
     }
+
+
+def _rates(rates: AgreedRates | None) -> dict[str, object]:
+    """The table [rates]; clients have their classes with them."""
+    if rates is None:
+        return {}
+    return {"rates": {key: value for key, value in rates.to_document().items() if key != MEMBERS}}
 
 
 def _task(task: TaskSpec) -> dict[str, object]:
@@ -90,13 +102,14 @@ def _learning(learning: LearningSpec, task: TaskSpec) -> dict[str, object]:
     return {key: value for key, value in document.items() if key not in ignored}
 
 
-def _client(client: ClientSpec) -> dict[str, object]:
+def _client(client: ClientSpec, rates: AgreedRates | None) -> dict[str, object]:
     document = asdict(client) | {"defect": None if client.defect is None else defect_document(client.defect)}
     default = asdict(ClientSpec(name=client.name))
     for key in ("worth_curve", "reported_profit", "settings", "source", "samples_per_round"):
         if document[key] == default[key]:  # digests of older runs depend on the absence of the first three
             del document[key]
-    return document
+    own_class = {} if rates is None or not rates.classes else {CLASS: rates.classes[client.name]}
+    return document | own_class
 
 
 def defect_document(defect: Defect) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from commonweal.decision.mechanism import Mechanism, Parameter
 from commonweal.decision.mechanisms import MECHANISMS
-from commonweal.records import ContributionRule, EndingRule, FiguresRule, HarmRule, LossRule
+from commonweal.records import ContributionRule, EndingRule, FiguresRule, HarmRule, LossRule, ProfitsRule
 from commonweal.records.rounds import FILE_PREFIX
 from commonweal.scenario.algorithms import ALGORITHMS, parameter_kinds
 from commonweal.scenario.kinds import (
@@ -85,9 +85,13 @@ MECHANISM_KEYS: Keys = MappingProxyType(
         "contribution_score": one_of(get_args(ContributionScore)),
         "scorers": one_of(get_args(ScorersRule)),
         "figures": one_of(get_args(FiguresRule)),
+        "profits": one_of(get_args(ProfitsRule)),
         "harm": one_of(get_args(HarmRule)),
         "ending": one_of(get_args(EndingRule)),
     }
+)
+RATES_KEYS: Keys = MappingProxyType(  # and a table `classes`, with these keys for each class
+    {"gain": amount("1.0"), "sample": amount("2e-4"), "round": amount("0.001")}
 )
 LEARNING_KEYS: Keys = MappingProxyType(
     {
@@ -124,6 +128,7 @@ DEFAULTS_KEYS: Keys = MappingProxyType(
         "cost_per_step": amount("1e-5"),
         "cost_per_round": amount("0.001"),
         "worth_curve": curve(),
+        "class": name(60, "hospital"),
     }
 )
 CLIENT_KEYS: Keys = MappingProxyType(  # and tables `defect`, `settings`
@@ -155,6 +160,7 @@ def _parameter(parameter: Parameter) -> Kind:
 TABLE_KEYS: Mapping[str, Keys] = MappingProxyType(
     {
         "mechanism": MECHANISM_KEYS,
+        "rates": RATES_KEYS,
         "learning": {**LEARNING_KEYS, **parameter_kinds()},
         "data": DATA_KEYS,
         "defaults": DEFAULTS_KEYS,

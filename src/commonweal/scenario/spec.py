@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from commonweal.decision.mechanisms import make_mechanism
-from commonweal.records import EndingRule, FiguresRule, HarmRule, Rules
+from commonweal.records import AgreedRates, EndingRule, FiguresRule, HarmRule, Rules
 from commonweal.scenario.algorithms import complete_parameters
 from commonweal.task.choice import declared_metric
 from commonweal.task.metrics import Metric
@@ -145,6 +145,7 @@ class MechanismSpec:
     ending: EndingRule = "none"  # what happens when no further round is expected to pay; only for forecasts
     contribution_score: ContributionScore = "metric"  # what contributions are measured on; "path" is always smooth
     scorers: ScorersRule = "all"  # whose validation samples measure contributions, and how they count
+    rates: AgreedRates | None = None  # that profits follow from; None: from what each client alone knows
 
     def seeded(self, seed: int) -> MechanismSpec:
         """With the seed of the federation among the rules, if the mechanism draws lots."""

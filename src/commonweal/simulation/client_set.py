@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from commonweal.client.reporting import Alone, account, as_reported
+from commonweal.client.reporting import Alone, ClientAccount, account, as_reported, rated_account
 from commonweal.client.work import ClientWork, Evaluation, LocalTrained, LoneModel, no_gradient
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import ScenarioError
@@ -36,11 +36,11 @@ from commonweal.federation.client_set import (
 )
 from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.path import GRADIENT_BLOCK, RoundPath, norm
-from commonweal.records import Estimate, Event, RoundRecord
+from commonweal.records import AgreedRates, Estimate, Event, Rates, RoundRecord
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.simulated_client import SimulatedClient
 from commonweal.simulation.simulated_task import SimulatedTask
-from commonweal.task.measured import Measured
+from commonweal.task.measured import Measured, gain_over
 from commonweal.task.records import Predictions, Rows, TaskMember
 from commonweal.valuation.bootstrap import standard_error
 
@@ -180,13 +180,18 @@ class InProcessClients:
         self._shared = self._aggregates(coalition, list(self._simulated))
         self._adopted = coalition
 
-    def report(self, round_number: int, clients: Sequence[str], told: ToldGains | None) -> Mapping[str, ProfitReport]:
-        measured = self.evaluate(round_number, [self._adopted], clients)
+    def report(
+        self, round_number: int, clients: Sequence[str], told: ToldGains | None, rates: AgreedRates | None
+    ) -> Mapping[str, ProfitReport]:
+        self.evaluate(round_number, [self._adopted], clients)
         self._lone = {}
         alone = self._for_each(clients, lambda client: self._train_alone(client, round_number))
         return {
             client: self._report(
-                client, measured[client][self._adopted], alone[client], None if told is None else told.of(client)
+                client,
+                alone[client],
+                None if told is None else told.of(client),
+                None if rates is None else rates.of(client),
             )
             for client in clients
         }
@@ -381,9 +386,10 @@ class InProcessClients:
         self._lone[client] = lone
         return lone.alone
 
-    def _report(self, client: str, now: Measured, alone: Alone | None, told: ToldGain | None) -> ProfitReport:
+    def _report(self, client: str, alone: Alone | None, told: ToldGain | None, rates: Rates | None) -> ProfitReport:
         member = self._simulated[client]
         assert member.previous is not None, "a round is opened before it is reported"
+        now = self._measured[self._adopted, client]
         own = account(
             member.spec,
             self._work.metric,
@@ -393,24 +399,34 @@ class InProcessClients:
             step_count=member.step_count,
             alone=alone,
             opening=self._measured[frozenset(), client],
-            told=told,
+            told=told if rates is None else None,  # by agreed rates, its own profit is told to nobody
         )
-        said, actual = as_reported(own, member.spec.reported_profit), None
-        if said is not own:
-            actual = Estimate(value=own.profit, standard_error=standard_error(own.profit_draws))
+        shown, gain = own, None
+        if rates is not None:
+            gain, gain_draws = gain_over(member.previous if alone is None else alone.measured, now, self._work.metric)
+            shown = rated_account(
+                rates,
+                gain=gain,
+                gain_draws=gain_draws,
+                sample_count=member.declared_count,
+                is_advantage=alone is not None,
+                told=told,
+            )
+        said = shown if rates is not None else as_reported(own, member.spec.reported_profit)
         return ProfitReport(
             profit=said.profit,
             profit_draws=said.profit_draws,
+            gain=gain if told is None else None,
             expected_profit=said.expected_profit,
             expected_draws=said.expected_draws,
-            measured_profit=own.measured_profit,
-            measured_profit_draws=own.measured_profit_draws,
-            actual_profit=actual,
+            measured_profit=shown.measured_profit,
+            measured_profit_draws=shown.measured_profit_draws,
+            actual_profit=None if said is own else _estimate(own),
             previous_accuracy=member.previous.value,
-            utility=own.utility,
-            cost=own.cost,
+            utility=shown.utility,
+            cost=shown.cost,
             alone=None if alone is None else alone.measured,
-            alone_cost=own.alone_cost,
+            alone_cost=shown.alone_cost,
         )
 
     def _aggregates(self, coalition: Coalition, clients: Sequence[str]) -> dict[str, Tensor]:
@@ -464,6 +480,10 @@ class InProcessClients:
     def _for_each(self, items: Iterable[Item], work: Callable[[Item], Result]) -> dict[Item, Result]:
         items = list(items)
         return dict(zip(items, self._pool.map(work, items), strict=True))
+
+
+def _estimate(own: ClientAccount) -> Estimate:
+    return Estimate(value=own.profit, standard_error=standard_error(own.profit_draws))
 
 
 def _memory(state: State, prefix: str) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from commonweal.client.work import told
 from commonweal.data.federated_dataset import FederatedDataset
 from commonweal.errors import ScenarioError
 from commonweal.learning.vectors import ArrayLayout, Packing
+from commonweal.scenario.rates import CLASS
 from commonweal.scenario.spec import ClientSpec, Scenario
 from commonweal.simulation.image_task import ImageTask
 from commonweal.task.choice import chosen_metric
@@ -120,8 +121,19 @@ def with_sites(scenario: Scenario) -> Scenario:
         )
     if len(sites) < _FEWEST_SITES:
         raise ScenarioError(f"A federation needs at least {_FEWEST_SITES} sites, got only {', '.join(sites)}.")
-    clients = tuple(listed.get(name) or ClientSpec(name=name, **scenario.site_defaults) for name in sites)
-    return replace(scenario, clients=clients)
+    usual = {key: value for key, value in scenario.site_defaults.items() if key != CLASS}
+    clients = tuple(listed.get(name) or ClientSpec(name=name, **usual) for name in sites)
+    mechanism, usual_class = scenario.mechanism, scenario.site_defaults.get(CLASS)
+    if mechanism.rates is not None and mechanism.rates.by_class:
+        classes = {name: str(mechanism.rates.classes.get(name, usual_class)) for name in sites}
+        lacking = [name for name, own in classes.items() if own not in mechanism.rates.by_class]
+        if lacking:
+            raise ScenarioError(
+                f"Rates differ by class, and the site {lacking[0]!r} has none. Write {CLASS} in [defaults], or list "
+                "the site below [[clients]] with its class."
+            )
+        mechanism = replace(mechanism, rates=replace(mechanism.rates, classes=classes))
+    return replace(scenario, clients=clients, mechanism=mechanism)
 
 
 def _table_task(scenario: Scenario) -> SimulatedTask:

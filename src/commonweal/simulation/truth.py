@@ -39,7 +39,7 @@ class Truth:
     class_counts: Mapping[str, int]  # by client
 
     @classmethod
-    def of(cls, scenario: Scenario, dataset: FederatedDataset) -> Truth:
+    def of(cls, scenario: Scenario, dataset: FederatedDataset, *, sample_count: int = SAMPLE_COUNT) -> Truth:
         """Clients with the same source share its samples, unless their labels are skewed."""
         is_skewed = scenario.data.label_skew is not None
         unseen: dict[str, list[int]] = {}
@@ -49,7 +49,7 @@ class Truth:
         sources = {client.name if is_skewed else client.source: client.source for client in scenario.clients}
         rows: dict[str, Rows] = {}
         for group, left in unseen.items():
-            chosen = stream(scenario.seed, "truth", group).permutation(np.array(left, np.intp))[:SAMPLE_COUNT]
+            chosen = stream(scenario.seed, "truth", group).permutation(np.array(left, np.intp))[:sample_count]
             images = dataset.images_of(sources[group], chosen)
             labels = dataset.sources[sources[group]].labels[chosen]
             rows[group] = (to_tensor(images, torch.float32).numpy(), labels)

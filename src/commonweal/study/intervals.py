@@ -27,7 +27,7 @@ def mean_intervals(values: Values) -> list[Interval]:
     """The mean over replications (rows) of each column, with its interval."""
     values = np.asarray(values, dtype=np.float64)
     means = values.mean(axis=0)
-    lower, upper = _ends(means, _weights(len(values)) @ values, len(values))
+    lower, upper = _ends(means, draws_of_means(values), len(values))
     # Equal values have no spread, but rounding in their mean could suggest one.
     constant = (values == values[0]).all(axis=0)
     return [
@@ -50,19 +50,24 @@ def statistic_interval(values: Values, statistic: Callable[[Values], Values]) ->
     if (values == values[0]).all():  # equal replications have no spread
         (same,) = statistic(values[:1]).tolist()
         return Interval(value=same, lower=same, upper=same)
-    drawn = statistic(_weights(len(values)) @ values)
+    drawn = statistic(draws_of_means(values))
     value = statistic(values.mean(axis=0)[None, :])
     lower, upper = _ends(value, drawn[:, None], len(values))
     return Interval(value=float(value[0]), lower=float(lower[0]), upper=float(upper[0]))
 
 
+def draws_of_means(values: Values) -> Values:
+    """The means of each column over the replications of each bootstrap draw."""
+    return np.asarray(_weights(len(values)) @ values)
+
+
 def _ends(figures: Values, drawn: Values, replication_count: int) -> tuple[Values, Values]:
     """The ends of each figure's interval (columns), from its draws (rows)."""
     lower, upper = np.quantile(drawn, _TAILS, axis=0)
-    widening = _widening(replication_count)
+    factor = widening(replication_count)
     return (
-        figures - widening * np.maximum(figures - lower, 0),
-        figures + widening * np.maximum(upper - figures, 0),
+        figures - factor * np.maximum(figures - lower, 0),
+        figures + factor * np.maximum(upper - figures, 0),
     )
 
 
@@ -70,12 +75,15 @@ _TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 
 
 @cache
-def _widening(replication_count: int) -> float:
-    """The factor by which each end moves away from the figure; a single replication says nothing about spread."""
+def widening(replication_count: int, *, figure_count: int = 1) -> float:
+    """The factor by which each end moves away from the figure; a single replication says nothing about spread.
+
+    Ends that hold for several figures at once lie further out, where Student's t is further from the normal quantile.
+    """
     if replication_count < 2:
         return 1.0
-    freedom = replication_count - 1
-    student = t.ppf(_TAILS[1], freedom) / norm.ppf(_TAILS[1])
+    freedom, tail = replication_count - 1, 1 - (1 - _TAILS[1]) / figure_count
+    student = t.ppf(tail, freedom) / norm.ppf(tail)
     return float(student * np.sqrt(replication_count / freedom))
 
 

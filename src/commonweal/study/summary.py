@@ -200,7 +200,7 @@ def _mu_outcome(mu: float, outcomes: Sequence[Outcome]) -> MuOutcome:
         replication_count=len(outcomes),
         durations=durations,
         tsw=tuple(mean_intervals(np.array([o.tsw for o in outcomes]))),
-        tsfi=tuple(mean_intervals(np.array([o.tsfi for o in outcomes]))),
+        tsfi=tuple(_inside(mean_intervals(np.array([o.tsfi for o in outcomes])), outcomes)),
         ended_early_share=sum(o.ended_early for o in outcomes) / len(outcomes),
     )
 
@@ -209,8 +209,15 @@ def _final_means(outcomes: Sequence[Outcome]) -> tuple[dict[str, Interval], list
     """Durations by client, and final TSW and TSFI."""
     clients = outcomes[0].clients
     durations = mean_intervals(np.array([[o.durations[client] for client in clients] for o in outcomes], float))
-    totals = mean_intervals(np.array([[o.tsw[-1], o.tsfi[-1]] for o in outcomes]))
-    return dict(zip(clients, durations, strict=True)), totals
+    bounded = [one.within(least=0.0, most=outcomes[0].round_count) for one in durations]
+    tsw, tsfi = mean_intervals(np.array([[o.tsw[-1], o.tsfi[-1]] for o in outcomes]))
+    return dict(zip(clients, bounded, strict=True)), [tsw, *_inside([tsfi], outcomes)]
+
+
+def _inside(tsfi: Sequence[Interval], outcomes: Sequence[Outcome]) -> list[Interval]:
+    """Intervals of TSFI inside 0..1, where raw contributions have not taken TSFI itself outside."""
+    values = [value for outcome in outcomes for value in outcome.tsfi]
+    return [one.within(min(0.0, *values), max(1.0, *values)) for one in tsfi]
 
 
 def _sweep_cost(axis: Outcomes, grid: Sequence[float]) -> SweepCost:

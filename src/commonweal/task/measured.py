@@ -92,6 +92,14 @@ def gain_draws(now: Measured, opening: Measured, metric: Metric) -> Draws:
     return (now.draws - opening.draws) * direction(metric)
 
 
+def gain_over(reference: Measured, now: Measured, metric: Metric) -> tuple[float, Draws]:
+    """The gain over any other model, and in each draw; 0 where the metric cannot be measured: nothing is known."""
+    if not (now.is_defined and reference.is_defined):
+        return 0.0, np.zeros_like(now.draws)
+    gain = 0.0 if is_unchanged(metric, now.value, reference.value) else now.value - reference.value
+    return gain * direction(metric) + 0.0, gain_draws(now, reference, metric)  # + 0.0: never −0.0
+
+
 def is_unchanged(metric: Metric, now: float, reference: float) -> bool:
     """Whether two values of the metric differ by no more than rounding.
 

@@ -34,7 +34,8 @@ def draft_command(
         typer.Option(
             "--set",
             metavar="RULE=VALUE",
-            help="A rule and its new value, such as mu=0.2 or round_count=20; none removes a limit. Repeat for each.",
+            help="A rule and its new value, such as mu=0.2, round_count=20 or rates.gain=1.2; none removes a limit. "
+            "Repeat for each.",
             show_default=False,
         ),
     ] = None,

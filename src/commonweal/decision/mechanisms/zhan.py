@@ -43,7 +43,7 @@ from commonweal.records import Decision, Instructions
 _BISECTIONS = 50
 _PARTS = 8  # of an interval of rewards
 _REWARDS = 32  # compared at a time
-_TOLERANCE = 1e-6  # of λ a: no reward is better by more
+_TOLERANCE = 1e-5  # of λ a: no reward is better by more
 
 
 def equilibrium(reward: FloatArray | float, unit_costs: FloatArray, limits: FloatArray) -> FloatArray:

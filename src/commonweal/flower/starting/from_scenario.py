@@ -80,13 +80,19 @@ def _terms(scenario: Scenario) -> str:
         **({} if task.kind == "table" else _common_settings(scenario)),
     }
     top = {key: document[key] for key in ("name", "description", "rounds", "seed") if document[key] != ""}
-    tables = {"mechanism": mechanism, "task": of_task, "learning": of_learning}
+    rates = {} if scenario.mechanism.rates is None else {"rates": document["rates"]}
+    tables: dict[str, Any] = {"mechanism": mechanism, **rates, "task": of_task, "learning": of_learning}
+    about_profits = (
+        "Their\n# profits follow from [rates]."
+        if rates
+        else "They\n# may report profits within wide bounds, for a rehearsal: narrow profit_bounds before money flows."
+    )
     return (
         "# The operator's terms, which everybody agrees to before the first round. Every key is described in the\n"
         f"# reference of federations on Flower.\n\n{toml_lines(top)}"
         + "".join(f"\n[{name}]\n{toml_lines(values)}" for name, values in tables.items())
-        + "\n# Clients, each known by the public key of its SuperNode, created with `commonweal flower member`. They\n"
-        "# may report profits within wide bounds, for a rehearsal: narrow profit_bounds before money flows.\n"
+        + "\n# Clients, each known by the public key of its SuperNode, created with `commonweal flower member`. "
+        f"{about_profits}\n"
     )
 
 
@@ -120,13 +126,14 @@ def _member(client: ClientSpec, scenario: Scenario, rows: str | None) -> NewMemb
         cost_per_round=client.cost_per_round,
         worth_curve=client.worth_curve,
     )
-    bound = _largest_profit(client, task.metric)
+    bound, rates = _largest_profit(client, task.metric), scenario.mechanism.rates
     return NewMember(
         name=client.name,
         figures=figures,
         settings=settings,
         files=files,
-        profit_bounds=(-bound, bound),
+        profit_bounds=(-bound, bound) if rates is None else None,
+        own_class=None if rates is None else rates.classes.get(client.name),
         misconduct={
             "reported_profit": client.reported_profit,
             "defect": None if client.defect is None else defect_document(client.defect),

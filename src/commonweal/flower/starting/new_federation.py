@@ -18,6 +18,7 @@ from commonweal.flower.starting.template import template_text
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.remote.member.member_file import MEMBER_KEYS, read_member
+from commonweal.scenario.rates import CLASS
 from commonweal.scenario.toml_text import toml_lines, toml_value
 from commonweal.task.starter import patients_csv, task_text
 
@@ -50,6 +51,7 @@ class NewMember:
     files: Mapping[str, bytes] = field(default_factory=dict)  # in its folder, by name
     profit_bounds: tuple[float, float] | None = None  # None: the usual ones
     misconduct: Mapping[str, object] = field(default_factory=dict)  # of its member.toml: reported_profit and defect
+    own_class: str | None = None  # where rates differ by class
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +125,12 @@ def _title(directory: Path) -> str:
 
 def _client_text(member: NewMember) -> str:
     bounds = {} if member.profit_bounds is None else {"profit_bounds": member.profit_bounds}
-    values = {"name": member.name, "key_file": f"members/{member.name}/{KEY_FILE}.pub", **bounds}
+    values = {
+        "name": member.name,
+        "key_file": f"members/{member.name}/{KEY_FILE}.pub",
+        **bounds,
+        CLASS: member.own_class,
+    }
     return f"\n[[clients]]\n{toml_lines(values)}"
 
 

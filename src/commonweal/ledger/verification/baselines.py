@@ -2,8 +2,8 @@
 
 Where gains are pooled or forecast, clients measure both models on the samples of the round, so nothing that was
 measured before counts: the round opens with the model of the round before, and what a client signed of both models must
-give its gain. The model that a client trains alone never leaves it, so of an advantage only the models of the
-federation can be checked.
+give its gain. Where profits follow from agreed rates, the same holds for the gain since its last settled round. The
+model that a client trains alone never leaves it, so of an advantage only the models of the federation can be checked.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from commonweal.ledger.member_documents import SignedTable
 from commonweal.ledger.reports import ReportBasis, bases_in
 from commonweal.ledger.verification.replay import LedgerReplay
+from commonweal.records.rounds import GAIN
 
 _ROUNDING = 1e-9  # processors round differently
 
@@ -29,11 +30,17 @@ def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | Non
     if table is not None:
         for client, row in table.gains.table.items():
             if client in bases:
-                _check_gain(number, client, bases[client], row.gain, replay)
+                rule = "a gain is measured from the model that opened the round"
+                _check_gain(number, client, bases[client], row.gain, rule, replay)
         _check_directions(number, {client: row.gain for client, row in table.gains.table.items()}, bases, replay)
     else:
+        gains = {row["client"]: float(row["further"][GAIN]) for row in body["inputs"] if GAIN in row.get("further", {})}
         for client, basis in bases.items():
             _check_baseline(number, client, basis, before, replay)
+            if client in gains:
+                rule = "a gain is measured from what the client signed"
+                _check_gain(number, client, basis, gains[client], rule, replay)
+        _check_directions(number, gains, bases, replay)
     for client, basis in bases.items():
         replay.bases.setdefault(round_number, {}).setdefault(client, []).append(basis)
         replay.models[round_number] = basis.model
@@ -64,13 +71,12 @@ def _note_other_settings(number: int, bases: Mapping[str, ReportBasis], before: 
         replay.notes.add(number, rule, expected, f"{found[:16]}… in the report of {client}")
 
 
-def _check_gain(number: int, client: str, basis: ReportBasis, gain: float, replay: LedgerReplay) -> None:
+def _check_gain(number: int, client: str, basis: ReportBasis, gain: float, rule: str, replay: LedgerReplay) -> None:
     """The metric of the model minus that of the opening model, or the other way round where less is better."""
     if basis.measured is None or basis.baseline is None:
         return  # one of them cannot be measured, or the client's version did not sign both
     difference = abs(basis.measured - basis.baseline)
     if not math.isclose(difference, abs(gain), rel_tol=_ROUNDING, abs_tol=_ROUNDING * max(1.0, abs(basis.baseline))):
-        rule = "a gain is measured from the model that opened the round"
         expected = f"{client} {difference:.12g}, from {basis.baseline!r} to {basis.measured!r}"
         replay.findings.add(number, rule, expected, f"{abs(gain):.12g}")
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from commonweal.paper.claims.sample import Sample, Values
 from commonweal.records.study import Interval, Verdict
-from commonweal.study.intervals import statistic_interval
+from commonweal.study.intervals import LEVEL
+from commonweal.study.significance import Over, Significance, significance_of
 
 FEWEST_REPLICATIONS = 5
 ALL = math.nextafter(1.0, 0.0)
@@ -24,15 +25,16 @@ def mean_of_one(means: Values) -> Values:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Values of each replication (rows), and a statistic that maps rows of their means to one number per row."""
+    """Values of each replication (rows), and a statistic that maps rows of their means to one or several numbers."""
 
     values: Values
     statistic: Callable[[Values], Values] = mean_of_one
+    over: Over = "one"  # several numbers: whether one of them is enough for the claim, or all are needed
 
-    def interval(self) -> Interval:
-        """The interval over replications; their order does not matter."""
+    def test(self, threshold: float) -> Significance:
+        """Over replications as a sample of others; their order does not matter."""
         rows = self._rows
-        return statistic_interval(rows[np.lexsort(rows.T)], self.statistic)
+        return significance_of(rows[np.lexsort(rows.T)], self.statistic, threshold, self.over)
 
     def census(self) -> Interval:
         """The value over exactly these replications, not as a sample of others."""
@@ -44,12 +46,17 @@ class Effect:
         return self.values.reshape(len(self.values), -1)
 
 
+def always_testable(sample: Sample) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """Something the paper says, as an effect that is claimed to lie above a threshold."""
 
     name: str
-    statement: str  # what the paper says
+    quote: str  # the paper's sentence
+    statement: str  # the same in our words
     experiments: tuple[str, ...]  # on which it is tested
     effect: str  # what the number is, with its unit; {mu} stands for the largest finite μ
     threshold: float
@@ -57,6 +64,15 @@ class Claim:
     driver: Callable[[Sample, Verdict], str]
     by_construction: bool = False  # a law: every case counts, and there is nothing to estimate
     knows_no_exception: bool = False  # one counterexample refutes it
+    beside: str = ""  # another experiment that the sentence compares with; it is the sample's `beside`
+    least: float = -math.inf  # the range of the effect
+    most: float = math.inf
+    untestable: Callable[[Sample], str] = always_testable  # why these outcomes say nothing about it, or ""
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether the effect is an estimate that can be wrong by chance."""
+        return not self.by_construction and not self.knows_no_exception
 
 
 def share_without_failure(means: Values) -> Values:
@@ -65,23 +81,17 @@ def share_without_failure(means: Values) -> Values:
     return np.asarray(1 - failures / np.where(cases == 0, 1, cases))
 
 
-def verdict(
-    interval: Interval,
-    threshold: float,
-    *,
-    replication_count: int,
-    by_construction: bool = False,
-    knows_no_exception: bool = False,
-) -> Verdict:
-    """Held if the whole interval is above the threshold, not held if none of it is, otherwise undecided.
-
-    With too few replications a claim is undecided, unless it is a law, where every case counts. A claim that allows no
-    exception is refuted by a single one.
-    """
-    if knows_no_exception and interval.value <= threshold:
-        return "not held"
-    if replication_count < FEWEST_REPLICATIONS and not by_construction:
+def verdict(interval: Interval, threshold: float, *, p_value: float, replication_count: int) -> Verdict:
+    """Of an estimate: decided if its interval excludes the threshold and the p-value, corrected or not, is small."""
+    if replication_count < FEWEST_REPLICATIONS or p_value > 1 - LEVEL:
         return "undecided"
     if interval.lower > threshold:
         return "held"
     return "not held" if interval.upper <= threshold else "undecided"
+
+
+def verdict_on_cases(share: float, threshold: float, *, is_law: bool, replication_count: int) -> Verdict:
+    """Of a law, and of a claim that allows no exception: every case counts, and one exception refutes it."""
+    if share <= threshold:
+        return "not held"
+    return "held" if is_law or replication_count >= FEWEST_REPLICATIONS else "undecided"

@@ -34,12 +34,9 @@ def _mean_contributions(sample: Sample) -> Values:
     return np.array([[total[client] for client in sample.clients] for total in totals]) / sample.round_count
 
 
-def _smallest(sample: Sample) -> Effect:
-    return Effect(_mean_contributions(sample), _smallest_other_minus_own)
-
-
-def _smallest_other_minus_own(means: Values) -> Values:
-    return np.asarray(means[:, 1:].min(axis=1) - means[:, 0])
+def _smaller(sample: Sample) -> Effect:
+    means = _mean_contributions(sample)
+    return Effect(means[:, 1:].mean(axis=1) - means[:, 0])
 
 
 def _contribution_driver(sample: Sample, verdict: Verdict) -> str:
@@ -52,6 +49,7 @@ def _contribution_driver(sample: Sample, verdict: Verdict) -> str:
 CLAIMS = (
     Claim(
         name="C8",
+        quote="smaller values of μ parameter also lead to decreased total selection fairness index",
         statement="A smaller μ leads to a smaller TSFI.",
         experiments=EXPERIMENTS,
         effect="final TSFI at μ = {mu} minus that at μ = 0",
@@ -61,11 +59,12 @@ CLAIMS = (
     ),
     Claim(
         name="C11",
-        statement="The relative contribution of the client with noisy labels is the smallest.",
+        quote="Hence, the relative contribution of client 0 is smaller in comparison to other clients.",
+        statement="The client with noisy labels contributes less than the others.",
         experiments=("label-noise",),
-        effect="smallest mean contribution per round of another client minus that of client 0, at μ = inf, in accuracy",
+        effect="mean contribution per round of the others minus that of client 0, at μ = inf, in accuracy",
         threshold=0.0,
-        measure=_smallest,
+        measure=_smaller,
         driver=_contribution_driver,
     ),
 )

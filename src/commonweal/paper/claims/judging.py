@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from commonweal.errors import InputError
 from commonweal.paper.claims import durations, fairness, payoffs, welfare
-from commonweal.paper.claims.claim import Claim, verdict
-from commonweal.paper.claims.sample import LENIENT, Sample, common_grid, sample_of, tsfi_as_printed
+from commonweal.paper.claims.claim import Claim, verdict, verdict_on_cases
+from commonweal.paper.claims.sample import (
+    LENIENT,
+    Sample,
+    common_grid,
+    rounds_taken_part,
+    sample_of,
+    survivor_stays,
+    tsfi_as_printed,
+)
 from commonweal.paper.claims.sentences import mu_text
-from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.records import ContributionRule, LossRule
-from commonweal.records.study import ClaimResult
-from commonweal.study.outcomes import Outcome, OutcomesByKey
+from commonweal.records.study import ClaimResult, Verdict
+from commonweal.study.outcomes import Outcome, Outcomes, OutcomesByKey
+from commonweal.study.significance import holm
 
 
 def _number(claim: Claim) -> tuple[int, str]:
@@ -32,24 +40,30 @@ class Variant:
     """One choice where the paper leaves something open."""
 
     name: str  # "" for ours
-    claims: tuple[str, ...] = ("C",)  # prefixes of the claims that it can change
+    claims: tuple[str, ...] = ()  # that it can change, without the letters of their parts; empty: all
     contribution_rule: ContributionRule = "clip"
     loss_rule: LossRule = "contribution"
     tsfi_of: Callable[[Outcome], tuple[float, ...]] = tsfi_as_printed
+    durations_of: Callable[[Outcome], Mapping[str, int]] = rounds_taken_part
     experiment_suffix: str = ""  # of the experiment that was run for this choice
 
     def concerns(self, claim: str) -> bool:
-        return claim.startswith(self.claims)
+        return not self.claims or claim.rstrip("abc") in self.claims
 
     def applied(self, sample: Sample) -> Sample:
         """The sample under this choice."""
-        return replace(sample, loss_rule=self.loss_rule, tsfi_of=self.tsfi_of)
+        return replace(sample, loss_rule=self.loss_rule, tsfi_of=self.tsfi_of, durations_of=self.durations_of)
 
 
 OURS = Variant(name="")
 
 ALTERNATIVES = (
     Variant(name="raw contributions", contribution_rule="raw"),
+    Variant(
+        name="a sole survivor stays to the end",
+        claims=("C1", "C2", "C3", "C4", "C5"),
+        durations_of=survivor_stays,
+    ),
     Variant(name="TSFI of the final set", claims=("C8",), tsfi_of=lambda outcome: outcome.tsfi_final_set),
     Variant(name="departed count as zero", claims=("C8",), tsfi_of=lambda outcome: outcome.tsfi_departed_zero),
     Variant(name="losses in equal parts", claims=("C9", "C10"), loss_rule="equal"),
@@ -71,31 +85,29 @@ class Comparison:
 
 
 def findings(outcomes: OutcomesByKey, *, variant: str = "") -> tuple[ClaimResult, ...]:
-    """Every claim on every experiment of the paper that was run with μ = 0, inf and a value between.
+    """Every claim on every experiment of the paper that was run with μ = 0, inf and a value between, in every regime.
 
-    `variant` names another choice; then only the claims that it can change are tested.
+    A regime is a choice of the keys in which scenarios differ from the paper's; verdicts are corrected by Holm over all
+    results together. `variant` names another choice of what the paper leaves open; then only the claims that it can
+    change are tested.
     """
     chosen = _variant(variant)
-    samples = {}
-    for experiment in EXPERIMENTS:
-        found = outcomes.get((experiment + chosen.experiment_suffix, chosen.contribution_rule))
-        if found is not None and (mus := common_grid(found)):
-            samples[experiment] = chosen.applied(sample_of(found, mus))
-    return tuple(
-        _test(claim, experiment, chosen, samples[experiment])
-        for claim in CLAIMS
-        for experiment in claim.experiments
-        if experiment in samples and chosen.concerns(claim.name)
+    return _corrected(
+        [
+            _test(claim, experiment + regime, chosen, samples)
+            for regime, claim, experiment in _cases(outcomes, chosen)
+            if (samples := _samples(_runs(outcomes, claim, experiment, regime, chosen)))
+        ]
     )
 
 
 def comparisons(outcomes: OutcomesByKey) -> tuple[Comparison, ...]:
-    """Every claim under every other choice that was run, beside ours on the same replications."""
+    """Every claim under every other choice that was run, beside ours on the same replications, without correction."""
     return tuple(
         comparison
         for variant in ALTERNATIVES
-        for experiment in EXPERIMENTS
-        for comparison in _comparisons(outcomes, experiment, variant)
+        for regime, claim, experiment in _cases(outcomes, variant)
+        for comparison in _comparisons(outcomes, claim, experiment, regime, variant)
     )
 
 
@@ -105,40 +117,75 @@ def alternative_findings(outcomes: OutcomesByKey) -> tuple[ClaimResult, ...]:
     return tuple(dict.fromkeys(both))
 
 
-def _comparisons(outcomes: OutcomesByKey, experiment: str, variant: Variant) -> list[Comparison]:
-    ours = outcomes.get((experiment, OURS.contribution_rule))
-    theirs = outcomes.get((experiment + variant.experiment_suffix, variant.contribution_rule))
-    if ours is None or theirs is None:
-        return []
-    common = [number for number in ours.replications if number in theirs.replications]
-    ours, theirs = ours.only(common), theirs.only(common)
-    mus = common_grid(ours, theirs)
-    if not common or not mus:
-        return []
-    our_sample, their_sample = sample_of(ours, mus), variant.applied(sample_of(theirs, mus))
+def _cases(outcomes: OutcomesByKey, variant: Variant) -> list[tuple[str, Claim, str]]:
+    """Regimes, claims that the variant can change, and experiments that they are about."""
     return [
-        Comparison(
-            ours=_test(claim, experiment, OURS, our_sample),
-            other=_test(claim, experiment, variant, their_sample),
-        )
+        (regime, claim, experiment)
         for claim in CLAIMS
-        if experiment in claim.experiments and variant.concerns(claim.name)
+        for experiment in claim.experiments
+        for regime in _regimes(outcomes)
+        if variant.concerns(claim.name)
     ]
 
 
-def _test(claim: Claim, experiment: str, variant: Variant, sample: Sample) -> ClaimResult:
-    effect = claim.measure(sample)
-    interval = effect.census() if claim.by_construction else effect.interval()
-    judged = verdict(
-        interval,
-        claim.threshold,
-        replication_count=sample.replication_count,
-        by_construction=claim.by_construction,
-        knows_no_exception=claim.knows_no_exception,
-    )
+def _regimes(outcomes: OutcomesByKey) -> list[str]:
+    """The ends of experiments' names that say what differs from the paper's scenario: "", "[learning_rate=0.01]"."""
+    return list(dict.fromkeys(name[len(name.partition("[")[0]) :] for name, _ in outcomes))
+
+
+def _comparisons(
+    outcomes: OutcomesByKey, claim: Claim, experiment: str, regime: str, variant: Variant
+) -> Iterator[Comparison]:
+    ours, theirs = (_runs(outcomes, claim, experiment, regime, choice) for choice in (OURS, variant))
+    samples = _samples([*ours, *theirs])
+    if ours and theirs and samples:
+        yield Comparison(
+            ours=_test(claim, experiment + regime, OURS, samples[: len(ours)]),
+            other=_test(claim, experiment + regime, variant, samples[len(ours) :]),
+        )
+
+
+def _runs(outcomes: OutcomesByKey, claim: Claim, experiment: str, regime: str, variant: Variant) -> list[Outcomes]:
+    """The experiment, and the one it is compared with if the claim needs one; empty where one was not run."""
+    names = [experiment, claim.beside] if claim.beside else [experiment]
+    found = [outcomes.get((name + variant.experiment_suffix + regime, variant.contribution_rule)) for name in names]
+    return [one for one in found if one is not None] if None not in found else []
+
+
+def _samples(runs: Sequence[Outcomes]) -> list[Sample]:
+    """All on the same replications at the same μ; empty if they have none in common."""
+    common = sorted(set.intersection(*(set(one.replications) for one in runs))) if runs else []
+    kept = [one.only(common) for one in runs]
+    mus = common_grid(*kept) if common else ()
+    return [sample_of(one, mus) for one in kept] if mus else []
+
+
+def _test(claim: Claim, experiment: str, variant: Variant, samples: Sequence[Sample]) -> ClaimResult:
+    """One result, not corrected for others."""
+    own, *beside = map(variant.applied, samples)
+    sample = replace(own, beside=beside[0]) if beside else own
+    effect, why_not = claim.measure(sample), claim.untestable(sample)
+    test = None if claim.by_construction else effect.test(claim.threshold)
+    interval = effect.census() if test is None else test.interval.within(claim.least, claim.most)
+    estimated = test if claim.is_estimated and not why_not else None
+    judged: Verdict = "not testable"
+    if not why_not:
+        judged = (
+            verdict_on_cases(
+                interval.value,
+                claim.threshold,
+                is_law=claim.by_construction,
+                replication_count=sample.replication_count,
+            )
+            if estimated is None
+            else verdict(
+                interval, claim.threshold, p_value=estimated.p_value, replication_count=sample.replication_count
+            )
+        )
     return ClaimResult(
         claim=claim.name,
         statement=claim.statement,
+        quote=claim.quote,
         experiment=experiment,
         variant=variant.name,
         effect=claim.effect.format(mu=mu_text(sample.mus[LENIENT])),
@@ -146,8 +193,24 @@ def _test(claim: Claim, experiment: str, variant: Variant, sample: Sample) -> Cl
         threshold=claim.threshold,
         verdict=judged,
         replication_count=sample.replication_count,
-        driver=claim.driver(sample, judged),
+        driver=f"{why_not}." if why_not else claim.driver(sample, judged),
+        p_value=None if estimated is None else estimated.p_value,
+        power=None if estimated is None else estimated.power,
     )
+
+
+def _corrected(found: Sequence[ClaimResult]) -> tuple[ClaimResult, ...]:
+    """The same with verdicts by p-values that are corrected for the number of results."""
+    adjusted = iter(holm([one.p_value for one in found if one.p_value is not None]))
+    corrected = []
+    for one in found:
+        if one.p_value is None:
+            corrected.append(one)
+            continue
+        p = next(adjusted)
+        judged = verdict(one.interval, one.threshold, p_value=p, replication_count=one.replication_count)
+        corrected.append(replace(one, adjusted_p=p, verdict=judged))
+    return tuple(corrected)
 
 
 def _variant(name: str) -> Variant:

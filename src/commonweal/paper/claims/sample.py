@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,11 +20,25 @@ STRICT, LENIENT, NEVER = 0, -2, -1
 """Positions in the grid of μ = 0, the largest finite μ, and μ = inf, at which nobody is ever eliminated."""
 
 FINITE = slice(0, -1)
+POSITIVE = slice(1, -1)
+"""The finite μ, and those above 0."""
 
 
 def tsfi_as_printed(outcome: Outcome) -> tuple[float, ...]:
     """The index that claims are tested with by default."""
     return outcome.tsfi
+
+
+def rounds_taken_part(outcome: Outcome) -> Mapping[str, int]:
+    """The durations that claims are tested with by default."""
+    return outcome.durations
+
+
+def survivor_stays(outcome: Outcome) -> Mapping[str, int]:
+    """Durations if the only client left stays to the last planned round, instead of the one in which it was alone."""
+    left = outcome.retained_sets[-1]
+    alone = {left[0]: outcome.round_count} if outcome.ended_early and len(left) == 1 else {}
+    return {**outcome.durations, **alone}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +49,8 @@ class Sample:
     outcomes: tuple[tuple[Outcome, ...], ...]  # by replication, then μ
     loss_rule: LossRule = "contribution"
     tsfi_of: Callable[[Outcome], tuple[float, ...]] = tsfi_as_printed
+    durations_of: Callable[[Outcome], Mapping[str, int]] = rounds_taken_part
+    beside: Sample | None = None  # the experiment that a claim compares with, in the same replications
 
     @property
     def replication_count(self) -> int:
@@ -52,7 +68,8 @@ class Sample:
     def durations(self) -> Values:
         """By replication, μ and client."""
         return np.array(
-            [[[o.durations[client] for client in self.clients] for o in row] for row in self.outcomes], dtype=float
+            [[[self.durations_of(o)[client] for client in self.clients] for o in row] for row in self.outcomes],
+            dtype=float,
         )
 
     @cached_property

@@ -6,6 +6,7 @@ import json
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +33,8 @@ from commonweal.learning.path import RoundPath, norm
 from commonweal.learning.vectors import ArrayLayout, Packing, one_thread
 from commonweal.ledger.member_documents import ClientReport, SignedTable, WithdrawalNotice
 from commonweal.ledger.reports import SignedReport, report_attempt
-from commonweal.records import FINISHED, Event, RoundRecord
+from commonweal.records import FINISHED, AgreedRates, Event, RoundRecord
+from commonweal.records.rounds import GAIN
 from commonweal.remote.coordinator.answer_rules import (
     MOST_VALIDATION_SAMPLES,
     BrokenRuleError,
@@ -44,6 +46,7 @@ from commonweal.remote.coordinator.answer_rules import (
     memory_in,
     model_in,
     notes_in,
+    number_in,
     profit_in,
     text_in,
 )
@@ -54,6 +57,7 @@ from commonweal.remote.coordinator.exchange import Exchange, Question
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.coordinator.late_reports import LateReports, OwedReport
 from commonweal.remote.coordinator.passed_heads import PassedHeads
+from commonweal.remote.coordinator.rated_reports import checked_account
 from commonweal.remote.coordinator.statement_delivery import StatementDelivery
 from commonweal.remote.messages.answer_limit import GroupLimit
 from commonweal.remote.messages.message import (
@@ -75,6 +79,7 @@ from commonweal.task.records import Agree, InitialModel, Model, TaskPlan
 from commonweal.valuation.bootstrap import DRAW_COUNT, resampling_weights
 
 Result = TypeVar("Result")
+_DRAWS = "baseline_draws/"  # prefix of these among the arrays of a checkpoint
 _SILENT = "silent: had the round's model, and no report of it counts"
 
 
@@ -110,6 +115,8 @@ class RemoteClients:
         self._memories: dict[str, NDArray[Any]] = {}  # of algorithms that read them, after the last settled round
         self._new_memories: dict[str, NDArray[Any]] = {}  # in this round
         self._baselines: dict[str, float] = {}  # ε of each client's last settled round, or of its first model
+        self._baseline_draws: dict[str, NDArray[np.float64]] = {}  # of these, where profits follow from agreed rates
+        self._rates: AgreedRates | None = None  # by which reports were asked for last
         self._settled: dict[str, tuple[int, str]] = {}  # each client's last settled round, and its attempt
         self._settled_model: dict[str, str] = {}
         self._reports: dict[str, SignedReport] = {}  # the last one of each client
@@ -124,7 +131,7 @@ class RemoteClients:
         self._validation_counts: dict[str, int] = {}
         self._sample_counts: dict[str, int] = {}
         self._asked: list[Coalition] = []  # since the last iteration
-        self._whole: dict[tuple[str, str], float] = {}  # accuracies of whole models, by client and hash
+        self._whole: dict[tuple[str, str], Measured] = {}  # of whole models, by client and hash
         self._path: RoundPath | None = None  # of this round, where contributions are measured by path
 
     def start(self, initial: InitialModel, agree: Agree | None, task: str = "the task") -> None:
@@ -248,21 +255,25 @@ class RemoteClients:
         self._shared_hash = fingerprint(self._shared)
         self._given |= dict.fromkeys(coalition, (self._shared_hash, self._shared))
 
-    def report(self, round_number: int, clients: Sequence[str], told: ToldGains | None) -> Mapping[str, ProfitReport]:
+    def report(
+        self, round_number: int, clients: Sequence[str], told: ToldGains | None, rates: AgreedRates | None
+    ) -> Mapping[str, ProfitReport]:
         """If a client dropped out late, the others have not scored the adopted model yet: ask for that first."""
         unscored = [client for client in clients if (client, self._shared_hash) not in self._whole]
         if unscored:
             scored = self._evaluate_whole([(frozenset(), self._shared)], unscored)
             clients = [client for client in clients if client not in unscored or client in scored]
+        self._rates = rates
         self._valuation += 1  # after a client dropped out, this is another attempt for the others
         adopted = {"adopted": self._shared_hash, "valuation": self._valuation}
         questions = {
-            client: ({**adopted, **self._told_fields(client, told)}, [self._shared_hash]) for client in clients
+            client: ({**adopted, **self._told_fields(client, told), **self._rates_of(client)}, [self._shared_hash])
+            for client in clients
         }
         table = None if told is None else SignedTable.of(told.gains, round_number)
         expected = {"alone": GroupLimit.of_doubles(1, DRAW_COUNT)}
         reports = self._ask(
-            REPORT, questions, lambda client, answer: self._reported(client, answer, table), expected=expected
+            REPORT, questions, lambda client, answer: self._reported(client, answer, table, told), expected=expected
         )
         self._acknowledge({client: report.signature for client, report in reports.items() if report.signature})
         return reports
@@ -284,6 +295,11 @@ class RemoteClients:
         table = told.gains.table_document(self._round)
         return {"gains": json.dumps({"table": table, "pooled": pooled, "expected": expected})}
 
+    def _rates_of(self, client: str) -> dict[str, Any]:
+        """The agreed rates that the client's profit is to follow from; nothing if profits are private."""
+        own = None if self._rates is None else self._rates.of(client)
+        return {} if own is None else {"rates": json.dumps(asdict(own))}
+
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
         if self._settled_in.terms_hash != self._terms:
             raise FederationError(
@@ -291,7 +307,7 @@ class RemoteClients:
                 "not count. Resume: the round is run again under the new terms."
             )
         for client in record.decision.figures.clients:
-            self._baselines[client] = self._whole[client, self._shared_hash]
+            self._set_baseline(client, self._whole[client, self._shared_hash])
             self._settled[client] = (record.round_number, self._attempt)
             self._settled_model[client] = self._shared_hash
             self._settled_report[client] = self._reports[client].to_document()
@@ -314,7 +330,13 @@ class RemoteClients:
             opening_model=self._opening_hash,
             terms=self._terms,
             sample_count=self._sample_counts[client],
+            **self._rates_of(client),
         )
+
+    def _set_baseline(self, client: str, measured: Measured) -> None:
+        self._baselines[client] = measured.value
+        if self._federation.mechanism.rates is not None:
+            self._baseline_draws[client] = measured.draws
 
     def late_reports(self, owing: Mapping[str, list[int]], statement_of: StatementOf) -> Sequence[LateReport]:
         """Who owes a report gets its statement first: it signs no late report of a round that is not settled."""
@@ -377,6 +399,7 @@ class RemoteClients:
         }
         state: dict[str, Any] = {f"shared/{name}": array for name, array in self._shared.items()}
         state |= {f"memory/{client}": memory for client, memory in self._memories.items()}
+        state |= {f"{_DRAWS}{client}": draws for client, draws in self._baseline_draws.items()}
         state |= self._late.arrays()
         return state | {"facts": np.frombuffer(json.dumps(facts).encode(), np.uint8)}
 
@@ -390,6 +413,9 @@ class RemoteClients:
         self._use({name.removeprefix("shared/"): array for name, array in state.items() if name.startswith("shared/")})
         self._memories = {
             name.removeprefix("memory/"): array for name, array in state.items() if name.startswith("memory/")
+        }
+        self._baseline_draws = {
+            name.removeprefix(_DRAWS): array for name, array in state.items() if name.startswith(_DRAWS)
         }
         self._baselines, self._settled_model = facts["baselines"], facts["settled_model"]
         self._settled_report = facts.get("settled_report", {})
@@ -419,9 +445,9 @@ class RemoteClients:
         self._sizes[client] = float(training_count)
         self._validation_counts[client] = validation_count
         self._sample_counts[client] = sample_count
-        self._whole[client, self._shared_hash] = measured.value
+        self._whole[client, self._shared_hash] = measured
         if client not in self._settled:
-            self._baselines[client] = measured.value
+            self._set_baseline(client, measured)
         self.confirmed.confirm(self._heads.signed_in({client: answer}))
         notes = notes_in(answer)
         if "contradiction" in notes:
@@ -443,7 +469,10 @@ class RemoteClients:
             self._new_memories[client] = memory_in(answer, self._first_memory())
         return Training()
 
-    def _reported(self, client: str, answer: Message, table: SignedTable | None) -> ProfitReport:
+    def _reported(
+        self, client: str, answer: Message, table: SignedTable | None, told: ToldGains | None
+    ) -> ProfitReport:
+        rates = None if self._rates is None else self._rates.of(client)
         bounds = self._federation.terms_of(client).profit_bounds
         is_forecast = table is not None and table.gains.expected is not None
         expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
@@ -457,6 +486,7 @@ class RemoteClients:
             profit=profit_in(answer, bounds),
             sample_count=self._sample_counts[client],
             gain=None if table is None else table.gain_of(client, expected_profit),
+            further={} if rates is None or table is not None else {GAIN: number_in(answer, GAIN)},
             basis=basis,
         )
         signature = text_in(answer, "signature")
@@ -468,7 +498,7 @@ class RemoteClients:
             (alone,) = measured_in(answer, "alone", 1, self._metric)
         elif table is None:  # where the coordinator missed the opening that the client measured first
             self._baselines[client] = math.nan if basis.baseline is None else basis.baseline
-        return ProfitReport(
+        by_member = ProfitReport(
             profit=report.profit,
             expected_profit=expected_profit,
             previous_accuracy=self._baselines[client],
@@ -476,6 +506,34 @@ class RemoteClients:
             signature=signature,
             basis=basis,
         )
+        if rates is None:
+            return by_member
+        own = checked_account(
+            rates,
+            report,
+            self._metric,
+            now=self._whole[client, self._shared_hash],
+            reference=self._baseline(client) if alone is None else alone,
+            is_advantage=alone is not None,
+            told=None if told is None else told.of(client),
+        )
+        return replace(
+            by_member,
+            profit_draws=own.profit_draws,
+            gain=report.further.get(GAIN),
+            expected_draws=own.expected_draws,
+            measured_profit=own.measured_profit,
+            measured_profit_draws=own.measured_profit_draws,
+            utility=own.utility,
+            cost=own.cost,
+            alone_cost=own.alone_cost,
+        )
+
+    def _baseline(self, client: str) -> Measured:
+        """What a gain is measured from; without the draws where only the client knows them, it counts as certain."""
+        value = self._baselines[client]
+        draws = self._baseline_draws.get(client, np.full(DRAW_COUNT, value))
+        return Measured(value=value, draws=draws)
 
     def _report_question(self) -> ReportQuestion:
         return ReportQuestion(
@@ -504,7 +562,7 @@ class RemoteClients:
         def measured(client: str, answer: Message) -> Mapping[Coalition, Measured]:
             measures = self._measures(client, answer, len(hashes))
             for digest, one in zip(hashes.values(), measures, strict=True):
-                self._whole[client, digest] = one.value
+                self._whole[client, digest] = one
             return dict(zip(hashes, measures, strict=True))
 
         expected = self._expected_measures(len(hashes), max(self._validation_counts.values()))

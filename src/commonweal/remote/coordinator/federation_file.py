@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from commonweal.errors import CommonwealError
 from commonweal.federation.agreed import agreed_rules
 from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.node_keys import read_node_public_key
-from commonweal.records import MechanismFile
+from commonweal.records import MechanismFile, Rates
 from commonweal.scenario.agreement import (
     check_client_count,
     check_distinct_names,
@@ -34,9 +35,11 @@ from commonweal.scenario.description import Description, plan_settings
 from commonweal.scenario.faults import Faults, shown
 from commonweal.scenario.keys import LEARNING_KEYS, SCENARIO_KEYS, TASK_KEYS, Keys
 from commonweal.scenario.kinds import Kind, name, number, whole_number
+from commonweal.scenario.rates import CLASS, read_rates, take_classes
 from commonweal.scenario.spec import LearningSpec, MechanismSpec, TaskSpec
 from commonweal.scenario.toml_file import read_tables
 from commonweal.scenario.toml_table import TomlTable, present
+from commonweal.valuation.rates import rated_cost
 
 DECLARED = (
     "sample_count", "training_count", "validation_count", "accuracy", "previous_accuracy", "profit",
@@ -82,8 +85,10 @@ _CLIENT_KEYS: Keys = MappingProxyType(
         "key_file": name(1000, "north.pub"),
         "profit_bounds": _bounds(),
         "most_samples": whole_number(1, 10**12, example=1000),
+        CLASS: name(60, "hospital"),
     }
 )
+_LARGEST_GAIN, _MOST_SAMPLES = 1e4, 10**6  # of a metric without bounds, and in a round, generously
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +176,10 @@ class Federation:
         # Digests of older federations depend on the absence of what they could not choose.
         if not self.terms:
             del document["terms"]
+        if self.mechanism.rates is None:
+            del document["mechanism"]["rates"]
+        else:
+            document["mechanism"]["rates"] = self.mechanism.rates.to_document()
         if self.mechanism.utility == "gain":
             del document["mechanism"]["utility"]
         for key in ("contribution_score", "scorers", "figures", "harm", "ending"):
@@ -193,18 +202,20 @@ class Federation:
         return hashlib.sha256(json.dumps(self.document(), sort_keys=True).encode()).hexdigest()
 
     def description_for_readers(self) -> Description:
+        rates = self.mechanism.rates
         return Description(
             settings=plan_settings(self, {"runs on": "Flower", "algorithm": self.learning.algorithm}),
             client_facts={
                 client.name: {
                     "SuperNode key": f"{client.key[:24]}…",
+                    **({CLASS: rates.classes[client.name]} if rates is not None and rates.classes else {}),
                     "profit bounds": f"{client.profit_bounds[0]:g} to {client.profit_bounds[1]:g}",
                     "unit value and costs": "private",
                 }
                 for client in self.clients
             },
             document=self.document(),
-            declared=DECLARED,
+            declared=DECLARED if rates is None else tuple(figure for figure in DECLARED if figure != "profit"),
         )
 
 
@@ -215,7 +226,7 @@ def read_federation(path: Path) -> Federation:
     top = root.read(
         SCENARIO_KEYS,
         needed=("name", "rounds"),
-        tables=("mechanism", "learning", "waiting", "clients", "task", "terms"),
+        tables=("mechanism", "rates", "learning", "waiting", "clients", "task", "terms"),
     )
     mechanism = subtable(root, "mechanism")
     mechanism_values = read_mechanism(mechanism, path.resolve().parent)
@@ -229,6 +240,11 @@ def read_federation(path: Path) -> Federation:
     waiting = subtable(root, "waiting").read(_WAITING_KEYS)
     terms = subtable(root, "terms").read(_TERMS_KEYS)
     clients = _clients(root, path.resolve().parent)
+    rates = read_rates(subtable(root, "rates"), mechanism, mechanism_values.get("profits", "private"))
+    rates = take_classes(rates, clients, root)
+    if rates is not None:
+        for client in clients:
+            client.setdefault("profit_bounds", _bounds_by(rates.of(client.get("name", "")), client, task))
     check_mechanism(mechanism, mechanism_values, len(clients))
     check_who_sees_harm(mechanism, mechanism_values, len(clients))
     check_smooth_score(mechanism, mechanism_values, learning)
@@ -248,12 +264,23 @@ def read_federation(path: Path) -> Federation:
         round_count=top["rounds"],
         seed=top.get("seed", DEFAULT_SEED),
         clients=tuple(ClientTerms(**client) for client in clients),
-        mechanism=make_mechanism(mechanism_values),
+        mechanism=make_mechanism(mechanism_values, rates),
         learning=_learning(learning),
         task=task,
         terms=terms,
         **waiting,
     )
+
+
+def _bounds_by(rates: Rates | None, client: Mapping[str, Any], task: TaskSpec) -> tuple[float, float]:
+    """Where the file states no profit bounds: a power of ten that no profit by these rates will exceed."""
+    if rates is None:
+        return -1.0, 1.0  # a fault of the file
+    width = task.metric.highest - task.metric.lowest
+    spent = rated_cost(rates, client.get("most_samples", _MOST_SAMPLES))
+    largest = rates.gain * (width if math.isfinite(width) else _LARGEST_GAIN) + spent
+    bound = 10.0 ** max(0, math.ceil(math.log10(largest))) if largest > 0 else 1.0
+    return -bound, bound
 
 
 def _refusal_of_mechanism(values: Mapping[str, Any]) -> str:

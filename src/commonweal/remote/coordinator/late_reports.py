@@ -14,7 +14,14 @@ from typing import Any
 from commonweal.federation.client_set import LateReport, State
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.reports import report_attempt
-from commonweal.remote.coordinator.answer_rules import MOST_VALIDATION_SAMPLES, BrokenRuleError, profit_in, text_in
+from commonweal.records.rounds import GAIN
+from commonweal.remote.coordinator.answer_rules import (
+    MOST_VALIDATION_SAMPLES,
+    BrokenRuleError,
+    number_in,
+    profit_in,
+    text_in,
+)
 from commonweal.remote.coordinator.attempts import ReportQuestion
 from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
 from commonweal.remote.messages.message import EVALUATE, LACKS, MODEL, REPORT, Message
@@ -48,6 +55,11 @@ class OwedReport:
     opening_model: str
     terms: str
     sample_count: int
+    rates: str | None = None  # that its profit is to follow from, as the question tells them; None: profits are private
+
+
+def _rates_of(owed: OwedReport) -> dict[str, Any]:
+    return {} if owed.rates is None else {"rates": owed.rates}
 
 
 class LateReports:
@@ -105,6 +117,7 @@ class LateReports:
                     adopted=asked[c].model,
                     valuation=asked[c].valuation,
                     entry=entry_of(asked[c].round_number),
+                    **_rates_of(asked[c]),
                 )
                 for c in ready
             },
@@ -146,6 +159,7 @@ class LateReports:
             client=client,
             profit=profit_in(answer, bounds),
             sample_count=owed.sample_count,
+            further={} if owed.rates is None else {GAIN: number_in(answer, GAIN)},
             basis=rests_on.basis_in(answer, client, self._keys[client]),
         )
         signature = text_in(answer, "signature")

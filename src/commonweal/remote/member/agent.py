@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from commonweal.client.reporting import Alone, ClientAccount, account, as_reported
+from commonweal.client.reporting import Alone, ClientAccount, account, as_reported, rated_account
 from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import ReportBasis, report_attempt
+from commonweal.records import Rates
+from commonweal.records.rounds import GAIN
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.evidence import Evidence
 from commonweal.remote.member.going_back import refusal_to_go_back
@@ -52,6 +54,7 @@ from commonweal.remote.member.settled_rounds import (
 )
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
 from commonweal.remote.member.told_gains import check_figures, gains_in_words, own_gain, read_told
+from commonweal.remote.member.told_rates import read_rates
 from commonweal.remote.messages.message import (
     CLOSE,
     EVALUATE,
@@ -68,7 +71,7 @@ from commonweal.remote.messages.message import (
     signed_answer,
 )
 from commonweal.remote.messages.settings_hash import settings_hash
-from commonweal.task.measured import Measured
+from commonweal.task.measured import Measured, gain_over
 from commonweal.task.metrics import Metric
 from commonweal.task.records import Task
 
@@ -316,7 +319,8 @@ class MemberAgent:
     def _report(self, question: Message, state: MemberState) -> Message:
         """The profit is logged with its parts, sent without them, and signed.
 
-        A hostile member of a rehearsal reports another profit.
+        A hostile member of a rehearsal reports another profit. By agreed rates the profit follows from what was
+        measured, and what the round was really worth to the member is only logged.
         """
         fields, open_round = question.fields, _under_way(state)
         member, number = self._member, fields["round"]
@@ -333,6 +337,7 @@ class MemberAgent:
         assert baseline is not None, "opening a round sets the baseline"
         alone = self._local.alone(fields, state, open_round) if fields["utility"] == "advantage" else None
         told = read_told(fields, member.name, own_gain(self._store, open_round, fields["adopted"], metric))
+        rates = read_rates(self._store, state, fields, _signed_terms(open_round))
         opening = open_round.accuracies.get(open_round.opening or "", math.nan)
         own = account(
             member,
@@ -343,9 +348,21 @@ class MemberAgent:
             step_count=sum(open_round.steps.values()),
             alone=None if alone is None else replace(alone, measured=_without_draws(alone.measured.value)),
             opening=_without_draws(opening),
-            told=None if told is None else told.gain,
+            told=None if told is None or rates is not None else told.gain,
         )
-        said = as_reported(own, member.reported_profit)
+        said, further = as_reported(own, member.reported_profit), {}
+        if rates is not None:
+            reference = baseline if alone is None else alone.measured.value
+            gain, no_draws = gain_over(_without_draws(reference), _without_draws(now), metric)
+            further = {GAIN: gain} if told is None else {}
+            said = rated_account(
+                rates,
+                gain=gain,
+                gain_draws=no_draws,
+                sample_count=open_round.declared_count,
+                is_advantage=alone is not None,
+                told=None if told is None else told.gain,
+            )
         reports = ReportBook(self._store, number)
         measured_from = alone.measured.value if alone is not None else baseline if told is None else opening
         report = ClientReport(
@@ -355,6 +372,7 @@ class MemberAgent:
             profit=said.profit,
             sample_count=open_round.declared_count,
             gain=None if told is None else told.table.gain_of(member.name, said.expected_profit),
+            further=further,
             basis=ReportBasis(
                 number=reports.next_number,
                 attempt=report_attempt(open_round.attempt, fields["valuation"]),
@@ -374,7 +392,8 @@ class MemberAgent:
         if signed is not None:
             self._store.log(f"round {number}: sends report {signed.document['number']} again, as it was signed")
         else:
-            self._log_report(report, own, metric, baseline=baseline, now=now, alone=alone, open_round=open_round)
+            self._log_report(report, own, metric, rates, baseline=baseline, now=now, alone=alone, open_round=open_round)
+            self._store.save(state)
             signed = reports.sign(report, self._key)
         KeptReceipts(self._store, member).expect(number, signed.signature)
         return replace(reports.answer(signed), groups=groups)
@@ -384,6 +403,7 @@ class MemberAgent:
         report: ClientReport,
         own: ClientAccount,
         metric: Metric,
+        rates: Rates | None,
         *,
         baseline: float,
         now: float,
@@ -398,6 +418,10 @@ class MemberAgent:
             else f"{_shown(alone.measured.value, metric.is_share)} alone"
         )
         instead = "" if member.reported_profit is None else f" instead of {own.profit:+.6g}"
+        private = "profit"
+        if rates is not None:
+            instead = f" by the agreed rates, {rates.in_words},"
+            private = f"what it made by its own figures is {own.profit:+.6g}"
         spared = "" if own.alone_cost is None else f" + cost alone {own.alone_cost:.6g}"
         by_gain = "" if report.gain is None else gains_in_words(report.gain, metric)
         assert report.basis is not None, "a member signs what its report rests on"
@@ -406,7 +430,7 @@ class MemberAgent:
         again = "" if count == 1 else f" (report {count} of this round, which takes the place of those before it)"
         self._store.log(
             f"round {report.round_number}: will report{late} a profit of {report.profit:+.6g}{instead} and "
-            f"{report.sample_count} new samples, signed{again}. Kept private: profit = utility {own.utility:+.6g} "
+            f"{report.sample_count} new samples, signed{again}. Kept private: {private} = utility {own.utility:+.6g} "
             f"(unit value {member.unit_value:g}, {metric.label} {reference} and {_shown(now, metric.is_share)} now) − "
             f"cost {own.cost:.6g} ({open_round.cost_count} samples, {sum(open_round.steps.values())} steps)"
             f"{spared}{by_gain}"

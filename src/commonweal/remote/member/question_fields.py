@@ -81,6 +81,13 @@ def _is_learning(value: object) -> bool:
     )
 
 
+def _is_rates(value: object) -> bool:
+    table = table_in(value) or {}
+    return set(table) == {"gain", "sample", "round"} and all(
+        type(rate) in (int, float) and 0 <= rate < 1e300 for rate in table.values()
+    )
+
+
 _FLAG: Rule = (lambda value: type(value) is bool, "true or false")
 _TABLE: Rule = (_is_table, "the text of a JSON object")
 _ROUND: Rule = (_is_whole(1, ROUND_LIMIT), f"a whole number from 1 to {ROUND_LIMIT:,}")
@@ -121,6 +128,7 @@ _RULES: Mapping[str, Rule] = {
     "adopted": (_is_hash, "a hash"),
     "valuation": (_is_whole(1, ROUND_LIMIT), f"a whole number from 1 to {ROUND_LIMIT:,}"),
     "gains": _TABLE,
+    "rates": (_is_rates, "the text of a JSON object with gain, sample and round, numbers of at least 0"),
     "entry": (_is_hash, "the hash of the entry that calls this member silent"),
     "receipt": _ANY_TEXT,
     "statement": (lambda value: isinstance(value, str), "a text"),  # what it contains is doubted, and kept

@@ -15,6 +15,7 @@ from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import REPORT_LIMIT, SignedReport
+from commonweal.records.rounds import GAIN
 from commonweal.remote.member.store import ERROR, MemberStore
 from commonweal.remote.messages.message import Message, QuestionError
 
@@ -75,6 +76,8 @@ class ReportBook:
         for name in ("expected_profit", "measured", "settings"):
             if document.get(name) is not None:
                 fields[name] = document[name]
+        if GAIN in document.get("further", {}):
+            fields[GAIN] = document["further"][GAIN]
         earlier = [report.to_document() for report in self.reports[: document["number"] - 1]]
         # "number" is the field of a question with its random number.
         fields["report_number"] = fields.pop("number")

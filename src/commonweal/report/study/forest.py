@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = {"held": HELD, "not held": NOT_HELD, "undecided": UNDECIDED}
-_MARKERS = {"held": "o", "not held": "X", "undecided": "D"}
+COLOURS = {"held": HELD, "not held": NOT_HELD, "undecided": UNDECIDED, "not testable": UNDECIDED}
+_MARKERS = {"held": "o", "not held": "X", "undecided": "D", "not testable": "|"}
 _ROW, _LINE = 19.0, 13.0
 
 

@@ -197,17 +197,27 @@ class _Effect:
 
     claim: str
     statement: str
+    quote: str
     effect: str
     threshold: str
     rows: Sequence[_Row]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Claims:
+class _Glance:
+    """Claims by experiments, in one regime."""
+
     title: str
     label: str
     experiments: Sequence[str]
     rows: Sequence[tuple[str, str, Sequence[_Judged | None]]]  # claim, statement, and one cell per experiment
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Claims:
+    regimes: _Table
+    glances: Sequence[_Glance]
     headings: Sequence[tuple[str, str]]  # of the table of effects
     effects: Sequence[_Effect]
     notes: Sequence[str]
@@ -216,32 +226,42 @@ class _Claims:
 
 
 def _claims(study: Study, document: Document, drawn: Mapping[str, Plot]) -> _Claims:
-    glance = tables.verdicts(document)
-    title = glance.title
-    for verdict in VERDICTS:  # a symbol stays beside its word
-        title = title.replace(verdict_text(verdict), verdict_text(verdict).replace(" ", "\N{NO-BREAK SPACE}"))
+    glances = tables.verdicts(document)
     caption = f"{drawn['claims'].title}. The dashed line is the threshold."
-    headings = ("experiment", "interval", "verdict", "driver")
+    headings = ("experiment", "interval", "verdict", "p, corrected", "power", "driver")
     by_effect = groupby(document["findings"], key=lambda f: (f["claim"], f["statement"], f["effect"], f["threshold"]))
+    quotes = {finding["claim"]: finding.get("quote", "") for finding in document["findings"]}
     return _Claims(
-        title=title,
-        label=glance.title,
-        experiments=glance.headings[2:],
-        rows=[(claim, statement, [_judged(cell) for cell in cells]) for claim, statement, *cells in glance.rows],
+        regimes=_shown(tables.regimes(document)),
+        glances=[_glance(table) for table in glances],
         headings=[(heading, _kind(heading)) for heading in headings],
         effects=[
             _Effect(
                 claim=claim,
                 statement=statement,
+                quote=quotes.get(claim, ""),
                 effect=effect,
                 threshold=threshold_text(float(threshold)),
                 rows=[_claim_row(finding, headings) for finding in found],
             )
             for (claim, statement, effect, threshold), found in by_effect
         ],
-        notes=glance.notes,
+        notes=list(dict.fromkeys(note for table in glances for note in table.notes)),
         plot=in_both_widths(drawn["claims"], title=caption),
         caption=caption,
+    )
+
+
+def _glance(table: tables.Table) -> _Glance:
+    title = table.title
+    for verdict in VERDICTS:  # a symbol stays beside its word
+        title = title.replace(verdict_text(verdict), verdict_text(verdict).replace(" ", "\N{NO-BREAK SPACE}"))
+    return _Glance(
+        title=title,
+        label=table.title,
+        experiments=table.headings[2:],
+        rows=[(claim, statement, [_judged(cell) for cell in cells]) for claim, statement, *cells in table.rows],
+        notes=table.notes,
     )
 
 
@@ -257,7 +277,13 @@ def _judged(cell: str) -> _Judged | None:
 
 
 def _claim_row(finding: Document, headings: Sequence[str]) -> _Row:
-    cells = (tables.counted_interval(finding), verdict_text(finding["verdict"]), finding["driver"])
+    cells = (
+        tables.counted_interval(finding),
+        verdict_text(finding["verdict"]),
+        tables.p_text(finding),
+        tables.power_text(finding),
+        finding["driver"],
+    )
     return _Row(
         name=finding["experiment"], cells=[_cell(text, of) for text, of in zip(cells, headings[1:], strict=True)]
     )

@@ -73,7 +73,11 @@ FIELDS = {
     "findings[].effect": "what is measured, with its unit",
     "findings[].interval": "interval of the effect",
     "findings[].threshold": "held if the interval lies above it, not held if it lies at or below it",
-    "findings[].verdict": "held, not held or undecided",
+    "findings[].verdict": "held, not held, undecided or not testable",
+    "findings[].quote": "the paper's sentence",
+    "findings[].p_value": "two-sided, that the effect is at the threshold; null where nothing is estimated",
+    "findings[].adjusted_p": "the same, corrected by Holm for all findings; null in alternative_findings",
+    "findings[].power": "the chance of finding the effect if the true one is as large as the one observed",
     "findings[].replication_count": "replications behind the interval",
     "findings[].driver": "what explains the result, or empty",
     "sheets[]": "sources of which the report shows samples",
@@ -173,6 +177,10 @@ def _finding(finding: ClaimResult) -> dict[str, Any]:
         "verdict": finding.verdict,
         "replication_count": finding.replication_count,
         "driver": finding.driver,
+        "quote": finding.quote,
+        "p_value": finding.p_value,
+        "adjusted_p": finding.adjusted_p,
+        "power": finding.power,
     }
 
 

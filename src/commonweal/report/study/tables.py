@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from commonweal.records import MuRange
-from commonweal.records.study import DEFAULT_RULE, Study
+from commonweal.records.study import DEFAULT_RULE, VERDICTS, Study
 from commonweal.report.study.text import (
     NO_RECOMMENDATION,
     SYMBOLS,
@@ -49,7 +50,13 @@ class Table:
 def tables_of(document: Document) -> tuple[Table, ...]:
     """In the order in which a reader meets them, without empty ones."""
     document = promoted_document(document)
-    made = [claims(document), verdicts(document), changed_verdicts(document), alternatives(document)]
+    made = [
+        claims(document),
+        regimes(document),
+        *verdicts(document),
+        changed_verdicts(document),
+        alternatives(document),
+    ]
     for experiment in (*document["experiments"], *document["alternatives"]):
         made += [durations(experiment), outcomes(experiment)]
     made += [recommendations(document), sweep_cost(document), runs(document), facts(document)]
@@ -61,26 +68,30 @@ def claims(document: Document) -> Table:
         name="claims",
         title="Claims",
         headings=("claim", "statement", "experiment", "effect", "interval", "threshold", "verdict", "replications",
-                  "driver"),
+                  "p, corrected", "power", "driver"),
         rows=tuple(
             (f["claim"], f["statement"], f["experiment"], f["effect"], interval_of(f["interval"]),
              threshold_text(_float(f["threshold"])), verdict_text(f["verdict"]), str(f["replication_count"]),
-             f["driver"])
+             p_text(f), power_text(f), f["driver"])
             for f in document["findings"]
         ),
         notes=_notes(document, {finding["experiment"] for finding in document["findings"]}),
     )  # fmt: skip
 
 
-def verdicts(document: Document) -> Table:
-    """Claims by experiments at a glance; the table of claims says what each number is."""
-    found = document["findings"]
+def verdicts(document: Document) -> list[Table]:
+    """Claims by experiments at a glance, a table for each regime; the table of claims says what each number is."""
+    return [_verdicts(document, regime) for regime in _regimes(document)]
+
+
+def _verdicts(document: Document, regime: str) -> Table:
+    found = [f for f in document["findings"] if _regime(f["experiment"]) == regime]
     experiments = [e["name"] for e in document["experiments"] if any(f["experiment"] == e["name"] for f in found)]
     cells = {(f["claim"], f["experiment"]): f"{SYMBOLS[f['verdict']]} {interval_of(f['interval'])}" for f in found}
     statements = {f["claim"]: f["statement"] for f in found}
     return Table(
-        name="verdicts",
-        title=f"Claims by experiment: {legend()}",
+        name=f"verdicts/{regime}" if regime else "verdicts",
+        title=f"Claims by experiment{f', {regime}' if regime else ''}: {legend()}",
         headings=("claim", "statement", *experiments),
         rows=tuple(
             (claim, statement, *(cells.get((claim, name), "") for name in experiments))
@@ -88,6 +99,49 @@ def verdicts(document: Document) -> Table:
         ),
         notes=_notes(document, set(experiments)),
     )
+
+
+def regimes(document: Document) -> Table:
+    """Where each claim holds: on how many experiments, by regime. Empty if there is only one regime."""
+    found, every = document["findings"], _regimes(document)
+    counts = Counter((f["claim"], _regime(f["experiment"]), f["verdict"]) for f in found)
+    statements = {f["claim"]: f["statement"] for f in found}
+
+    def told(claim: str, regime: str) -> str:
+        return ", ".join(f"{SYMBOLS[v]} {counts[claim, regime, v]}" for v in VERDICTS if counts[claim, regime, v])
+
+    return Table(
+        name="regimes",
+        title=f"Where each claim holds, in how many experiments: {legend()}",
+        headings=("claim", "statement", *(regime or "as shipped" for regime in every)),
+        rows=tuple(
+            (claim, statement, *(told(claim, regime) for regime in every)) for claim, statement in statements.items()
+        )
+        if len(every) > 1
+        else (),
+    )
+
+
+def _regimes(document: Document) -> list[str]:
+    return list(dict.fromkeys(_regime(finding["experiment"]) for finding in document["findings"]))
+
+
+def _regime(experiment: str) -> str:
+    """The keys in which a scenario differs from the shipped one: "learning_rate=0.01"."""
+    return experiment.partition("[")[2].removesuffix("]")
+
+
+def p_text(finding: Document) -> str:
+    """The corrected p-value, to two digits; nothing where there is none."""
+    p = finding.get("adjusted_p", finding.get("p_value"))
+    if p is None:
+        return MISSING
+    return "< 0.0001" if p < 1e-4 else number(p, decimals=4 if p < 0.01 else 2)
+
+
+def power_text(finding: Document) -> str:
+    power = finding.get("power")
+    return MISSING if power is None else f"{100 * power:.0f} %"
 
 
 def changed_verdicts(document: Document) -> Table:

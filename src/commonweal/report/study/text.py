@@ -14,9 +14,13 @@ _ROUNDING = 1e-9
 NO_RECOMMENDATION = "TSFI is outside 0 to 1, so there is no recommendation"
 
 # A verdict has a symbol and a word wherever it is shown, so that nothing depends on colour.
-SYMBOLS: Mapping[Verdict, str] = dict(zip(VERDICTS, "✓✗?", strict=True))
+SYMBOLS: Mapping[Verdict, str] = dict(zip(VERDICTS, "✓✗?–", strict=True))
 MEANINGS: Mapping[Verdict, str] = dict(
-    zip(VERDICTS, ("above the threshold", "at or below it", "too uncertain to tell"), strict=True)
+    zip(
+        VERDICTS,
+        ("above the threshold", "at or below it", "too uncertain to tell", "the results say nothing about it"),
+        strict=True,
+    )
 )
 
 
@@ -98,7 +102,7 @@ def verdict_of(shown: str) -> Verdict:
 
 
 def legend() -> str:
-    """ "✓ held, ✗ not held, ? undecided"."""
+    """ "✓ held, ✗ not held, ? undecided, – not testable"."""
     return ", ".join(map(verdict_text, VERDICTS))
 
 

@@ -1,0 +1,151 @@
+"""Agreed rates in a ledger: profits are computed again from gains and counts, and whatever departs is found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from commonweal.decision.decide import decide_figures
+from commonweal.errors import InputError, LedgerError
+from commonweal.federation.amending import amended
+from commonweal.ledger.amendment_draft import changes_between
+from commonweal.ledger.terms import Terms
+from commonweal.records import AgreedRates, Figures, Rates
+from commonweal.valuation.rates import rated_profit
+from tests.ledger.sample_ledger import verified
+from tests.ledger.test_taking_part import FREE
+from tests.ledger.test_terms import AGREED, a_round, forged_round, open_with
+
+COMMON = AgreedRates(common=Rates(gain=2.0, sample=1e-3, round=0.01))
+GAINS = {"ann": 0.3, "bob": 0.2, "cyd": 0.15}
+RATED = replace(FREE, rates=COMMON)
+
+
+@pytest.fixture
+def sample(tmp_path):
+    made = open_with(tmp_path, RATED)
+    yield made
+    made.store.close()
+
+
+def the_round(sample, number=1, *, gains=None, counts=100, profits=None, rates=COMMON.common):
+    """A round by the rates, in which clients signed these gains, and these profits in place of those that follow."""
+    gains = GAINS if gains is None else gains
+    rows = {client: (0.0, 0.2 + 0.1 * place, None) for place, client in enumerate(GAINS)}
+    followed = {client: rated_profit(rates, gain, counts) for client, gain in gains.items()}
+    figures = Figures(
+        profits={**dict.fromkeys(GAINS, 0.1), **followed, **(profits or {})},
+        contributions={client: row[1] for client, row in rows.items()},
+        further={"gain": gains},
+    )
+    plain = a_round(sample.ledger, number, rows, RATED)
+    decision = decide_figures(figures, plain.record.decision.rules)
+    return a_round(
+        sample.ledger,
+        number,
+        rows,
+        RATED,
+        record=replace(plain.record, decision=decision),
+        sample_counts=dict.fromkeys(rows, counts),
+    )
+
+
+def test_rounds_by_the_rates_are_settled_and_verify(sample):
+    sample.ledger.settle(the_round(sample))
+    result = verified(sample.store)
+    assert not result.findings
+    assert result.round_count == 1
+    body = json.loads(sample.entries()[-1].content)["body"]
+    for row in body["inputs"]:
+        assert row["profit"] == 2.0 * row["further"]["gain"] - (1e-3 * row["sample_count"] + 0.01)
+
+
+DEPARTURES = {
+    "the profit of bob": {"profits": {"bob": 0.29}},
+    "the profit of ann": {"rates": Rates(gain=2.0, sample=2e-3, round=0.01)},
+    "the gain of cyd": {"gains": {"ann": 0.3, "bob": 0.2}},
+}
+
+
+@pytest.mark.parametrize("what", DEPARTURES)
+def test_a_profit_that_departs_from_the_rates_is_refused_and_found(sample, what):
+    """Also if its client signed it."""
+    settled = the_round(sample, **DEPARTURES[what])
+    with pytest.raises(LedgerError, match=f"departs from the terms of this ledger: {what}"):
+        sample.ledger.settle(settled)
+    assert f"rounds keep to the terms: {what}" in forged_round(sample, settled)
+
+
+def test_the_smallest_difference_is_found(sample):
+    profit = rated_profit(COMMON.common, GAINS["ann"], 100)
+    settled = the_round(sample, profits={"ann": profit + 1e-16})
+    assert "rounds keep to the terms: the profit of ann" in forged_round(sample, settled)
+
+
+def test_counts_that_were_not_declared_are_found(sample):
+    settled = replace(the_round(sample), sample_counts={})
+    assert "rounds keep to the terms: the number of new samples of ann" in forged_round(sample, settled)
+
+
+def test_a_member_without_rates_has_no_profit(tmp_path):
+    rates = AgreedRates(by_class={"large": COMMON.common}, classes={"ann": "large", "bob": "large"})
+    sample = open_with(tmp_path, replace(FREE, rates=rates))
+    with pytest.raises(LedgerError, match="the rate of cyd is missing in the terms and needed for its profit"):
+        sample.ledger.settle(the_round(sample))
+    sample.store.close()
+
+
+def test_terms_without_rates_are_as_before():
+    """Members sign the hash of the terms, so a rule that nobody uses must not be in them."""
+    assert "rates" not in Terms(name="x", agreed=AGREED).to_document()["agreed"]
+    rated = Terms(name="x", agreed=replace(AGREED, rates=COMMON))
+    assert rated.to_document()["agreed"]["rates"] == {"gain": 2.0, "sample": 1e-3, "round": 0.01}
+    assert Terms.from_document(rated.to_document()) == rated
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        (AgreedRates(common=Rates(gain=-1.0)), "The rate 'gain' must be a number of at least 0, got -1.0."),
+        (AgreedRates(common=Rates(gain=True)), "must be a number"),
+        (
+            AgreedRates(by_class={"a": Rates(gain=1.0)}, classes={"ann": "b"}),
+            "'ann' is of class 'b', and there are no rates for that class. State them first.",
+        ),
+    ],
+)
+def test_rates_that_nobody_can_use_are_refused(rates, message):
+    with pytest.raises(InputError, match=message):
+        replace(AGREED, rates=rates)
+
+
+def test_an_amendment_changes_rates():
+    before = Terms(name="x", agreed=RATED)
+    after = amended(before, [("rates.gain", "2.5"), ("rates.round", "0")])
+    assert after.agreed.rates.common == Rates(gain=2.5, sample=1e-3, round=0.0)
+    assert changes_between(before, after) == ["rates.gain: 2 → 2.5", "rates.round: 0.01 → 0"]
+    assert amended(before, [("rates", "none")]).agreed.rates is None
+    by_class = amended(
+        before,
+        [("rates", "none"), ("rates.classes.big.gain", "3"), ("rates.classes.big.sample", "1e-3"),
+         ("rates.members.ann", "big")],
+    )  # fmt: skip
+    assert by_class.agreed.rates.of("ann") == Rates(gain=3.0, sample=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([("rates.bonus", "1")], "'rates.bonus' is not a rate that can be amended"),
+        ([("rates.gain", "much")], "rates.gain must be 0 or a number"),
+        ([("rates.classes.big.gain", "3")], "one rate for all members"),
+        ([("rates", "none"), ("rates.sample", "3")], "needs the rate of a gain first"),
+        ([("rates", "none"), ("rates.classes.a.gain", "3"), ("rates.gain", "3")], "Rates differ by class"),
+        ([("rates", "none"), ("rates.members.ann", "a")], "no rates for that class"),
+    ],
+)
+def test_amendments_of_rates_that_make_no_sense(changes, message):
+    with pytest.raises(InputError, match=message):
+        amended(Terms(name="x", agreed=RATED), changes)

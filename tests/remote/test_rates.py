@@ -1,0 +1,249 @@
+"""Agreed rates between machines: the same ledger as in the simulator, and whoever departs from the rates is found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from commonweal.federation.agreed import agreed_rules
+from commonweal.federation.recompute import recompute
+from commonweal.federation.session import Session
+from commonweal.federation.settlement import FederationLedger
+from commonweal.ledger.canonical import canonical
+from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.node_keys import NodeKey
+from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.baselines import check_goes_on
+from commonweal.ledger.verification.replay import LedgerReplay
+from commonweal.ledger.verification.verify import verify_ledger
+from commonweal.records import AgreedRates, Rates
+from commonweal.remote.coordinator.federation_file import read_federation
+from commonweal.remote.member.report_book import ReportBook
+from commonweal.remote.member.store import MemberStore
+from commonweal.scenario.description import Description
+from commonweal.scenario.spec import ClientSpec, LearningSpec, Scenario
+from commonweal.simulation.client_keys import SimulatedSigners
+from commonweal.simulation.client_set import InProcessClients
+from commonweal.simulation.simulated_task import named_arrays_task
+from commonweal.valuation.rates import rated_profit
+from tests.remote.test_faults import signed_again
+from tests.remote.test_silence import SILENT, bodies, fall_silent, make
+from tests.remote.test_terms import amend
+from tests.remote.test_terms import rounds_in as amended_rounds
+from tests.remote.toy import INITIAL, NAMES, PRIVATE, TASK, make_toy
+
+RATES = '\nprofits = "rates"\n[rates]\ngain = 1.7\nsample = 0.0004\nround = 0.002'
+CLASSES = '\nprofits = "rates"\n[rates.classes.large]\ngain = 1.7\nsample = 0.0004\n[rates.classes.small]\ngain = 0.9'
+BY_CLASS = {
+    "north": 'class = "large"',
+    "south": 'class = "small"',
+    "east": 'class = "large"',
+    "west": 'class = "small"',
+}
+KINDS = {
+    "measured": ("mu = 0.01" + RATES, {}),
+    "pooled": ('mu = 0.01\nfigures = "pooled"' + RATES, {}),
+    "forecast": ('mu = 0.01\nfigures = "forecast"' + RATES, {}),
+    "advantage": ('mu = 0.01\nutility = "advantage"' + RATES, {}),
+    "classes": ("mu = 0.01" + CLASSES, BY_CLASS),
+}
+
+
+def rounds_in(location):
+    """The entries of rounds, without what names keys, terms and models; and what verification says."""
+    store = open_store(str(location))
+    try:
+        verified = verify_ledger(store, recompute)
+        with store.reading() as reading:
+            documents = [json.loads(entry.content) for entry in reading.entries()]
+    finally:
+        store.close()
+    rounds = [{**one["body"], "postings": one["postings"]} for one in documents if one["kind"] == "round"]
+    for body in rounds:
+        del body["terms"]
+        for row in body["inputs"]:
+            del row["signature"]
+            row.pop("report", None)
+    return rounds, verified
+
+
+def simulated(federation, folder):
+    """The toy in one process, with everybody's private figures, settled in a ledger of its own."""
+    names = ("unit_value", "cost_per_sample", "cost_per_step", "cost_per_round")
+    scenario = Scenario(
+        name="toy",
+        description="",
+        round_count=federation.round_count,
+        seed=federation.seed,
+        clients=tuple(ClientSpec(name=name, **dict(zip(names, PRIVATE[name], strict=True))) for name in NAMES),
+        mechanism=federation.mechanism,
+        learning=LearningSpec(iteration_limit=federation.learning.iteration_limit),
+    )
+    task = named_arrays_task(scenario, replace(TASK, initial_model=lambda plan: INITIAL), "")
+    signers = SimulatedSigners(scenario)
+    ledger = FederationLedger(
+        str(folder / "simulated.db"),
+        KeyDirectory(folder / "keys"),
+        name="toy",
+        members=signers.public_keys,
+        sign=signers.sign,
+        agreed=agreed_rules(scenario),
+    )
+    described = Description(settings={}, client_facts={}, document={}, declared=())
+    with InProcessClients(scenario, task) as clients:
+        report = Session(clients=clients, plan=scenario, description=described, ledger=ledger).run(resume=False)
+    ledger.close()
+    return report
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_places_keep_the_same_ledger(tmp_path, kind):
+    mechanism, classes = KINDS[kind]
+    toy = make_toy(tmp_path / "f", mechanism=mechanism, client_lines=classes)
+    between_machines, said = toy.coordinate()
+    assert not [line for line in said if "missed" in line], said
+    federation = read_federation(tmp_path / "f" / "federation.toml")
+    in_process = simulated(federation, tmp_path)
+    ours, verified = rounds_in(toy.out / "ledger.db")
+    twin, verified_twin = rounds_in(tmp_path / "simulated.db")
+    assert not verified.findings
+    assert not verified_twin.findings
+    assert len(ours) == 3
+    assert ours == twin, "to the last bit, evidence of the fates included"
+    for one, other in zip(between_machines.rounds, in_process.rounds, strict=True):
+        for client, figures in one.clients.items():
+            known = other.clients[client]
+            assert (figures.utility, figures.cost, figures.profit) == (known.utility, known.cost, known.profit)
+            assert figures.actual_profit is None, "what a round was really worth never leaves the member"
+            assert known.actual_profit is not None
+
+
+def test_profits_follow_from_gains_and_counts_and_from_nothing_private(tmp_path):
+    """Another member's unit value changes nothing in the ledger; the member itself is told what it made."""
+    books = []
+    for value in ("1.0", "55.5"):
+        folder = tmp_path / value
+        toy = make_toy(folder, mechanism=KINDS["measured"][0])
+        edited = folder / "members" / "north" / "member.toml"
+        edited.write_text(edited.read_text().replace("unit_value = 1.0", f"unit_value = {value}"))
+        toy.coordinate()
+        books.append(rounds_in(toy.out / "ledger.db")[0])
+        assert "what it made by its own figures is" in (toy.home("north") / "log.txt").read_text()
+        assert (
+            "by the agreed rates, 1.7 per unit of gain − 0.0004 per new sample − 0.002 per round"
+            in (toy.home("north") / "log.txt").read_text()
+        )
+        sent = json.dumps([one.message.fields for one in toy.transport.sent if not one.to_member])
+        assert value == "1.0" or value not in sent
+    assert books[0] == books[1]
+    rates = read_federation(tmp_path / "1.0" / "federation.toml").mechanism.rates
+    for body in books[0]:
+        for row in body["inputs"]:
+            own = rates.of(row["client"])
+            assert row["profit"] == own.gain * row["further"]["gain"] - (own.sample * row["sample_count"] + own.round)
+            assert row["profit"] == rated_profit(own, row["further"]["gain"], row["sample_count"])
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        ("profit", "its profit must be"),
+        ("gain", "its gain must be"),
+    ],
+)
+def test_a_member_that_departs_from_the_rates_is_absent(tmp_path, field, reason):
+    """It signs another profit than the rates give, or another gain than its scores show, with the profit of that."""
+    toy = make_toy(tmp_path / "f", mechanism=KINDS["measured"][0], rounds=1)
+    rates = read_federation(tmp_path / "f" / "federation.toml").mechanism.rates.common
+    key = NodeKey.read(tmp_path / "f" / "members" / "east" / "node-key")
+
+    def twist(kind, question, answer):
+        if kind != "query.report":
+            return answer
+        honest = ReportBook(MemberStore(toy.home("east")), 1).last.document
+        told = {"profit": honest["profit"] - 0.05}
+        if field == "gain":
+            gain = honest["further"]["gain"] - 0.05
+            told = {"profit": rated_profit(rates, gain, honest["sample_count"]), "further": {"gain": gain}}
+        said = {"profit": told["profit"], "gain": told.get("further", honest["further"])["gain"]}
+        signature = key.sign(canonical({**honest, **told}))
+        fields = {**answer.fields, **said, "signature": signature}
+        return signed_again(toy, kind, question, replace(answer, fields=fields), signer="east")
+
+    toy.member("east").twist = twist
+    report, _ = toy.coordinate()
+    (missed,) = [event.text for each in report.rounds for event in each.events if event.client == "east"]
+    assert reason in missed, missed
+    assert report.rounds[0].record.absent == ("east",)
+
+
+def test_rates_change_only_with_the_terms(tmp_path):
+    toy = make_toy(tmp_path / "f", mechanism=KINDS["measured"][0], rounds=2)
+
+    def before(client, kind):
+        store = MemberStore(toy.home("east"))
+        if kind == "query.report" and client == "east" and (state := store.load()).settled_round == 1:
+            state.rates = {terms: {**rates, "gain": 2.0} for terms, rates in state.rates.items()}
+            store.save(state)  # as if other rates had been told in round 1
+
+    toy.transport.before_answer = before
+    report, _ = toy.coordinate()
+    assert report.rounds[0].record.absent == ()
+    assert report.rounds[1].record.absent == ("east",)
+    assert "Rates change only by an amendment." in (toy.home("east") / "log.txt").read_text()
+
+
+def test_a_late_report_is_by_the_rates_too(tmp_path):
+    toy = make(tmp_path, terms="silence_charge = 1000", mechanism='mu = "inf"\nfigures = "pooled"' + RATES)
+    fall_silent(toy, until="late")
+    report, said = toy.coordinate()
+    assert [each.record.absent for each in report.rounds] == [(), (SILENT,), (), ()]
+    assert "east reported round 2 late; the round stays as it was settled" in said
+    (late,) = bodies(toy, "late-report")
+    document = late["report"]
+    rates = read_federation(toy.folder / "federation.toml").mechanism.rates.common
+    assert document["profit"] == rated_profit(rates, document["further"]["gain"], document["sample_count"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('mu = "inf"' + RATES, AgreedRates(common=Rates(gain=2.5, round=0.01))),
+        ('mu = "inf"', AgreedRates(common=Rates(gain=0.5))),
+        ('mu = "inf"' + RATES, None),
+    ],
+)
+def test_a_running_federation_follows_amended_rates(tmp_path, before, after):
+    toy = make_toy(tmp_path / "f", mechanism=before, rounds=2, learning="iteration_limit = 1")
+    toy.coordinate()
+    amend(toy, rates=after, round_count=3)
+    report, said = toy.coordinate()
+    assert "resuming after round 2" in said
+    assert report.rounds[2].record.absent == ()
+    agreed = read_federation(tmp_path / "f" / "federation.toml").mechanism.rates
+    for number, body in amended_rounds(toy).items():  # of a sound ledger
+        rates = agreed if number < 3 else after
+        for row in body["inputs"]:
+            assert ("further" in row) == (rates is not None)
+            if rates is not None:
+                gain = row["further"]["gain"]
+                assert row["profit"] == rated_profit(rates.of(row["client"]), gain, row["sample_count"])
+
+
+def test_a_gain_that_is_not_that_of_the_signed_metrics_is_found(tmp_path):
+    """An operator and a member together: the profit follows from the gain, and the gain from nothing."""
+    toy = make_toy(tmp_path / "f", mechanism='mu = "inf"' + RATES, rounds=1)
+    toy.coordinate()
+    store = open_store(str(toy.out / "ledger.db"))
+    with store.reading() as reading:
+        body = json.loads(list(reading.entries())[-1].content)["body"]
+    store.close()
+    replay = LedgerReplay(recompute=recompute)
+    check_goes_on(3, body, None, replay)
+    assert not replay.findings.all()
+    (east,) = [row for row in body["inputs"] if row["client"] == "east"]
+    east["further"]["gain"] -= 0.05
+    check_goes_on(3, body, None, replay)
+    assert [finding.rule for finding in replay.findings.all()] == ["a gain is measured from what the client signed"]
