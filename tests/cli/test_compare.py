@@ -110,6 +110,18 @@ def test_a_mechanism_without_mu_in_the_scenario_is_skipped(tmp_path):
     assert {"least-lenient", "most-lenient", "cgsv"} <= {one["name"] for one in found["mechanisms"]}
 
 
+def test_by_agreed_rates_no_private_figure_is_read(tmp_path):
+    text = three_text(rounds=1, mechanism='mu = 0.02\nprofits = "rates"', tables="[rates]\ngain = 2.0\nsample = 1e-3")
+    (tmp_path / "rates.toml").write_text(text)
+    done = run_here(["compare", "rates.toml", "--mechanisms", "equal", "--out", "out", "--json"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    (equal,) = json.loads(done.stdout)["mechanisms"]
+    assert equal["private_reads"] == []
+    gains = {lie["name"]: lie["gain"]["value"] for lie in equal["lies"]}
+    assert gains["half"] == gains["no-profit"] == gains["cost"] == 0
+    assert gains["own-scores"] == pytest.approx(0.01 * 2.0 * 2 / 3), "a point less, of which a third is lost"
+
+
 @pytest.fixture
 def scenario(tmp_path):
     (tmp_path / "three.toml").write_text(three_text())

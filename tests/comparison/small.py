@@ -15,6 +15,7 @@ contribution = "marginal"
 [learning]
 algorithm = "{algorithm}"
 iteration_limit = 2
+{tables}
 [defaults]
 source = "mnist-5k"
 samples_per_round = 30
@@ -31,9 +32,14 @@ source = "{last_source}"
 
 
 def three_text(
-    *, rounds: int = 3, mechanism: str = "mu = 0.02", algorithm: str = "fedavg", last_source: str = "uci-digits"
+    *,
+    rounds: int = 3,
+    mechanism: str = "mu = 0.02",
+    algorithm: str = "fedavg",
+    last_source: str = "uci-digits",
+    tables: str = "",
 ) -> str:
-    return _TEXT.format(rounds=rounds, mechanism=mechanism, algorithm=algorithm, last_source=last_source)
+    return _TEXT.format(rounds=rounds, mechanism=mechanism, algorithm=algorithm, last_source=last_source, tables=tables)
 
 
 def three(**keys: object) -> Scenario:

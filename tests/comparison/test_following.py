@@ -108,6 +108,21 @@ def test_mechanisms_can_be_added_later(together, tmp_path):
     ]
 
 
+def test_where_profits_follow_from_agreed_rates(tmp_path):
+    """Mechanisms decide by the rates, and what clients truly made does not depend on them."""
+    rates = "[rates]\ngain = 2.0\nsample = 1e-3"
+    scenario = three(rounds=2, mechanism='mu = 0.02\nprofits = "rates"', tables=rates)
+    _, followed = compared(tmp_path / "rates", scenario, ["paper", "equal", "zhang"])
+    for one in followed:
+        expected = alone(scenario, one.contender)
+        assert [record for _, record in one.rounds] == [replace(each.record, evidence={}) for each in expected]
+    _, (private,) = compared(tmp_path / "private", three(rounds=2), ["equal"])
+    for (trained, _), (other, _) in zip(followed[1].rounds, private.rounds, strict=True):
+        assert trained.profits == pytest.approx(other.profits, abs=1e-12)
+        assert trained.true_profits == pytest.approx(other.true_profits, abs=1e-12)
+        assert trained.measured.figures.profits != other.measured.figures.profits
+
+
 def test_a_damaged_round_is_named(tmp_path):
     scenario = three(rounds=1)
     compared(tmp_path, scenario, ["equal"])

@@ -36,7 +36,7 @@ ROUNDS = "rounds"
 AUDITED_REPORTS = 200
 """Reports of clients that are audited per mechanism: as many replications as have so many, and at least one."""
 
-_SEARCH_LIMIT = 2_000  # decisions that a search for best replies may take, per mechanism
+_SEARCH_LIMIT = 1_000  # decisions that a search for best replies may take, per mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
