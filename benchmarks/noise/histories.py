@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from benchmarks.noise.truth import Truth
 
 from commonweal.atomic_write import write_atomically
 from commonweal.decision.decide import decision_with
@@ -23,6 +22,7 @@ from commonweal.records import RoundRecord
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.simulated_task import SimulatedTask, image_task
+from commonweal.simulation.truth import Truth
 from commonweal.study.replication import loaded_dataset
 
 RetainedSets = tuple[tuple[str, ...], ...]  # after each round so far

@@ -62,6 +62,8 @@ class RoundsAudit:
     rounds: Sequence[AuditedRound]
     bounds: Bounds
     on_step: OnStep | None = None
+    tries_pairs: bool = True  # whether two members that lie together are tried, too
+    decision_limit: int = DECISION_LIMIT
     rates: str | None = None  # in words, if profits follow from agreed rates
     _steps: list[int] = field(default_factory=lambda: [0])
 
@@ -77,7 +79,7 @@ class RoundsAudit:
 
     def report(self, source: str, *, replication_count: int | None = None) -> AuditReport:
         """Audit all rounds."""
-        results = self._results()
+        results = self.lies()
         profits_are_read = reason_not_to_try("profit", self.mechanism, self.rounds) is None
         unravelled = [
             replace(unravel(self._games[place], self.bounds), profits=self.rounds[place].made)
@@ -154,7 +156,7 @@ class RoundsAudit:
             game = DecidedGame(mechanism=self.mechanism, round=audited, state=state)
             games.append(game)
             if self._is_stateful:
-                state = game.decided[1]
+                state = game.state_after
         return games
 
     @cached_property
@@ -176,7 +178,7 @@ class RoundsAudit:
         if self._is_exact:
             return everything
         mean_size = np.mean([len(audited.figures.clients) for audited in self.rounds])
-        return _spread(everything, max(1, int(DECISION_LIMIT / (decisions_per_client * mean_size))))
+        return _spread(everything, max(1, int(self.decision_limit / (decisions_per_client * mean_size))))
 
     @cached_property
     def _reads_profits(self) -> bool:
@@ -185,6 +187,8 @@ class RoundsAudit:
     @cached_property
     def _pairs(self) -> list[list[tuple[str, str]]]:
         """The pairs that collude, by round."""
+        if not self.tries_pairs:
+            return [[] for _ in self.rounds]
         everybody = [list(combinations(audited.figures.clients, 2)) for audited in self.rounds]
         if sum(map(len, everybody)) <= PAIR_LIMIT:
             return everybody
@@ -197,7 +201,8 @@ class RoundsAudit:
 
     # ---- trying it ----
 
-    def _results(self) -> list[LieResult]:
+    def lies(self) -> list[LieResult]:
+        """What each lie gains that can be told."""
         alone = {lie.name: Cases(name=lie.name, title=lie.title) for lie in self._lies}
         together = {lie.name: Cases(name=lie.name, title=lie.title, liar_count=2) for lie in self._lies}
         for name in (SILENCE, BEST, EXIT):
@@ -245,7 +250,7 @@ class RoundsAudit:
     def _fold_lies(self, alone: dict[str, Cases], together: dict[str, Cases]) -> None:
         """Each lie in all rounds, one after another, under a mechanism that remembers what it was told."""
         few = max(1, PAIR_LIMIT // len(self.rounds))
-        pairs = list(combinations(self.clients, 2))
+        pairs = list(combinations(self.clients, 2)) if self.tries_pairs else []
         if len(pairs) > few:
             places = stream(0, "pairs that collude").choice(len(pairs), few, replace=False)
             pairs = [pairs[one] for one in sorted(places.tolist())]
@@ -270,7 +275,7 @@ class RoundsAudit:
                 game = game.without(present)
             else:
                 continue  # nobody reports, so nothing is decided
-            state = game.decided[1]
+            state = game.state_after
             if len(present) == len(liars):
                 fates = game.outcome().fates
                 self._add(cases, place, liars, [fates.get(client, _SILENT) for client in liars])

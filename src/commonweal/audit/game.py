@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
-from commonweal.decision.mechanism import Mechanism, State, decide_round
+from commonweal.decision.mechanism import Mechanism, RoundView, State, decide_view, view_of
+from commonweal.decision.returned import checked_state
 from commonweal.records import Decision, Figures, Rates
 from commonweal.valuation.profit import utility
 from commonweal.valuation.rates import rated_cost, rated_profit
@@ -160,22 +161,29 @@ class DecidedGame:
         return report_in(self.round, client)
 
     def outcome(self) -> Outcome:
-        return outcome_of(self.decided[0])
+        return outcome_of(self.decision)
 
     @cached_property
-    def decided(self) -> tuple[Decision, State]:
-        """The decision, and the mechanism's state after it."""
-        return decide_round(
+    def _view(self) -> RoundView:
+        return view_of(
             self.mechanism,
             self.round.figures,
-            self.state,
             grace=self.round.spares_losses,
             sample_counts=self.round.sample_counts,
             round_number=self.round.number,
         )
 
+    @cached_property
+    def decision(self) -> Decision:
+        return decide_view(self.mechanism, self.round.figures, self._view, self.state)
+
+    @cached_property
+    def state_after(self) -> State:
+        """The mechanism's, after the decision."""
+        return checked_state(self.mechanism.name, self.mechanism.advance(self._view, self.state, self.decision))
+
     def fate(self, client: str, report: Report) -> Fate:
-        return fate_in(self.with_reports({client: report}).decided[0], client)
+        return fate_in(self.with_reports({client: report}).decision, client)
 
     def with_reports(self, reports: Mapping[str, Report]) -> DecidedGame:
         return replace(self, round=with_reports(self.round, reports))

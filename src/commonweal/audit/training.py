@@ -8,7 +8,7 @@ utility − cost of all its identities, over all rounds, and their transfers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,8 +20,9 @@ from commonweal.audit.rigged_scores import ONLY_BY_RATES, Rig, RiggedScores, Sco
 from commonweal.audit.rigged_scores import TITLES as RIG_TITLES
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import CommonwealError, InputError
-from commonweal.federation.round_result import RoundResult
+from commonweal.federation.round_result import ClientMeasurement, RoundResult
 from commonweal.federation.session import run_rounds
+from commonweal.records import RoundRecord
 from commonweal.records.audit import AuditReport, LieResult, NotTried
 from commonweal.records.rounds import GAIN
 from commonweal.scenario.spec import ClientSpec, Duplicates, Noised, Scenario, Untrained
@@ -85,7 +86,7 @@ class ScenarioAudit:
             simulated = task_of(seeded, self.data_directory)
             honest = Variant(name="", title="the truth", scenario=seeded, simulated=simulated, identities=(liar,))
             results = self._run(honest)
-            audited += [_audited(result, seeded, replication) for result in results]
+            audited += [audited_round(result.record, result.measured, seeded, replication) for result in results]
             if self.reports_only:
                 continue
             variants, left_out = self._variants(seeded, simulated, liar)
@@ -219,12 +220,31 @@ def _honest(scenario: Scenario) -> Scenario:
     return replace(scenario, clients=tuple(replace(client, reported_profit=None) for client in scenario.clients))
 
 
-def _rated(result: RoundResult, scenario: Scenario) -> RatedFigures | None:
-    rates, gains = scenario.mechanism.rates, result.record.gains
+def audited_round(
+    record: RoundRecord, measured: Mapping[str, ClientMeasurement], scenario: Scenario, replication: int
+) -> AuditedRound:
+    """A round of a run as an audit takes it, in which everybody tells the truth."""
+    decision = record.decision.without_harmful
+    figures, rated = decision.figures, _rated(record, measured, scenario)
+    if rated is None:
+        made = {client: one.value for client in figures.clients if (one := measured[client].actual_profit) is not None}
+        figures = replace(figures, profits={**figures.profits, **made})
+    return AuditedRound(
+        number=record.round_number,
+        figures=figures,
+        spares_losses=decision.spares_losses,
+        sample_counts={client: one.sample_count for client, one in measured.items()},
+        replication=replication,
+        rated=rated,
+    )
+
+
+def _rated(record: RoundRecord, measured: Mapping[str, ClientMeasurement], scenario: Scenario) -> RatedFigures | None:
+    rates, gains = scenario.mechanism.rates, record.gains
     if rates is None:
         return None
-    figures = result.record.decision.without_harmful.figures
-    made = {client: result.measured[client].actual_profit for client in figures.clients}
+    figures = record.decision.without_harmful.figures
+    made = {client: measured[client].actual_profit for client in figures.clients}
     return RatedFigures(
         rates={client: own for client in figures.clients if (own := rates.of(client)) is not None},
         gains=figures.further[GAIN] if gains is None else {c: gains.used(c)[0] for c in figures.clients},
@@ -233,18 +253,6 @@ def _rated(result: RoundResult, scenario: Scenario) -> RatedFigures | None:
         else {client: gains.expected.get(client, 0.0) for client in figures.clients},
         made={client: one.value for client, one in made.items() if one is not None},
         is_advantage=scenario.mechanism.utility == "advantage",
-    )
-
-
-def _audited(result: RoundResult, scenario: Scenario, replication: int) -> AuditedRound:
-    decision = result.record.decision.without_harmful
-    return AuditedRound(
-        number=result.record.round_number,
-        figures=decision.figures,
-        spares_losses=decision.spares_losses,
-        sample_counts=result.sample_counts,
-        replication=replication,
-        rated=_rated(result, scenario),
     )
 
 

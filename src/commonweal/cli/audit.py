@@ -24,7 +24,7 @@ from commonweal.cli.decide import ContributionRuleOption, LossRuleOption
 from commonweal.cli.ledger.opening_terms import opening_terms
 from commonweal.cli.mechanism_options import mechanism_named, own_file, parameters_of
 from commonweal.data.optional_packages import needed_for
-from commonweal.decision.mechanisms import make_mechanism, mechanism_class
+from commonweal.decision.mechanisms import make_mechanism, mechanism_class, rules_for
 from commonweal.errors import InputError
 from commonweal.records import Rules
 from commonweal.records.audit import AuditReport, LieResult, Money
@@ -261,15 +261,7 @@ def _rules(
     rules, kind = base, mechanism_class(base)
     if mechanism is not None:
         kind = mechanism_named(mechanism)
-        kept = {rule: getattr(base, rule) for rule in kind.honours}
-        rules = Rules(
-            mu=base.mu if kind.takes_mu else math.inf,
-            mechanism=kind.name,
-            parameters=parameters_of(kind, []),
-            seed=base.seed or 0 if "seed" in kind.reads else None,
-            file=own_file(mechanism),
-            **kept,
-        )
+        rules = replace(rules_for(kind, base), file=own_file(mechanism))
     if parameters:
         rules = replace(rules, parameters=parameters_of(kind, parameters))
     if mu is not None and not kind.takes_mu:

@@ -14,6 +14,7 @@ import typer
 from commonweal.cli.advise import advise_command
 from commonweal.cli.audit import audit_command
 from commonweal.cli.claims import claims_command
+from commonweal.cli.compare import compare_command
 from commonweal.cli.data import data_app
 from commonweal.cli.decide import decide_command
 from commonweal.cli.flower import flower_app
@@ -52,6 +53,7 @@ app.command("run")(run_command)
 app.command("advise")(advise_command)
 app.command("decide")(decide_command)
 app.command("audit")(audit_command)
+app.command("compare")(compare_command)
 app.command("reproduce")(reproduce_command)
 app.command("claims")(claims_command)
 app.add_typer(ledger_app)

@@ -84,7 +84,7 @@ def run_command(
         raise InputError("--resume and --overwrite cannot be combined. Drop one of them.")
     if ledger is not None and no_ledger:
         raise InputError("--ledger and --no-ledger cannot be combined. Drop one of them.")
-    directory = Path("out") / _folder_name(described.name) if out is None else out
+    directory = Path("out") / folder_name(described.name) if out is None else out
     # Load heavy packages such as torch only after the options are checked.
     with needed_for("a run"):
         from commonweal.cli.run_view import RunView, show_summary
@@ -146,6 +146,6 @@ def _closing(ledger: FederationLedger | None) -> AbstractContextManager[object]:
     return nullcontext() if ledger is None else closing(ledger)
 
 
-def _folder_name(scenario_name: str) -> str:
+def folder_name(scenario_name: str) -> str:
     """A scenario's name as a folder name, without path separators."""
     return re.sub(r"[^\w.-]+", "-", scenario_name).strip(".-") or "run"

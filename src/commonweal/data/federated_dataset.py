@@ -114,16 +114,22 @@ class FederatedDataset:
         return RoundSamples(
             client=client,
             round_number=round_number,
-            training_images=self._images(spec.source, training),
+            training_images=self.images_of(spec.source, training),
             training_labels=training_labels,
-            validation_images=self._images(spec.source, arrival.validation),
+            validation_images=self.images_of(spec.source, arrival.validation),
             validation_labels=validation_labels,
             declared_count=arrival.drawn_count + len(copied),
             fresh_count=arrival.drawn_count,
             is_dry=arrival.is_dry,
         )
 
-    def _images(self, source: str, indices: Indices) -> Images:
+    def unseen(self, client: str, round_count: int) -> Indices:
+        """The part of a client's pool that does not reach it within so many rounds, as indices into its source."""
+        arrivals = self._arrivals[client]
+        return arrivals.pool[sum(arrivals.fresh_count(number) for number in range(1, round_count + 1)) :]
+
+    def images_of(self, source: str, indices: Indices) -> Images:
+        """Images of a source as clients get them."""
         images = self.sources[source].images[indices]
         # If any source has colour, grey images are repeated in three channels.
         return images if images.shape[3] == self.image_shape[2] else np.repeat(images, self.image_shape[2], axis=3)

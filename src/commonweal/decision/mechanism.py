@@ -265,11 +265,16 @@ def decide_round(
     """
     others = figures.without(harmful)
     view = view_of(mechanism, others, grace=grace or finished, sample_counts=sample_counts, round_number=round_number)
-    mechanism.check(has_costs=view.costs is not None)
-    choice = _everybody(view) if view.grace else mechanism.select(view, state)
-    decision = decision_of(mechanism, others, view, state, choice)
+    decision = decide_view(mechanism, others, view, state)
     state = checked_state(mechanism.name, mechanism.advance(view, state, decision))
     return _with_harmful(replace(decision, grace=grace, finished=finished), figures), state
+
+
+def decide_view(mechanism: Mechanism, figures: Figures, view: RoundView, state: State) -> Decision:
+    """Check, select and divide; the state is not advanced, which for some mechanisms takes longer than the decision."""
+    mechanism.check(has_costs=view.costs is not None)
+    choice = _everybody(view) if view.grace else mechanism.select(view, state)
+    return decision_of(mechanism, figures, view, state, choice)
 
 
 def _with_harmful(decision: Decision, figures: Figures) -> Decision:

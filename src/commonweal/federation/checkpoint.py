@@ -82,7 +82,7 @@ class CheckpointFile:
         """Write the rounds that are new since the last time, then replace the checkpoint."""
         saved = self._saved[: len(results)]
         for number, result in enumerate(results[len(saved) :], start=len(saved)):
-            content = _archive(
+            content = archive(
                 {"format": _ROUND_FORMAT, "previous": saved[-1] if saved else "", "round": _to_document(result)},
                 {name: array for name in (*_DRAWS, *_OPTIONAL) if (array := getattr(result, name)) is not None},
             )
@@ -96,7 +96,7 @@ class CheckpointFile:
             "round_count": len(results),
             "last_round": saved[-1] if saved else "",
         }
-        self._write(self.path, _archive(document, {f"state/{name}": array for name, array in state.items()}))
+        self._write(self.path, archive(document, {f"state/{name}": array for name, array in state.items()}))
         self._saved[:] = saved
 
     def load(self, rules: Rules | Callable[[int], Rules]) -> tuple[list[RoundResult], State]:
@@ -105,7 +105,7 @@ class CheckpointFile:
         `rules` may be a function of the round, since rules may have been amended.
         """
         try:
-            document, arrays = _opened(self.path.read_bytes())
+            document, arrays = opened(self.path.read_bytes())
             if document["format"] not in (FORMAT, _IN_ONE_FILE):
                 raise StorageError(
                     f"Checkpoint {str(self.path)!r} has the format {document['format']!r}; this version reads "
@@ -135,7 +135,7 @@ class CheckpointFile:
         for number in range(count):
             content = self._round_file(number).read_bytes()
             try:
-                document, arrays = _opened(content)
+                document, arrays = opened(content)
                 if document["format"] != _ROUND_FORMAT or document["previous"] != (hashes[-1] if hashes else ""):
                     raise ValueError("it does not follow the one before it")
                 found.append((document["round"], _taken(arrays)))
@@ -192,16 +192,17 @@ def remove_unfinished(directory: Path) -> None:
         left_over.unlink(missing_ok=True)
 
 
-def _archive(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> bytes:
+def archive(document: Mapping[str, Any], arrays: Mapping[str, Any]) -> bytes:
+    """A NumPy archive of arrays and a document in the types of JSON."""
     content = io.BytesIO()
     np.savez(content, **{**arrays, "document": np.frombuffer(json.dumps(document).encode(), np.uint8)})
     return content.getvalue()
 
 
-def _opened(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+def opened(content: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     """The document of an archive, and its arrays."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
     return json.loads(arrays.pop("document").tobytes()), arrays
 
 
@@ -244,7 +245,7 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
 
 
 def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays: Any) -> RoundResult:
-    measured = {client: _measurement(given) for client, given in document["measured"].items()}
+    measured = {client: measurement_of(given) for client, given in document["measured"].items()}
     state = decider.state
     decision = decider.decide(
         Figures(**document["figures"]),
@@ -272,7 +273,7 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
                 contribution_draws=arrays["contribution_draws"],
                 expected_draws=arrays["expected_draws"],
             ),
-            gains=_gains(document.get("gains")),
+            gains=gains_of(document.get("gains")),
             harm=tuple(map(_harm, document.get("harm", ()))),
             ending=None if document.get("ending") is None else Ending(**document["ending"]),
             ending_stability=None
@@ -295,7 +296,8 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
     )
 
 
-def _gains(document: Mapping[str, Any] | None) -> RoundGains | None:
+def gains_of(document: Mapping[str, Any] | None) -> RoundGains | None:
+    """The gains of a round from their document."""
     if document is None:
         return None
     table = {client: PairedGain(**row) for client, row in document["table"].items()}
@@ -306,7 +308,8 @@ def _harm(document: Mapping[str, Any]) -> HarmEvidence:
     return HarmEvidence(**{**document, "round_numbers": tuple(document["round_numbers"])})
 
 
-def _measurement(document: Mapping[str, Any]) -> ClientMeasurement:
+def measurement_of(document: Mapping[str, Any]) -> ClientMeasurement:
+    """What was measured of a client, from its document."""
     estimates = {
         name: None if document.get(name) is None else Estimate(**document[name])
         for name in ("accuracy", "utility", "alone", "actual_profit", "measured_profit")

@@ -56,15 +56,19 @@ def measure_round(
     watch: Watch | None = None,
     owing: Mapping[str, Sequence[int]] | None = None,
     instructions: Instructions | None = None,
+    reads: frozenset[str] | None = None,
 ) -> MeasuredRound:
     """Train, score and value one round with the clients that are asked to take part in it.
 
     Clients that are `owing` reports of other rounds get no model. `earlier` are the gains of the rounds before it,
-    for figures that are not used as measured. `instructions` are those of the mechanism for this round.
+    for figures that are not used as measured. `instructions` are those of the mechanism for this round. `reads`: the
+    further figures to measure, if not those that the plan's mechanism reads.
     """
     tables = [gains.table for gains in earlier if gains is not None]
     instructed = Instructions() if instructions is None else instructions
-    return _Round(clients, plan, round_number, active, tables, watch, owing or {}, instructed).measure()
+    if reads is None:
+        reads = make_mechanism(plan.mechanism.rules).reads_further
+    return _Round(clients, plan, round_number, active, tables, watch, owing or {}, instructed, reads).measure()
 
 
 def has_converged(before: Mapping[str, float], now: Mapping[str, float], stop_below: float) -> bool:
@@ -90,7 +94,9 @@ class _Round:
         watch: Watch | None,
         owing: Mapping[str, Sequence[int]],
         instructions: Instructions,
+        reads: frozenset[str],
     ) -> None:
+        self._reads = reads
         self._clients = clients
         self._plan = plan
         self._number = number
@@ -213,11 +219,11 @@ class _Round:
     def _further(
         self, valuation: RoundValuation, reports: Mapping[str, ProfitReport]
     ) -> dict[str, Mapping[str, float]]:
-        """What the mechanism reads of the round apart from profits, contributions, costs and counts.
+        """What is read of the round apart from profits, contributions, costs and counts.
 
         And the gains that profits by agreed rates follow from, so that these can be computed again.
         """
-        reads = make_mechanism(self._plan.mechanism.rules).reads_further
+        reads = self._reads
         further: dict[str, Mapping[str, float]] = {}
         gains = {client: gain for client in self._present if (gain := reports[client].gain) is not None}
         if gains:

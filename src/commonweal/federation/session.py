@@ -32,7 +32,7 @@ from commonweal.federation.round_result import MeasuredRound, RoundResult, rules
 from commonweal.federation.run_report import make_run_report
 from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.silence import KeptOut
-from commonweal.records import Instructions, RoundRecord, RunReport
+from commonweal.records import Decision, Instructions, RoundRecord, RunReport
 from commonweal.report.text import counted
 from commonweal.report.write import write_all
 from commonweal.scenario.description import Description
@@ -254,14 +254,7 @@ def run_round(
 def decided(measured: MeasuredRound, decider: RoundDecider, plan: FederationPlan, known: KnownFates) -> RoundRecord:
     """The measured round with its decision, and how sure that is."""
     state = decider.state
-    decision = decider.decide(
-        measured.figures,
-        grace=measured.round_number <= plan.mechanism.grace_rounds,
-        sample_counts=measured.sample_counts,
-        harmful=known.harmful,
-        finished=known.finished,
-        round_number=measured.round_number,
-    )
+    decision = decide_measured(measured, decider, plan, known)
     return RoundRecord(
         round_number=measured.round_number,
         decision=decision,
@@ -284,4 +277,18 @@ def decided(measured: MeasuredRound, decider: RoundDecider, plan: FederationPlan
         ending_stability=None
         if known.ending is None
         else measured_ending(decision, measured.measured, measured.expected_draws),
+    )
+
+
+def decide_measured(
+    measured: MeasuredRound, decider: RoundDecider, plan: FederationPlan, known: KnownFates
+) -> Decision:
+    """The decision on a measured round."""
+    return decider.decide(
+        measured.figures,
+        grace=measured.round_number <= plan.mechanism.grace_rounds,
+        sample_counts=measured.sample_counts,
+        harmful=known.harmful,
+        finished=known.finished,
+        round_number=measured.round_number,
     )

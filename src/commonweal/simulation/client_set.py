@@ -7,7 +7,7 @@ number of threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
@@ -53,7 +53,15 @@ _NAME, _SHARED = "/name", "shared"
 class InProcessClients:
     """All clients of a scenario in this process. Use it in a `with` statement: it owns threads."""
 
-    def __init__(self, scenario: Scenario, simulated: SimulatedTask, *, worker_count: int | None = None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        simulated: SimulatedTask,
+        *,
+        worker_count: int | None = None,
+        compares_updates: bool | None = None,
+    ) -> None:
+        """`compares_updates`: whether `similarities` can be asked for; None: if the scenario's mechanism reads them."""
         learning = scenario.learning
         if scenario.mechanism.uses_gradients and simulated.task.gradient is None:
             raise ScenarioError(no_gradient(simulated.task))
@@ -90,7 +98,9 @@ class InProcessClients:
         self._measured: dict[tuple[Coalition, str], Measured] = {}
         self._lone: dict[str, LoneModel] = {}  # the models that clients have alone, after this round
         self._adopted: Coalition = frozenset()
-        self._compares_updates = "similarity" in make_mechanism(scenario.mechanism.rules).reads
+        if compares_updates is None:
+            compares_updates = "similarity" in make_mechanism(scenario.mechanism.rules).reads
+        self._compares_updates = compares_updates
         self._updates: dict[str, Tensor] = {}  # what each client changed in this round, where they are compared
         self._round = 0
         self._path: RoundPath | None = None  # of this round, where contributions are measured by path
@@ -187,18 +197,31 @@ class InProcessClients:
         }
 
     def close_round(self, record: RoundRecord) -> tuple[Event, ...]:
+        self.keep_round(record.decision.figures.clients)
+        self.let_go(record.left)
+        return ()
+
+    def keep_round(self, participants: Collection[str]) -> None:
+        """The round is over: its model is what the next round's gains are measured from, for those who took part."""
         for client, member in self._simulated.items():
             member.known_scores = np.empty(0)  # absent: it has not seen the round's model
-            if client in record.decision.figures.profits:
+            if client in participants:
                 member.previous = self._measured[self._adopted, client]
                 if client in self._lone:
                     member.alone, member.alone_memory = self._lone[client].model, self._lone[client].task_memory
                 evaluation = self._evaluations[self._adopted, client]
                 if not isinstance(evaluation, Predictions):
                     member.known_scores = evaluation
-        for client in record.left:
+
+    def let_go(self, clients: Iterable[str]) -> None:
+        """These clients have left."""
+        for client in clients:
             del self._simulated[client]
-        return ()
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The clients that have not left."""
+        return tuple(self._simulated)
 
     def late_reports(self, owing: Mapping[str, list[int]], statement_of: StatementOf) -> Sequence[LateReport]:
         """Simulated clients are never silent."""
@@ -260,8 +283,17 @@ class InProcessClients:
     def scores_of(self, round_number: int, samples: Mapping[str, Rows]) -> dict[str, Evaluation]:
         """How the model that each client has now does on other samples than the client's own.
 
-        In a simulation the truth can be measured: on samples that nobody ever receives.
+        In a simulation the truth can be measured: on samples that nobody ever receives. Clients with the same model and
+        the same samples are scored once.
         """
+        scored_at: dict[tuple[int, int] | str, str] = {}
+        same: dict[str, str] = {}  # by client: the first with the same model and samples
+        models = {}  # kept, so that no two have the same id
+        for client, rows in samples.items():
+            member = self._simulated[client]
+            models[client] = self._algorithm.personal(self._shared[client], member.memory)
+            own: tuple[int, int] | str = client if member.task_memory else (id(models[client]), id(rows))
+            same[client] = scored_at.setdefault(own, client)
 
         def scores(client: str) -> Evaluation:
             member = self._simulated[client]
@@ -274,7 +306,8 @@ class InProcessClients:
                 task_memory=member.task_memory,
             )
 
-        return self._for_each(samples, scores)
+        found = self._for_each(scored_at.values(), scores)
+        return {client: found[same[client]] for client in samples}
 
     def _open(self, client: str, round_number: int, data_share: float) -> Opening:
         member = self._simulated[client]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
@@ -64,6 +65,20 @@ def mechanism_class(rules: Rules) -> type[Mechanism]:
 def make_mechanism(rules: Rules) -> Mechanism:
     """The mechanism that the rules name."""
     return mechanism_class(rules)(rules)
+
+
+def rules_for(kind: type[Mechanism], base: Rules) -> Rules:
+    """The rules by which another mechanism decides the same federation: what it honours is kept, its own is default.
+
+    A mechanism with a mu keeps that of `base`.
+    """
+    return Rules(
+        mu=base.mu if kind.takes_mu else math.inf,
+        mechanism=kind.name,
+        parameters=tuple((name, one.default) for name, one in kind.parameters.items()),
+        seed=base.seed or 0 if "seed" in kind.reads else None,
+        **{rule: getattr(base, rule) for rule in kind.honours},
+    )
 
 
 def mechanism_of_version(version: str, rules: Rules) -> Mechanism:

@@ -53,7 +53,7 @@ def equilibrium(reward: FloatArray | float, unit_costs: FloatArray, limits: Floa
     def shares(total: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             wanted = np.where(unit_costs > 0, 1 - unit_costs * total / rewards, 1.0)
-        return np.asarray(np.clip(np.nan_to_num(wanted), 0.0, limits / total))
+        return np.asarray(np.minimum(np.fmax(wanted, 0.0), limits / total))  # fmax: 0 instead of NaN
 
     low, high = np.zeros_like(rewards), np.full_like(rewards, limits.sum())
     for _ in range(_BISECTIONS):
