@@ -116,6 +116,15 @@ def test_clients_sign_the_canonical_table(sample):
     assert CLIENT_KEYS["bob"].sign(canonical(message)) == inputs["signature"]
 
 
+def test_gains_are_numbers(sample):
+    """Python also reads them from texts."""
+
+    def edit(body):
+        body["gains"]["pooled"]["ann"] = str(body["gains"]["pooled"]["ann"])
+
+    assert findings_after(sample, 5, edit) == ["gains are written in one way only"]
+
+
 def change_row(client, **values):
     def edit(body):
         next(one for one in body["gains"]["table"]["rows"] if one["client"] == client).update(values)

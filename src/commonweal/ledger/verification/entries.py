@@ -20,6 +20,7 @@ from commonweal.ledger.entries import (
 )
 from commonweal.ledger.keys import fault_of_key, is_signed_by_operator
 from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
+from commonweal.ledger.money import LARGEST_AMOUNT
 from commonweal.ledger.order import NOTHING_REVERSED
 from commonweal.ledger.silence import REVERSIBLE
 from commonweal.ledger.state import LedgerState
@@ -155,6 +156,8 @@ def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: Ledge
     state, findings = replay.state, replay.findings
     amount, reference = int(body["amount"]), body["reference"]
     findings.compare(number, "amounts are whole numbers written in digits", str(amount), body["amount"])
+    if amount > LARGEST_AMOUNT:
+        findings.add(number, "an income is at most 10^15 minor units", f"at most {LARGEST_AMOUNT}", str(amount))
     check_divided_without(number, replay)
     if isinstance(reference, str) and not is_reference(reference):
         kept = findings if not reference.strip() else replay.notes

@@ -153,6 +153,8 @@ def _check_gains(
     findings = replay.findings
     table = gains.table_document(round_number)
     findings.compare(number, "the table of gains is as clients signed it", table, body["gains"]["table"])
+    used = gains.to_document(round_number) | {"table": body["gains"]["table"]}
+    findings.compare(number, "gains are written in one way only", used, body["gains"])
     clients = {row["client"] for row in body["inputs"]}
     for client in gains.table:
         if client not in clients:
