@@ -102,7 +102,10 @@ def test_an_income_that_no_ledger_takes(sample):
     for amount, rules in ((LARGEST_AMOUNT, []), (3 * LARGEST_AMOUNT // 2, ["an income is at most 10^15 minor units"])):
         parts = sample.ledger.state.divided(amount)
         assert max(parts.values()) <= LARGEST_AMOUNT
-        postings = [Posting("model-income", -amount), *(Posting(f"clients/{each}", part) for each, part in parts.items())]
+        postings = [
+            Posting("model-income", -amount),
+            *(Posting(f"clients/{each}", part) for each, part in parts.items()),
+        ]
         body = {"reference": "invoice", "amount": str(amount)}
         assert rules_found(sample, "realisation", body, postings) == rules
 

@@ -286,6 +286,13 @@ class FederationLedger:
         ledger.refresh()
         return ledger.state.terms_hash
 
+    @property
+    def stated_terms(self) -> frozenset[str]:
+        """The hashes of all terms that the ledger has stated."""
+        ledger = self._opened()
+        ledger.refresh()
+        return frozenset(ledger.state.stated_terms)
+
     def contradiction(self, content: bytes, source: str) -> str:
         """What a signed file that a member keeps says against this ledger; empty if it proves nothing."""
         self._opened()

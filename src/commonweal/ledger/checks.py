@@ -152,6 +152,7 @@ def _check_attempt(settled: RoundToSettle, state: LedgerState) -> None:
         ledger=state.identity,
         round_number=number,
         terms=state.terms_of(number).hash,
+        stated_terms=state.stated_terms,
         has_gains=settled.record.gains is not None,
     )
     if faults:

@@ -43,6 +43,7 @@ class LedgerState:
     identity: str = ""  # the hash of the first entry
     terms: Terms | None = None  # in force for new rounds
     terms_since: list[TermsSince] = field(default_factory=list)  # in order
+    stated_terms: set[str] = field(default_factory=set)  # hashes of all terms so far
     amendment_count: int = 0
     operator: str = ""  # the public key that signs the next entry
     members: dict[str, str | None] = field(default_factory=dict)  # with their public keys
@@ -210,6 +211,7 @@ class LedgerState:
         if not first_round:  # stated anew before the first round
             self.terms_since.clear()
         self.terms_since.append(TermsSince(first_round=first_round, terms=terms, hash=terms.digest()))
+        self.stated_terms.add(self.terms_since[-1].hash)
         self.terms = terms
 
     def weights(self) -> dict[str, int]:

@@ -8,15 +8,12 @@ federation can be checked.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from commonweal.ledger.member_documents import SignedTable
 from commonweal.ledger.reports import ReportBasis, bases_in
 from commonweal.ledger.verification.replay import LedgerReplay
-
-_ROUNDING = 1e-9  # processors round differently
 
 
 def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | None, replay: LedgerReplay) -> None:
@@ -66,12 +63,9 @@ def _note_other_settings(number: int, bases: Mapping[str, ReportBasis], before: 
 
 def _check_gain(number: int, client: str, basis: ReportBasis, gain: float, replay: LedgerReplay) -> None:
     """The metric of the model minus that of the opening model, or the other way round where less is better."""
-    if basis.measured is None or basis.baseline is None:
-        return  # one of them cannot be measured, or the client's version did not sign both
-    difference = abs(basis.measured - basis.baseline)
-    if not math.isclose(difference, abs(gain), rel_tol=_ROUNDING, abs_tol=_ROUNDING * max(1.0, abs(basis.baseline))):
+    if basis.change is not None and not basis.is_gain(abs(gain), abs(basis.change)):
         rule = "a gain is measured from the model that opened the round"
-        expected = f"{client} {difference:.12g}, from {basis.baseline!r} to {basis.measured!r}"
+        expected = f"{client} {abs(basis.change):.12g}, from {basis.baseline!r} to {basis.measured!r}"
         replay.findings.add(number, rule, expected, f"{abs(gain):.12g}")
 
 
@@ -82,11 +76,8 @@ def _check_directions(
     by_direction: dict[bool, list[str]] = {True: [], False: []}
     for client, gain in gains.items():
         basis = bases.get(client)
-        if basis is None or basis.measured is None or basis.baseline is None:
-            continue
-        difference = basis.measured - basis.baseline
-        if abs(difference) > _ROUNDING * max(1.0, abs(basis.baseline)):
-            by_direction[(difference > 0) == (gain > 0)].append(client)
+        if basis is not None and basis.change is not None and not basis.is_gain(0.0, basis.change):
+            by_direction[(basis.change > 0) == (gain > 0)].append(client)
     few, most = sorted(by_direction.values(), key=len)
     for client in few:
         rule = "a metric that rises is a gain for all clients of a round, or for none"

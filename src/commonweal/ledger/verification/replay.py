@@ -126,7 +126,6 @@ class LedgerReplay:
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
     divided_without: list[DividedWithout] = field(default_factory=list)
     not_asked: list[NotAsked] = field(default_factory=list)
-    stated_terms: set[str] = field(default_factory=set)  # hashes of all terms that were in the ledger so far
     bases: dict[int, dict[str, list[ReportBasis]]] = field(default_factory=dict)  # by round and client
     models: dict[int, str] = field(default_factory=dict)  # by round, as last settled: the hash that its reports name
     round_count: int = 0  # decisions that were recomputed
