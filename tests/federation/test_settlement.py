@@ -14,7 +14,6 @@ from commonweal.cli.main import app
 from commonweal.decision.decide import decide_figures
 from commonweal.decision.mechanisms.paper import Paper
 from commonweal.errors import CommonwealError
-from commonweal.federation.recompute import recompute
 from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
@@ -24,6 +23,7 @@ from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import faults_of, read_statement
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 

@@ -17,7 +17,6 @@ from sqlalchemy.types import TypeEngine
 
 from commonweal.decision.decide import decide_figures
 from commonweal.decision.mechanisms import make_mechanism
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.canonical import canonical, hash_of, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of, signed_message
 from commonweal.ledger.key_directory import KeyDirectory
@@ -29,6 +28,7 @@ from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import SqlRows, SqlStore, open_store
 from commonweal.ledger.sql.tables import VERSION_TABLE
 from commonweal.ledger.terms import SettlementKind, Terms
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.replay import Finding
 from commonweal.ledger.verification.verify import Verification, verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules

@@ -19,10 +19,10 @@ from commonweal.ledger.verification.replay import LedgerReplay
 def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | None, replay: LedgerReplay) -> None:
     """Measurements that were reversed count too: a reversal does not change what members have trained and measured."""
     round_number, bases = body["round"], bases_in(body)
-    before = {each: rounds for each, rounds in replay.bases.items() if each < round_number}
+    before = sorted((each for each in replay.measured if each < round_number), reverse=True)
     if before and bases:
-        _check_opening(number, bases, before, replay)
-        _note_other_settings(number, bases, before, replay)
+        _check_opening(number, bases, before[0], replay)
+        _note_other_settings(number, bases, before[0], replay)
     if table is not None:
         for client, row in table.gains.table.items():
             if client in bases:
@@ -30,19 +30,13 @@ def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | Non
         _check_directions(number, {client: row.gain for client, row in table.gains.table.items()}, bases, replay)
     else:
         for client, basis in bases.items():
-            _check_baseline(number, client, basis, before, replay)
-    for client, basis in bases.items():
-        replay.bases.setdefault(round_number, {}).setdefault(client, []).append(basis)
-        replay.models[round_number] = basis.model
+            last = next((each for each in before if client in replay.measured[each]), None)
+            if last is not None:
+                _check_baseline(number, client, basis, last, replay)
 
 
-_Before = Mapping[int, Mapping[str, list[ReportBasis]]]
-"""What the reports of earlier rounds rest on, by round and client; several if a round was settled again."""
-
-
-def _check_opening(number: int, bases: Mapping[str, ReportBasis], before: _Before, replay: LedgerReplay) -> None:
+def _check_opening(number: int, bases: Mapping[str, ReportBasis], last: int, replay: LedgerReplay) -> None:
     """A model that was reversed does not count: if another one took its place, later rounds are played again, too."""
-    last = max(before)
     client, first = next(iter(bases.items()))
     if first.opening_model != replay.models[last]:
         rule = "a round opens with the model of the round before"
@@ -50,14 +44,13 @@ def _check_opening(number: int, bases: Mapping[str, ReportBasis], before: _Befor
         replay.findings.add(number, rule, expected, f"{first.opening_model[:16]}… in the report of {client}")
 
 
-def _note_other_settings(number: int, bases: Mapping[str, ReportBasis], before: _Before, replay: LedgerReplay) -> None:
+def _note_other_settings(number: int, bases: Mapping[str, ReportBasis], last: int, replay: LedgerReplay) -> None:
     """Within a round other settings are a finding; from one to the next, another version may have more of them."""
-    last = max(before)
-    known = {basis.settings for own in before[last].values() for basis in own} - {None}
+    known = replay.settings[last]
     client, found = next(((client, basis.settings) for client, basis in bases.items() if basis.settings), ("", None))
     if known and found is not None and found not in known:
         rule = "clients measure by the same settings in all rounds"
-        expected = f"{' or '.join(sorted(str(each)[:16] for each in known))}… as in round {last}"
+        expected = f"{' or '.join(sorted(each[:16] for each in known))}… as in round {last}"
         replay.notes.add(number, rule, expected, f"{found[:16]}… in the report of {client}")
 
 
@@ -86,12 +79,9 @@ def _check_directions(
         replay.findings.add(number, rule, expected, f"{gains[client]:+g} from {basis.baseline!r} to {basis.measured!r}")
 
 
-def _check_baseline(number: int, client: str, basis: ReportBasis, before: _Before, replay: LedgerReplay) -> None:
-    rounds = [each for each, settled in before.items() if client in settled]
-    if not rounds or basis.measured is None:
-        return
-    measured = [each.measured for each in before[max(rounds)][client]]
-    if None not in measured and basis.baseline not in measured:
+def _check_baseline(number: int, client: str, basis: ReportBasis, last: int, replay: LedgerReplay) -> None:
+    measured = replay.measured[last][client]
+    if None not in (basis.measured, *measured) and basis.baseline not in measured:
         rule = "utility is measured from what the client measured in its last settled round"
-        expected = f"{' or '.join(map(str, measured))} as {client} signed in round {max(rounds)}"
+        expected = f"{' or '.join(map(str, measured))} as {client} signed in round {last}"
         replay.findings.add(number, rule, expected, str(basis.baseline))

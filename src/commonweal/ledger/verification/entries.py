@@ -27,7 +27,6 @@ from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import StoredPosting
 from commonweal.ledger.verification.replay import Findings, LedgerReplay
 from commonweal.ledger.verification.reversals import (
-    check_divided_without,
     check_reversed_after_income,
     check_reversed_income,
 )
@@ -157,7 +156,6 @@ def _expected_of_realisation(number: int, body: Mapping[str, Any], replay: Ledge
     findings.compare(number, "amounts are whole numbers written in digits", str(amount), body["amount"])
     if amount > LARGEST_AMOUNT:
         findings.add(number, "an income is at most 10^15 minor units", f"at most {LARGEST_AMOUNT}", str(amount))
-    check_divided_without(number, replay)
     if isinstance(reference, str) and not is_reference(reference):
         kept = findings if not reference.strip() else replay.notes
         kept.add(number, "a reference is a short text", "1 to 200 characters, no spaces around it", repr(reference))

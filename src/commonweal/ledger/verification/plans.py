@@ -21,8 +21,6 @@ def check_plan(number: int, body: Mapping[str, Any], planned: Instructions | Non
 
 def check_resting(number: int, round_number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """Who rests in a round is who was not asked by the plan that the round before it states."""
-    if "plan" in body:
-        replay.plans[round_number] = Instructions.from_document(body["plan"]["instructions"])
     before = max((each for each in replay.state.rounds if each < round_number), default=0)
     listed = replay.state.listed_in(round_number)
     asked = set(replay.plans.get(before, Instructions()).asked(listed))

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from commonweal.ledger.settled_again import Settlement, changes, unexplained
-from commonweal.ledger.verification.replay import DividedWithout, LedgerReplay
+from commonweal.ledger.verification.replay import LedgerReplay
 
 
 def check_settled_again(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """Compare a round with every earlier settlement of it, so that no detour explains a change."""
     now = Settlement.of(number, body, replay.state)
-    before = replay.settlements.setdefault(body["round"], [])
+    before = replay.settlements.get(body["round"], ())
     if before:
         what = changes(before[-1], now)
         if what:
@@ -22,15 +22,6 @@ def check_settled_again(number: int, body: Mapping[str, Any], replay: LedgerRepl
         for fault in filter(None, faults):
             replay.findings.add(number, fault.rule, fault.expected, fault.found)
             break
-    before.append(now)
-    for divided in replay.divided_without:
-        if divided.round_number == body["round"] and divided.settled_again is None:
-            divided.settled_again = number
-
-
-def check_divided_without(number: int, replay: LedgerReplay) -> None:
-    """Remember the rounds that an income was divided without; what follows decides what this means."""
-    replay.divided_without += [DividedWithout(number, round_number) for round_number in replay.state.undone]
 
 
 def check_reversed_income(number: int, reversed_entry: int, replay: LedgerReplay) -> None:

@@ -153,10 +153,9 @@ def _check_gains(
     for client in gains.table:
         if client not in clients:
             findings.add(number, "gains are those of the round's clients", "one of its clients", client)
-    replay.gain_tables[round_number] = gains.table
-    rounds = sorted({round_number, *(n for n in replay.state.rounds if n < round_number)} & set(replay.gain_tables))
+    before = sorted(each for each in replay.state.rounds if each < round_number and each in replay.gain_tables)
     try:
-        again = used_gains(gains.version, [replay.gain_tables[each] for each in rounds])
+        again = used_gains(gains.version, [*(replay.gain_tables[each] for each in before), gains.table])
     except (CommonwealError, ArithmeticError, ValueError) as error:
         findings.add(number, "the gains used follow from those measured", "gains that can be computed", str(error))
         return
@@ -210,30 +209,16 @@ def _check_decision(
     findings, state = replay.findings, replay.state
     terms = state.terms_of(round_number).terms if state.terms_since else None
     findings.compare(number, "grace is true or false", bool(body["grace"]), body["grace"])
-    figures, rules, grace = figures_of(body)
+    version, (_, rules, _) = body["rules_version"], figures_of(body)
     findings.compare(number, "rules are written in one way only", rules.to_document(), body["rules"])
-    version = body["rules_version"]
     try:
-        recomputed_round = replay.recompute(
-            RecordedInputs(
-                round_number=round_number,
-                version=version,
-                figures=figures,
-                rules=rules,
-                grace=grace,
-                sample_counts=sample_counts_of(body),
-                active=planned_with(body),
-                harmful=harmful_in(body),
-                finished=is_finished(body),
-                state=_state_before(round_number, version, replay),
-            )
-        )
+        recomputed_round = replay.recompute(recorded_inputs(body, replay))
     except CommonwealError as error:
         findings.add(number, "the decision can be recomputed from its inputs", "a decision", str(error))
         return None
     replay.round_count += 1
     decision = recomputed_round.decision
-    replay.mechanism_states[version, round_number] = recomputed_round.state
+    replay.mechanism_states[round_number] = version, recomputed_round.state
     check_plan(number, body, recomputed_round.instructions, replay)
     recomputed, recorded = decision_document(decision), body["decision"]
     for name in dict.fromkeys((*recomputed, *recorded)):
@@ -254,11 +239,23 @@ def _check_decision(
     return round_postings(decision, terms, round_number)
 
 
-def _state_before(round_number: int, version: str, replay: LedgerReplay) -> Mapping[str, Any]:
-    """What the mechanism remembers of the earlier rounds that are settled and not reversed."""
-    states = replay.mechanism_states
-    earlier = [number for number in replay.state.rounds if number < round_number and (version, number) in states]
-    return states[version, max(earlier)] if earlier else {}
+def recorded_inputs(body: Mapping[str, Any], replay: LedgerReplay) -> RecordedInputs:
+    """What a round's entry says that it was decided from. Python's own errors if it is damaged."""
+    figures, rules, grace = figures_of(body)
+    round_number, version, states = body["round"], body["rules_version"], replay.mechanism_states
+    before = [n for n in replay.state.rounds if n < round_number and n in states and states[n][0] == version]
+    return RecordedInputs(
+        round_number=round_number,
+        version=version,
+        figures=figures,
+        rules=rules,
+        grace=grace,
+        sample_counts=sample_counts_of(body),
+        active=planned_with(body),
+        harmful=harmful_in(body),
+        finished=is_finished(body),
+        state=states[max(before)][1] if before else {},
+    )
 
 
 def _by_client(document: Mapping[str, Any], name: str) -> Any:

@@ -16,8 +16,7 @@ from commonweal.ledger.amendments import (
 )
 from commonweal.ledger.checks import KEYS_OF_THEIR_OWN, check_names
 from commonweal.ledger.departures import departures
-from commonweal.ledger.state import LedgerState
-from commonweal.ledger.verification.replay import LedgerReplay, NotAsked
+from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.ledger.verification.written_terms import terms_as_written
 from commonweal.names import all_look_alikes
 
@@ -58,11 +57,6 @@ def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
     for fault in faults_of_amendment(amendment, signatures, state):
         findings.add(number, fault.rule, fault.expected, fault.found)
     note_names_and_keys(number, amendment.members, replay)
-    replay.not_asked += [
-        NotAsked(number, client, left_in)
-        for client, left_in in _left(state).items()
-        if state.members.get(client) is not None
-    ]
     keyless = [client for client in state.active(state.next_round) if state.members[client] is None]
     if keyless or not signing_members(state):
         who = f"{', '.join(keyless)} without one" if signing_members(state) else "none"
@@ -72,17 +66,13 @@ def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
 
 def note_back_since(replay: LedgerReplay) -> None:
     """Note members that are under an amendment which they were not asked to sign: their elimination was reversed."""
-    left = _left(replay.state)
-    for each in replay.not_asked:
-        if left.get(each.client) != each.left_in:
-            rule = "an amendment is signed by the members that were active when it was entered"
-            found = f"{each.client}, who had left in round {each.left_in}, is a member again by a reversal since"
-            replay.notes.add(each.entry, rule, "nobody else under it but newcomers", found)
-
-
-def _left(state: LedgerState) -> dict[str, int]:
-    """The members whose membership ended by a round or by silence, which can be reversed, and the round."""
-    return {**state.excluded, **state.eliminated}
+    left = {**replay.state.excluded, **replay.state.eliminated}
+    for vote in replay.votes:
+        for client, left_in in vote.left.items():
+            if left.get(client) != left_in and client not in vote.signed:
+                rule = "an amendment is signed by the members that were active when it was entered"
+                found = f"{client}, who had left in round {left_in}, is a member again by a reversal since"
+                replay.notes.add(vote.entry, rule, "nobody else under it but newcomers", found)
 
 
 def check_newcomers(number: int, clients: Sequence[str], replay: LedgerReplay) -> None:
