@@ -45,6 +45,9 @@ class Recomputed:
     instructions: Instructions | None  # for the next round; None: the mechanism plans nothing
 
 
+MechanismState = tuple[str, Mapping[str, Any]]
+"""The version of the rules of a round, and what the mechanism remembers after it."""
+
 Recompute = Callable[[RecordedInputs], Recomputed]
 """Decides a round again. Raises for an unknown version."""
 
@@ -125,8 +128,7 @@ class LedgerReplay:
     past: dict[int, PastEntry] = field(default_factory=dict)  # by number
     operators: list[str] = field(default_factory=list)  # public keys, the first one first
     retired: dict[str, int] = field(default_factory=dict)  # earlier keys → the entry that changed the key
-    mechanism_states: MutableMapping[int, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
-    """By round as last settled: the version of the rules, and what the mechanism remembers after it."""
+    mechanism_states: MutableMapping[int, MechanismState] = field(default_factory=dict)  # by round as last settled
     plans: dict[int, Instructions] = field(default_factory=dict)  # by the round after which they were stated
     planned_with: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by the same round
     gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
