@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from commonweal.errors import LedgerError
 from commonweal.federation import session
 from commonweal.ledger.canonical import canonical
 from commonweal.ledger.node_keys import NodeKey
@@ -223,11 +224,8 @@ def test_an_expected_profit_is_checked_like_a_profit(tmp_path, fields, reason):
     assert any(reason in line for line in said), said
 
 
-@pytest.mark.parametrize(
-    "measured", [lambda baseline, measured: 0.9, lambda baseline, measured: 2 * baseline - measured]
-)
-def test_what_a_member_signs_of_both_models_gives_its_gain(tmp_path, measured):
-    """Otherwise, one member would make the ledger unsound for good: by another metric, or one that falls."""
+def with_other_metric(tmp_path, measured):
+    """A federation in which one member signs another metric of a round's model than it measured."""
     toy = make_toy(tmp_path / "toy", mechanism='mu = "inf"\nfigures = "pooled"', rounds=2)
 
     def twist(kind, question, answer):
@@ -241,6 +239,26 @@ def test_what_a_member_signs_of_both_models_gives_its_gain(tmp_path, measured):
         return signed_again(toy, kind, question, Message(fields={**answer.fields, **lie}), signer=VICTIM)
 
     toy.member(VICTIM).twist = twist
+    return toy
+
+
+def test_a_round_that_the_ledger_refuses_is_not_stored(tmp_path, monkeypatch):
+    """Whatever the coordinator does not notice in a report: a stored round could neither be settled nor run again."""
+    toy = with_other_metric(tmp_path, lambda baseline, measured: 0.9)
+    monkeypatch.setattr("commonweal.remote.coordinator.client_set.check_gain", lambda *checked, **options: None)
+    with pytest.raises(LedgerError, match="Round 2 cannot be settled: the ledger would not be sound with it"):
+        toy.coordinate()
+    toy.member(VICTIM).twist = lambda kind, question, answer: answer
+    toy.coordinate()
+    assert sorted(settled(toy.out)) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "measured", [lambda baseline, measured: 0.9, lambda baseline, measured: 2 * baseline - measured]
+)
+def test_what_a_member_signs_of_both_models_gives_its_gain(tmp_path, measured):
+    """Otherwise, one member would make the ledger unsound for good: by another metric, or one that falls."""
+    toy = with_other_metric(tmp_path, measured)
     run_report, said = toy.coordinate()
     assert [each.record.absent for each in run_report.rounds] == [(), (VICTIM,)]
     assert any("its gain must be the change of the metric that it signs" in line for line in said), said
