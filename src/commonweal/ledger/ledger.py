@@ -43,6 +43,7 @@ from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text
 from commonweal.ledger.order import check_is_last, check_may_divide, check_nothing_is_reversed, date_of_entry
+from commonweal.ledger.plans import check_planned_with
 from commonweal.ledger.readable import check_readable, readable
 from commonweal.ledger.reports import BASED_REPORT_FORMATS
 from commonweal.ledger.rounds import RoundToSettle, draft_round
@@ -205,6 +206,7 @@ class Ledger:
         check_round(settled, state)
         check_departures(draft.body, state)
         check_expected_profits(draft.body, state)
+        check_planned_with(settled, draft.body, state)
         if number in state.undone:
             for entry in state.reversals:
                 check_settled_again(self._document(entry), draft.body, state)

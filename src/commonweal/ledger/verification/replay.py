@@ -30,7 +30,7 @@ class RecordedInputs:
     rules: Rules
     grace: bool
     sample_counts: Mapping[str, int]
-    active: tuple[str, ...] | None  # with whom the next round was planned; None: it was not
+    active: tuple[str, ...] | None  # with whom the next round is planned, if the mechanism plans; None: it was not
     state: Mapping[str, Any]
     harmful: tuple[str, ...] = ()  # eliminated whatever their profit
     finished: bool = False  # the federation ended, and nobody was eliminated for a loss

@@ -11,6 +11,7 @@ from commonweal.ledger.entries import Posting
 from commonweal.ledger.expected_profits import SIGNED_OR_NONE, fault_of_expected_profits
 from commonweal.ledger.fates import harmful_in, is_finished
 from commonweal.ledger.member_documents import SignedTable
+from commonweal.ledger.plans import staying
 from commonweal.ledger.reports import bases_in, faults_of_reports
 from commonweal.ledger.rounds import (
     check_shares,
@@ -251,11 +252,17 @@ def recorded_inputs(body: Mapping[str, Any], replay: LedgerReplay) -> RecordedIn
         rules=rules,
         grace=grace,
         sample_counts=sample_counts_of(body),
-        active=planned_with(body),
+        active=_planned_with(body, replay),
         harmful=harmful_in(body),
         finished=is_finished(body),
         state=states[max(before)][1] if before else {},
     )
+
+
+def _planned_with(body: Mapping[str, Any], replay: LedgerReplay) -> tuple[str, ...] | None:
+    """Where rules are agreed, the next round is planned whether the entry says so or not."""
+    stated = planned_with(body)
+    return tuple(staying(body, replay.state)) if stated is None and replay.state.has_rules else stated
 
 
 def _by_client(document: Mapping[str, Any], name: str) -> Any:
