@@ -42,7 +42,13 @@ from commonweal.ledger.expected_profits import check_expected_profits
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text
-from commonweal.ledger.order import check_is_last, check_may_divide, check_nothing_is_reversed, date_of_entry
+from commonweal.ledger.order import (
+    check_is_last,
+    check_may_divide,
+    check_not_divided_otherwise,
+    check_nothing_is_reversed,
+    date_of_entry,
+)
 from commonweal.ledger.plans import check_planned_with
 from commonweal.ledger.readable import check_readable, readable
 from commonweal.ledger.reports import BASED_REPORT_FORMATS
@@ -207,6 +213,7 @@ class Ledger:
         check_departures(draft.body, state)
         check_expected_profits(draft.body, state)
         check_planned_with(settled, draft.body, state)
+        check_not_divided_otherwise(number, draft.postings, state, lambda entry: postings_of(self._document(entry)))
         if number in state.undone:
             for entry in state.reversals:
                 check_settled_again(self._document(entry), draft.body, state)

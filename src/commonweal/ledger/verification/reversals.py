@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from commonweal.ledger.order import divided_otherwise
 from commonweal.ledger.settled_again import Settlement, changes, unexplained
 from commonweal.ledger.verification.replay import LedgerReplay
 
@@ -54,6 +55,17 @@ def conclude_divided_without(replay: LedgerReplay) -> None:
             f"round {divided.round_number} settled",
             f"divided without round {divided.round_number}{later}",
         )
+
+
+def conclude_divided_otherwise(replay: LedgerReplay) -> None:
+    """Income that was divided by a round that is settled otherwise now, and not divided again."""
+    state = replay.state
+    for round_number, entry in state.rounds.items():
+        stated = replay.past[entry].postings
+        for income, settled in divided_otherwise(round_number, stated, state, lambda each: replay.past[each].postings):
+            rule = "income is divided by payoffs that stand, or is divided again"
+            found = f"divided by those in entry {settled}, which was reversed, and entry {entry} has others"
+            replay.findings.add(income, rule, f"the payoffs of round {round_number} in entry {entry}", found)
 
 
 def note_never_settled_again(replay: LedgerReplay) -> None:

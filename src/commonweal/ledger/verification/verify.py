@@ -21,7 +21,11 @@ from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
 from commonweal.ledger.verification.members import check_known_head, check_not_retired
 from commonweal.ledger.verification.one_entry import DAMAGED, check_one, incomplete
 from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEntry, Recompute
-from commonweal.ledger.verification.reversals import conclude_divided_without, note_never_settled_again
+from commonweal.ledger.verification.reversals import (
+    conclude_divided_otherwise,
+    conclude_divided_without,
+    note_never_settled_again,
+)
 from commonweal.ledger.verification.terms import note_back_since, note_missing_terms
 
 _GAP_LIMIT = 100  # missing entries that are reported one by one
@@ -122,6 +126,7 @@ class _Verifier:
             )
         self._findings.compare(state.number, "the ledger sums to zero", 0, state.balances.total())
         self._conclude(conclude_divided_without)
+        self._conclude(conclude_divided_otherwise)
         self._conclude(note_never_settled_again)
         for known in self._known_heads:
             check_known_head(
