@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from commonweal.ledger.amendments import signing_members
+from commonweal.ledger.amendments import quorum_of, signing_members
 from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.printable import printable
@@ -176,12 +176,11 @@ class LedgerReplay:
         signed = {row["client"] for row in body["signatures"]}
         for earlier in self.votes:
             earlier.signed.update(signed & earlier.left.keys())
-        agreed = None if state.terms is None else state.terms.agreed
         self.votes.append(
             Vote(
                 entry=number,
                 first_round=body["first_round"],
-                quorum=None if agreed is None else agreed.quorum,
+                quorum=quorum_of(state),
                 asked=frozenset(signing_members(state)),
                 signed=signed,
                 left={c: left for c, left in {**state.excluded, **state.eliminated}.items() if state.members.get(c)},

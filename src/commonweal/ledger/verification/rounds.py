@@ -33,7 +33,7 @@ from commonweal.ledger.verification.replay import Findings, LedgerReplay, Record
 from commonweal.ledger.verification.reversals import check_settled_again
 from commonweal.ledger.verification.round_order import check_nobody_is_missing, check_round_number
 from commonweal.ledger.verification.silence import check_silent
-from commonweal.ledger.verification.terms import check_by_terms
+from commonweal.ledger.verification.terms import check_back_since, check_by_terms
 from commonweal.records import RoundGains
 from commonweal.valuation.used_gains import used_gains
 
@@ -63,6 +63,7 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
     _check_evidence(number, body, replay)
     check_fates(number, body, replay)
     check_by_terms(number, body, replay)
+    check_back_since(number, round_number, replay)
     return _check_decision(number, round_number, body, replay)
 
 
