@@ -8,12 +8,12 @@ import shutil
 import pytest
 
 from commonweal.errors import CommonwealError, FederationError, StorageError
-from commonweal.federation.recompute import recompute
 from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.canonical import canonical
 from commonweal.ledger.keys import is_signed
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.member.agent import MemberAgent
 from commonweal.remote.member.member_file import read_member
