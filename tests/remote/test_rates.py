@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from commonweal.federation.agreed import agreed_rules
-from commonweal.federation.recompute import recompute
 from commonweal.federation.session import Session
 from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.canonical import canonical
@@ -16,6 +15,7 @@ from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.verification.baselines import check_goes_on
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import AgreedRates, Rates
