@@ -20,7 +20,7 @@ from commonweal.decision.decide import decide_figures
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import canonical, hash_of, parse
-from commonweal.ledger.entries import Posting, StoredEntry, postings_of, signed_message
+from commonweal.ledger.entries import Draft, Posting, StoredEntry, postings_of, signed_message
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import Signer, SigningKey
 from commonweal.ledger.ledger import Ledger
@@ -286,10 +286,15 @@ def settle_by_force(sample: SampleLedger, settled: RoundToSettle) -> None:
     with pytest.raises(LedgerError, match="the ledger would not be sound with it"):
         sample.ledger.settle(settled)
     terms = sample.ledger.state.terms_of(settled.record.round_number).terms
-    draft = draft_round(settled, sample.ledger.identity, terms)
-    document = next_document(sample.entries(), "round", draft.body, draft.postings)
-    with sample.store.writing() as writing:
-        writing.add(sealed(document, sample.operator), draft.postings)
+    enter_by_force(sample.store, sample.operator, draft_round(settled, sample.ledger.identity, terms))
+
+
+def enter_by_force(store: SqlStore, key: SigningKey, draft: Draft) -> None:
+    """Write any entry, with the date of the one before it."""
+    with store.writing() as writing:
+        entries = list(writing.entries())
+        document = next_document(entries, draft.kind, draft.body, draft.postings) | {"at": parsed(entries[-1])["at"]}
+        writing.add(sealed(document, key), draft.postings)
 
 
 def rewritten(

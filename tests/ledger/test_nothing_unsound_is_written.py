@@ -15,7 +15,7 @@ from commonweal.ledger.terms import Terms
 from commonweal.records import PairedGain
 from commonweal.valuation.used_gains import used_gains
 from tests.ledger.sample_ledger import CLIENT_KEYS, verified
-from tests.ledger.test_order_of_rounds import ALL, FLI, FREE, KEYS, by_fli, reverse, settled
+from tests.ledger.test_order_of_rounds import ALL, FLI, FREE, KEYS, by_fli, forged_round, reverse, settled
 from tests.ledger.test_terms import a_round, open_with
 
 
@@ -73,6 +73,7 @@ def test_an_earlier_report_that_its_client_made_up(sample, what):
         assert not verified(sample.store).findings
     else:
         refused(sample, made, rule)
+        assert rule in forged_round(sample, made)
 
 
 def test_an_entry_that_nobody_could_read_back(sample, monkeypatch):

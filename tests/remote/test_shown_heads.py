@@ -258,7 +258,7 @@ def test_verify_finds_a_change_of_key_that_the_ledger_does_not_have(tmp_path):
         assert "change of key" in " ".join(found.output.split())
 
 
-def test_verify_finds_an_earlier_report_under_terms_that_the_ledger_never_stated(tmp_path):
+def test_an_earlier_report_under_terms_that_the_ledger_never_stated_does_not_count(tmp_path):
     def opened_on_other_terms(toy, operator, question, questions):
         (model,) = question.fields["models"]
         fields = {"round": 2, "attempt": "f" * 16, "models": [model]}
@@ -267,4 +267,6 @@ def test_verify_finds_an_earlier_report_under_terms_that_the_ledger_never_stated
 
     toy = run(tmp_path, in_round(2, "query.open", opened_on_other_terms), rounds=2)
     assert [report["terms"][:4] == "abab" for report in reports(toy, 2)] == [True, False]
-    assert any("terms that the ledger has stated" in finding for finding in findings(toy))
+    assert any("earlier reports name terms that the ledger has stated" in line for line in toy.said)
+    assert toy.run_report.rounds[1].record.absent == (VICTIM,)
+    assert not findings(toy)

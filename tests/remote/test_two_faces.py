@@ -16,6 +16,7 @@ from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.seen_heads import SeenHead
 from commonweal.remote.coordinator.federation_file import read_federation
+from tests.ledger.sample_ledger import enter_by_force
 from tests.remote.memory_transport import MemoryTransport
 from tests.remote.toy import NAMES, make_toy
 
@@ -57,7 +58,7 @@ class TwoFacedOperator(MemoryTransport):
             self.second.open()
             for number in range(self.extra):
                 guests = Draft(kind="admission", body={"members": [{"client": f"guest {number}", "key": None}]})
-                self.second._ledger._enter(lambda state, guests=guests: guests)
+                enter_by_force(self.second._store, keys.key_of(self.second.operator_key), guests)
         trail = json.loads(question.fields["trail"])["document"]
         other = {
             "statement": self.second.statement_part(DECEIVED, 0).decode(),

@@ -478,10 +478,13 @@ class RemoteClients:
         is_forecast = table is not None and table.gains.expected is not None
         expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
         basis = self._report_question().basis_in(answer, client, self._federation.keys[client])
+        further = {} if rates is None or table is not None else {GAIN: number_in(answer, GAIN)}
         if table is None:
             check_baseline(basis, self._settled_report.get(client))
-        elif client in table.gains.table:
-            gain = table.gains.table[client].gain
+            gain = further.get(GAIN)
+        else:
+            gain = table.gains.table[client].gain if client in table.gains.table else None
+        if gain is not None:
             check_gain(basis, gain, higher_is_better=self._metric.higher_is_better)
         report = ClientReport(
             ledger=self._ledger,
@@ -490,7 +493,7 @@ class RemoteClients:
             profit=profit_in(answer, bounds),
             sample_count=self._sample_counts[client],
             gain=None if table is None else table.gain_of(client, expected_profit),
-            further={} if rates is None or table is not None else {GAIN: number_in(answer, GAIN)},
+            further=further,
             basis=basis,
         )
         signature = text_in(answer, "signature")
