@@ -206,7 +206,9 @@ class SeenEntries:
             return []
         content = given.encode(errors="surrogatepass")
         try:
-            known = known_head_in(content[:LARGEST_HEAD], "the message")
+            if len(content) > LARGEST_HEAD:
+                raise LedgerError(f"it has {len(content)} bytes; at most {LARGEST_HEAD} are read")
+            known = known_head_in(content, "the message")
             operator = key_in_use(self._store, known_operator(self._store, self._member, known.signed))
             if not self._is_by_operator(known, operator):
                 raise LedgerError("the operator did not sign it")
@@ -224,24 +226,32 @@ class SeenEntries:
                 f"the ledger is said to end with entry {known.number}, but the operator showed entry {latest} here "
                 f"before, in {seen[latest][1]}"
             )
+        lines = []
         if known.number not in seen:
-            self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
-        return self.compare_rotations(known.signed, "the head of an opening", {}, content)
+            lines = self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
+        return [*lines, *self.compare_rotations(known.signed, "the head of an opening", {}, content)]
 
-    def _keep_head(self, content: bytes, number: int, digest: str, *, is_latest: bool) -> None:
-        """Keep it beside those before it: none is lost that no trail has passed yet."""
+    def _keep_head(self, content: bytes, number: int, digest: str, *, is_latest: bool) -> list[str]:
+        """Keep it beside those before it: none is lost that no trail has passed yet. Returns lines for the log."""
         folder, newest = self._store.path / OPERATOR_HEADS, self._store.path / OPERATOR_HEAD
         make_directory(folder)
         if not is_latest:
             write_atomically(folder / f"{number:06d}-{digest[:32]}.json", content, what="an entry of the ledger")
-            return
-        with suppress(CommonwealError, FileNotFoundError):
+            return []
+        lines = []
+        if newest.exists():
             before = newest.read_bytes()
-            known = known_head_in(before, OPERATOR_HEAD)
-            if self.by_number.get(known.number, ("",))[0] != known.head:
-                file = folder / f"{known.number:06d}-{hash_of(before)[:32]}.json"
+            try:
+                known = known_head_in(before, OPERATOR_HEAD)
+                if self.by_number.get(known.number, ("",))[0] != known.head:
+                    file = folder / f"{known.number:06d}-{hash_of(before)[:32]}.json"
+                    write_atomically(file, before, what="an entry of the ledger")
+            except CommonwealError as error:
+                file = folder / f"unreadable-{hash_of(before)[:32]}.txt"
                 write_atomically(file, before, what="an entry of the ledger")
+                lines = [f"{ERROR} {error} It cannot be compared any more, and is kept as {self._place(file)}"]
         write_atomically(newest, content, what="the ledger's last entry")
+        return lines
 
     def compare_receipt(self, content: str) -> list[str]:
         """Compare the changes of the operator's key that a receipt names; returns lines for the log."""
