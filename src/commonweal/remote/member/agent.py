@@ -195,6 +195,8 @@ class MemberAgent:
         )
         notice = self._notice(fields)
         open_round.has_notice = bool(notice)
+        if notice and number not in state.notices:
+            state.notices.append(number)
         evaluation = self._local.evaluated(work, member, data, self._store.get(digest), open_round)
         value = value_of(work, member, evaluation)
         is_first_measure(open_round, digest)

@@ -88,6 +88,7 @@ class MemberState:
     told_round: int = 0  # the last one whose outcome a statement tells that was kept
     missed_round: int = 0  # the last one that was settled without this member, by such a statement
     rates: dict[str, Any] = field(default_factory=dict)  # told by hash of terms; None: profits are private
+    notices: list[int] = field(default_factory=list)  # the rounds after which it gave notice to withdraw
     adopted_statements: int | None = None  # how many of those kept were adopted; None: a version that did not count
 
     def openings(self) -> list[OpenRound]:
