@@ -1,8 +1,8 @@
 """Which entries of the ledger the operator showed a member, by number and hash.
 
 heads.txt          one line for each entry that a statement or a trail named: number, hash, and where that stands;
-                   each statement and each trail has a line, so those without one are read again: the program may have
-                   been killed between writing the two
+                   each statement and each entry of a trail has a line, so files without them are read again: the
+                   program may have been killed between writing the two, or while it wrote the lines
 trails/            the trails as the operator signed them
 trails/doubtful/   trails and heads that do not continue what was seen, or that cannot be read
 operator-head.json the latest head that the operator signed when it opened a round
@@ -40,6 +40,7 @@ OPERATOR_HEADS = "operator-heads"
 LARGEST_HEAD = 1_000_000  # bytes
 MOST_DOUBTFUL = 20  # trails of a kind; together at most 500 MB
 _ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
+_TRAIL_NAME = re.compile(rf"{TRAILS}/(\d{{6,15}})-(\d{{6,15}})-[0-9a-f]{{32}}\.json")
 _LINE = re.compile(r"(\d{1,15}) ([0-9a-f]{64}) (\S+)")
 
 
@@ -73,8 +74,12 @@ class SeenEntries:
 
     @cached_property
     def _listed(self) -> set[str]:
-        """The files that heads.txt names."""
-        return {place for _, _, place in self._lines}
+        """The files that heads.txt names; trails only with all their entries: the list may have been cut off."""
+        return {place for place in {place for _, _, place in self._lines} if self._is_complete(place)}
+
+    def _is_complete(self, place: str) -> bool:
+        name = _TRAIL_NAME.fullmatch(place)
+        return name is None or all(number in self.by_number for number in range(int(name[1]), int(name[2]) + 1))
 
     @property
     def all_by_number(self) -> dict[int, tuple[str, str]]:
