@@ -111,6 +111,43 @@ def test_a_member_killed_between_a_trail_and_the_list_of_its_entries_knows_them_
     assert f"{TWO_LEDGERS} in trails/000004-000004-" in log(toy)
 
 
+def test_a_member_killed_while_it_lists_the_entries_of_a_trail_knows_them_by_the_file(tmp_path, monkeypatch):
+    """Another trail with the entries that are not listed contradicts it, and the same one completes the list."""
+    append = SeenEntries._append
+
+    def torn(seen, lines):
+        append(seen, lines[:3])
+        raise Killed
+
+    def longer(toy, question, first):
+        def last_entry(document):
+            document["head"] = {"number": 10, "hash": FORK}
+
+        def entries(document):
+            document["hashes"] += [f"{number:064x}" for number in range(first, first + 6)] + [FORK]
+
+        changes = {"statement": last_entry, "trail": entries}
+        return with_fields(
+            question, **{name: resigned(toy, question.fields[name], change) for name, change in changes.items()}
+        )
+
+    def close(toy, operator, question, questions):
+        with monkeypatch.context() as patch:
+            patch.setattr(SeenEntries, "_append", torn)
+            with pytest.raises(Killed):
+                operator.extra("query.close", longer(toy, question, 100))
+        operator.extra("query.close", longer(toy, question, 200))
+        assert "CONTRADICTION: the operator signed two different entries 4" in log(toy)
+        operator.extra("query.close", longer(toy, question, 100))
+        raise Killed
+
+    with pytest.raises(Killed):
+        run(tmp_path, in_round(1, "query.close", close), **FEW)
+    home = next(tmp_path.glob(f"**/{VICTIM}/home"))
+    numbers = [int(line.split()[0]) for line in (home / "heads.txt").read_text().splitlines()]
+    assert set(numbers) == set(range(1, 11))
+
+
 def test_every_statement_and_trail_is_listed_once(tmp_path):
     toy = make_toy(tmp_path / "f", rounds=2, **FEW)
     toy.coordinate()

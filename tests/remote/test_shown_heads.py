@@ -170,6 +170,38 @@ def test_no_head_is_lost_when_a_later_one_comes_and_none_goes_back(tmp_path):
     assert ["saw_settled" in answer.fields for answer in answers] == [False, False, True]
 
 
+def test_a_head_is_read_as_a_whole_or_not_at_all(tmp_path):
+    """The first part of a text is not what is kept of it: the head could not be read again."""
+
+    def padded(toy, operator, question, questions):
+        for digest, tail in (("dd" * 32, " " * 1_000_000 + "x"), ("ee" * 32, "")):
+
+            def change(document, digest=digest):
+                document["head"] = {"number": 40, "hash": digest}
+
+            head = resigned(toy, question.fields["ledger_head"], change)
+            operator.extra("query.open", question, ledger_head=head + tail, attempt=digest[:8])
+        raise Killed
+
+    with pytest.raises(Killed):
+        run(tmp_path, in_round(2, "query.open", padded))
+    home = next(tmp_path.glob("**/north/home"))
+    assert "DOUBTFUL HEAD of the ledger: it has 1000" in (home / "log.txt").read_text()
+    assert json.loads((home / "operator-head.json").read_bytes())["document"]["head"]["hash"] == "ee" * 32
+
+
+def test_a_head_that_cannot_be_read_any_more_is_kept_aside(tmp_path):
+    def damaged(toy, operator, question, questions):
+        (toy.home(VICTIM) / "operator-head.json").write_text("{ half of a he")
+        head = resigned(toy, question.fields["ledger_head"], another_head(4))
+        return {**questions, VICTIM: with_fields(question, ledger_head=head)}
+
+    toy = run(tmp_path, in_round(2, "query.open", damaged))
+    (file,) = (toy.home(VICTIM) / "operator-heads").glob("unreadable-*")
+    assert file.read_text() == "{ half of a he"
+    assert f"operator-heads/{file.name}" in next(line for line in log(toy).splitlines() if "ERROR" in line)
+
+
 @pytest.mark.parametrize("stage", ["query.open", "train.iteration"])
 def test_a_restored_ledger_without_an_amendment_that_a_round_was_opened_on(tmp_path, stage):
     toy = make_toy(tmp_path / "f", rounds=3, mechanism="mu = 0.0\ngrace_rounds = 1", learning="iteration_limit = 2")

@@ -257,8 +257,9 @@ def test_a_closed_round_that_was_reported_needs_a_line(toy):
 
 def test_a_membership_that_ends_for_a_round_that_was_reported_is_an_error(toy):
     drop(toy, lambda lines: lines[1:])
-    (line,) = errors(toy)
-    assert "round 2: the statement says 'membership ended: silent in rounds 2', but it signed a report" in line
+    ended, left_out = errors(toy)
+    assert "round 2: the statement says 'membership ended: silent in rounds 2', but it signed a report" in ended
+    assert "round 2: the statement that closes this round has no line about it" in left_out
 
 
 @pytest.mark.parametrize("change", ["no kind", "other words"])

@@ -35,7 +35,7 @@ from commonweal.ledger.statements import faults_of_signature
 from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.store import ACCOUNT, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
-from commonweal.remote.member.told_rounds import differences_from_reports, last_round_told, mislabelled
+from commonweal.remote.member.told_rounds import differences, last_round_told, mislabelled
 from commonweal.remote.messages.message import printable
 
 DOUBTFUL_STATEMENT = "DOUBTFUL STATEMENT"  # in the log: after the time of a line that tells of one
@@ -252,7 +252,7 @@ class _Keeper:
         `closed` is the round that the statement closes; 0 if that is not known.
         """
         last_round = 0 if account is None else account.last_round
-        found = differences_from_reports(self._store, new, last_round, closed=closed)
+        found = differences(self._store, new, last_round, closed=closed, kept=self.lines)
         for difference in found:
             self._store.log(f"{ERROR} {difference}")
         return printable("; ".join(found))

@@ -1,8 +1,8 @@
 """Which entries of the ledger the operator showed a member, by number and hash.
 
 heads.txt          one line for each entry that a statement or a trail named: number, hash, and where that stands;
-                   each statement and each trail has a line, so those without one are read again: the program may have
-                   been killed between writing the two
+                   each statement and each entry of a trail has a line, so files without them are read again: the
+                   program may have been killed between writing the two, or while it wrote the lines
 trails/            the trails as the operator signed them
 trails/doubtful/   trails and heads that do not continue what was seen, or that cannot be read
 operator-head.json the latest head that the operator signed when it opened a round
@@ -40,6 +40,7 @@ OPERATOR_HEADS = "operator-heads"
 LARGEST_HEAD = 1_000_000  # bytes
 MOST_DOUBTFUL = 20  # trails of a kind; together at most 500 MB
 _ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
+_TRAIL_NAME = re.compile(rf"{TRAILS}/(\d{{6,15}})-(\d{{6,15}})-[0-9a-f]{{32}}\.json")
 _LINE = re.compile(r"(\d{1,15}) ([0-9a-f]{64}) (\S+)")
 
 
@@ -73,8 +74,12 @@ class SeenEntries:
 
     @cached_property
     def _listed(self) -> set[str]:
-        """The files that heads.txt names."""
-        return {place for _, _, place in self._lines}
+        """The files that heads.txt names; trails only with all their entries: the list may have been cut off."""
+        return {place for place in {place for _, _, place in self._lines} if self._is_complete(place)}
+
+    def _is_complete(self, place: str) -> bool:
+        name = _TRAIL_NAME.fullmatch(place)
+        return name is None or all(number in self.by_number for number in range(int(name[1]), int(name[2]) + 1))
 
     @property
     def all_by_number(self) -> dict[int, tuple[str, str]]:
@@ -206,7 +211,9 @@ class SeenEntries:
             return []
         content = given.encode(errors="surrogatepass")
         try:
-            known = known_head_in(content[:LARGEST_HEAD], "the message")
+            if len(content) > LARGEST_HEAD:
+                raise LedgerError(f"it has {len(content)} bytes; at most {LARGEST_HEAD} are read")
+            known = known_head_in(content, "the message")
             operator = key_in_use(self._store, known_operator(self._store, self._member, known.signed))
             if not self._is_by_operator(known, operator):
                 raise LedgerError("the operator did not sign it")
@@ -224,24 +231,32 @@ class SeenEntries:
                 f"the ledger is said to end with entry {known.number}, but the operator showed entry {latest} here "
                 f"before, in {seen[latest][1]}"
             )
+        lines = []
         if known.number not in seen:
-            self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
-        return self.compare_rotations(known.signed, "the head of an opening", {}, content)
+            lines = self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
+        return [*lines, *self.compare_rotations(known.signed, "the head of an opening", {}, content)]
 
-    def _keep_head(self, content: bytes, number: int, digest: str, *, is_latest: bool) -> None:
-        """Keep it beside those before it: none is lost that no trail has passed yet."""
+    def _keep_head(self, content: bytes, number: int, digest: str, *, is_latest: bool) -> list[str]:
+        """Keep it beside those before it: none is lost that no trail has passed yet. Returns lines for the log."""
         folder, newest = self._store.path / OPERATOR_HEADS, self._store.path / OPERATOR_HEAD
         make_directory(folder)
         if not is_latest:
             write_atomically(folder / f"{number:06d}-{digest[:32]}.json", content, what="an entry of the ledger")
-            return
-        with suppress(CommonwealError, FileNotFoundError):
+            return []
+        lines = []
+        if newest.exists():
             before = newest.read_bytes()
-            known = known_head_in(before, OPERATOR_HEAD)
-            if self.by_number.get(known.number, ("",))[0] != known.head:
-                file = folder / f"{known.number:06d}-{hash_of(before)[:32]}.json"
+            try:
+                known = known_head_in(before, OPERATOR_HEAD)
+                if self.by_number.get(known.number, ("",))[0] != known.head:
+                    file = folder / f"{known.number:06d}-{hash_of(before)[:32]}.json"
+                    write_atomically(file, before, what="an entry of the ledger")
+            except CommonwealError as error:
+                file = folder / f"unreadable-{hash_of(before)[:32]}.txt"
                 write_atomically(file, before, what="an entry of the ledger")
+                lines = [f"{ERROR} {error} It cannot be compared any more, and is kept as {self._place(file)}"]
         write_atomically(newest, content, what="the ledger's last entry")
+        return lines
 
     def compare_receipt(self, content: str) -> list[str]:
         """Compare the changes of the operator's key that a receipt names; returns lines for the log."""

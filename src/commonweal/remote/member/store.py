@@ -84,15 +84,17 @@ class MemberState:
     settled_attempt: str = ""  # and the attempt that settled it
     pinned: dict[str, Any] = field(default_factory=dict)  # what its first questions fixed (see `pinned_settings`)
     under_way: OpenRound | None = None
-    reported: OpenRound | None = None  # an earlier opening, with the member's last report: it may have been settled
+    reported: list[OpenRound] = field(default_factory=list)  # earlier openings that may turn out to be settled: of each
+    # round, the one with the member's last report
     told_round: int = 0  # the last one whose outcome a statement tells that was kept
     missed_round: int = 0  # the last one that was settled without this member, by such a statement
     rates: dict[str, Any] = field(default_factory=dict)  # told by hash of terms; None: profits are private
+    notices: list[int] = field(default_factory=list)  # the rounds after which it gave notice to withdraw
     adopted_statements: int | None = None  # how many of those kept were adopted; None: a version that did not count
 
     def openings(self) -> list[OpenRound]:
         """The rounds, or openings of one, that may turn out to be settled."""
-        return [opening for opening in (self.under_way, self.reported) if opening is not None]
+        return [*([] if self.under_way is None else [self.under_way]), *self.reported]
 
     def arrays(self) -> list[str | None]:
         """The hashes of the arrays that the next question may need."""
@@ -144,11 +146,13 @@ class MemberStore:
             document = json.loads(text)
             if document.pop("format") != FORMAT:
                 raise ValueError("another format")
-            under_way, reported = (
-                None if opening is None else OpenRound(**opening)
-                for opening in (document.pop("under_way"), document.pop("reported", None))
+            under_way, reported = document.pop("under_way"), document.pop("reported", None) or []
+            return MemberState(
+                **document,
+                under_way=None if under_way is None else OpenRound(**under_way),
+                # Earlier versions kept one.
+                reported=[OpenRound(**each) for each in ([reported] if isinstance(reported, dict) else reported)],
             )
-            return MemberState(**document, under_way=under_way, reported=reported)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StorageError(
                 f"Cannot read {self.path / 'state.json'}: it must be complete and in the format {FORMAT}, got {error}. "
