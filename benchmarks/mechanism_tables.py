@@ -82,7 +82,7 @@ def _value(one: Mapping[str, Any], figure: str) -> float | None:
 
 def _number(one: Mapping[str, Any], figure: str, decimals: int) -> str:
     value = _value(one, figure)
-    return _NONE if value is None else f"{value:.{decimals}f}"
+    return _NONE if value is None else _minus(f"{value:.{decimals}f}")
 
 
 def _percent(one: Mapping[str, Any], figure: str) -> str:
@@ -92,7 +92,11 @@ def _percent(one: Mapping[str, Any], figure: str) -> str:
 
 def _interval(one: Mapping[str, Any], figure: str) -> str:
     mean = one["figures"][figure]["mean"]
-    return f"{mean['value']:.2f} ({mean['lower']:.2f} to {mean['upper']:.2f})"
+    return _minus(f"{mean['value']:.2f} ({mean['lower']:.2f} to {mean['upper']:.2f})")
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
 
 
 def _balance(one: Mapping[str, Any]) -> str:
