@@ -44,6 +44,7 @@ _DIFFERENT = {
     "data": "other data",
     "code": "another version of commonweal",
     "processor": "another kind of processor",
+    "truth": "another measure of the truth",
 }
 _TRUE_SAMPLES = 1_000  # per source; they cost about a twentieth of a round
 _NO_DRAWS = np.empty((0, 0))
@@ -124,6 +125,7 @@ class Histories:
             "data": simulated.fingerprint,
             "code": code_version(),
             "processor": cpu_kind(),
+            "truth": "none" if truth is None else f"{_TRUE_SAMPLES} samples",
         }
 
     def __enter__(self) -> Histories:

@@ -86,7 +86,7 @@ def best_lie_text(mechanism: ComparedMechanism) -> str:
     best = best_lie(mechanism)
     if best is None:
         return "none pays" if mechanism.lies else MISSING
-    return f"{number(best.gain.value, decimals=4, signed=True)} {best.name}"
+    return f"{number(float(f'{best.gain.value:.2g}'), signed=True)} {best.name}"
 
 
 def tick(has: bool | None) -> str:
