@@ -36,7 +36,9 @@ def test_the_mean_is_of_the_same_clients_in_the_first_and_the_last_round():
 
 
 def test_totals_are_explained():
-    said = summary(run_reports.hospitals())
-    assert ": total social welfare, what the federation gained as a whole\n" in said
+    hospitals = run_reports.hospitals()
+    said = summary(hospitals)
+    of_all = f"{hospitals.welfare_of_all:+.4f}"
+    assert f": total social welfare, the profits of retained clients; of all who took part {of_all}\n" in said
     assert ": selection fairness, the part of all contributions that came from retained clients\n" in said
     assert "decided again on 100 draws of its figures\n" in said
