@@ -346,7 +346,7 @@ class MemberAgent:
         assert baseline is not None, "opening a round sets the baseline"
         alone = self._local.alone(fields, state, open_round) if fields["utility"] == "advantage" else None
         told = read_told(fields, member.name, own_gain(self._store, open_round, fields["adopted"], metric))
-        rates = read_rates(self._store, state, fields, _signed_terms(open_round))
+        rates = read_rates(self._store, state, member, fields, _signed_terms(open_round))
         opening = open_round.accuracies.get(open_round.opening or "", math.nan)
         own = account(
             member,
