@@ -19,6 +19,7 @@ from commonweal.remote.member import kept_statements, receipts, seen_entries
 from commonweal.remote.member.member_file import read_member
 from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.store import MemberStore
+from commonweal.remote.messages.message import Message
 from tests.remote.hostile import VICTIM, log, resigned, run, state, with_fields
 from tests.remote.test_shown_heads import Killed, in_round
 from tests.remote.toy import NAMES, make_toy
@@ -276,3 +277,26 @@ def test_an_early_statement_is_an_error_and_its_last_entry_is_compared(tmp_path)
     toy = run(tmp_path, in_round(2, "query.close", close), **FEW)
     assert "ERROR the statement starts after line 7, but only 2 lines are kept here" in log(toy)
     assert f"{TWO_LEDGERS} in statements/doubtful/early-round-0002-" in log(toy)
+
+
+def test_whatever_question_brings_a_statement_it_is_kept_and_compared(tmp_path):
+    """One for another ledger or client, one without a number, and one that closes no round."""
+
+    def close(toy, operator, question, questions):
+        operator.extra("query.close", question)
+        home = toy.home(VICTIM)
+        closing = {"book": "0" * 64}, {"client": "south"}, {"client": None}, {"number": None}
+        asked = [("query.close", {**question.fields, "number": "00", **change}) for change in closing]
+        others = ("query.open", "query.report", "query.receipt", "query.nothing")
+        last = {kind: operator.last("query.open" if kind == others[-1] else kind, 2) for kind in others}
+        asked += [(kind, {**question.fields, "number": "00"}) for kind, question in last.items()]
+        for place, (kind, fields) in enumerate(asked, start=1):
+            before, digest = len(log(toy)), f"{place:064x}"
+            statement = resigned(toy, question.fields["statement"], odd("hash", digest))
+            operator._ask_one(VICTIM, kind, Message(fields={**fields, "statement": statement}, groups={}))
+            said = log(toy)[before:]
+            assert "DOUBTFUL STATEMENT in round-0002: entry 4 is" in said
+            assert ("ERROR refused a question" in said) == (place <= 4 or kind == "query.nothing"), (kind, fields)
+            assert [file for file in home.glob("statements/doubtful/*.json") if digest in file.read_text()]
+
+    run(tmp_path, in_round(2, "query.close", close), rounds=2, **FEW)

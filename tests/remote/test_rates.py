@@ -198,6 +198,20 @@ def test_rates_change_only_with_the_terms(tmp_path):
     assert "Rates change only by an amendment." in (toy.home("east") / "log.txt").read_text()
 
 
+@pytest.mark.parametrize(("profits", "is_asked_by_rates"), [("rates", False), ("private", True)])
+def test_a_member_reports_only_as_its_file_says(tmp_path, profits, is_asked_by_rates):
+    """The operator leaves out the rates that all agreed on, or names some where there are none."""
+    toy = make_toy(tmp_path / "f", mechanism='mu = "inf"' + (RATES if is_asked_by_rates else ""), rounds=1)
+    file = toy.folder / "members" / "east" / "member.toml"
+    file.write_text(f'{file.read_text()}profits = "{profits}"\n')
+    report, _ = toy.coordinate()
+    assert report.rounds[0].record.absent == ("east",)
+    assert not ReportBook(MemberStore(toy.home("east")), 1).reports
+    assert f'member\'s file says profits = "{profits}"' in (toy.home("east") / "log.txt").read_text()
+    other = (toy.home("north") / "log.txt").read_text()
+    assert f"profits follow from {'the rates' if is_asked_by_rates else 'private figures'}" in other
+
+
 def test_a_late_report_is_by_the_rates_too(tmp_path):
     toy = make(tmp_path, terms="silence_charge = 1000", mechanism='mu = "inf"\nfigures = "pooled"' + RATES)
     fall_silent(toy, until="late")

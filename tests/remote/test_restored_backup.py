@@ -70,6 +70,26 @@ def test_the_federation_stops_and_says_what_happened(restored):
         assert (restored.home(name) / "state.json").read_bytes() == before[name]
 
 
+def test_it_says_which_rounds_it_settled_before_a_witness_came_back(restored):
+    """Only one member knows better, and it is away while round 2 is settled again."""
+    for name in NAMES[1:]:
+        shutil.rmtree(restored.home(name))
+    locate = restored.transport.locate
+
+    def away_at_first(clients, **options):
+        closed = [sent.message.fields for sent in restored.transport.sent if sent.kind == "query.close"]
+        is_closed = any(fields.get("round") == 2 for fields in closed)
+        return locate(clients, **options) - (set() if is_closed else {NAMES[0]})
+
+    restored.transport.locate = away_at_first
+    with pytest.raises(
+        FederationError, match="this run settled round 2 again: what it wrote does not count"
+    ) as stopped:
+        restored.coordinate()
+    assert "Nothing was settled now" not in str(stopped.value)
+    assert sorted(settled(restored.out)) == [1, 2]
+
+
 def test_the_member_says_so_in_its_log(restored):
     with pytest.raises(FederationError):
         restored.coordinate()

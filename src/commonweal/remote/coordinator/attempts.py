@@ -148,8 +148,13 @@ def _earlier_in(answer: Message) -> tuple[SignedReport, ...]:
     return tuple(map(SignedReport.from_document, json.loads(text)))
 
 
-def refusals_to_go_back(answers: Mapping[str, Message], ledger: LedgerInForce) -> dict[str, NoAnswer]:
-    """Members that refuse to go back, and are absent. Raises if one of them proves that the ledger has gone back."""
+def refusals_to_go_back(
+    answers: Mapping[str, Message], ledger: LedgerInForce, settled: Collection[int] = ()
+) -> dict[str, NoAnswer]:
+    """Members that refuse to go back, and are absent. Raises if one of them proves that the ledger has gone back.
+
+    `settled` are the rounds that this run has settled.
+    """
     refusals = {}
     for client, answer in answers.items():
         if SAW_SETTLED not in answer.fields:
@@ -160,29 +165,38 @@ def refusals_to_go_back(answers: Mapping[str, Message], ledger: LedgerInForce) -
         if isinstance(proof, str) and len(proof) <= LARGEST_PROOF:
             found = ledger.contradiction(proof.encode(errors="replace"), f"the statement of {client}")
             if found:
-                raise FederationError(_gone_back(client, seen, found))
+                raise FederationError(_gone_back(client, seen, found, settled))
         refusals[client] = NoAnswer(
             kind="refused", reason=f"it says that round {seen} was settled there, and does not go back behind it"
         )
     return refusals
 
 
-def _gone_back(client: str, seen: int, found: str) -> str:
+def _settled_now(settled: Collection[int]) -> str:
+    if not settled:
+        return "Nothing was settled now, and nobody was eliminated."
+    numbers = ", ".join(map(str, settled))
+    return f"Before that was known, this run settled round {numbers} again: what it wrote does not count."
+
+
+def _gone_back(client: str, seen: int, found: str, settled: Collection[int]) -> str:
     return (
         f"The ledger or the results folder is older than what was settled: {client} saw round {seen} settled, and can "
-        f"prove it: {found}. Nothing was settled now, and nobody was eliminated. If a backup was restored, put back "
+        f"prove it: {found}. {_settled_now(settled)} If a backup was restored, put back "
         f"the newer ledger and results folder, as they were after round {seen}. If those are lost, the members' "
         "statements are the evidence of what was settled: agree on the balances by them, and start again with a new "
         "ledger, another results folder and new member folders."
     )
 
 
-def check_majority(refusing: Collection[str], asked: Collection[str], round_number: int) -> None:
+def check_majority(
+    refusing: Collection[str], asked: Collection[str], round_number: int, settled: Collection[int] = ()
+) -> None:
     """Do not go on with the few who follow if most members refuse to go back, though none of them has a proof."""
     if 2 * len(refusing) > len(asked):
         raise FederationError(
             f"{len(refusing)} of {len(asked)} members refuse to go back to round {round_number}: "
-            f"{', '.join(sorted(refusing)[:10])}. Nothing was settled now, and nobody was eliminated. If a backup of "
+            f"{', '.join(sorted(refusing)[:10])}. {_settled_now(settled)} If a backup of "
             "the ledger or of the results folder was restored, put back the newer one. If it is lost, agree with the "
             "members on what was settled, by their statements, and start again with a new ledger, another results "
             "folder and new member folders."

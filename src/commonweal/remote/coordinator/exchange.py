@@ -18,7 +18,7 @@ from commonweal.remote.coordinator.attempts import LedgerInForce, check_majority
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
 from commonweal.remote.messages.lateness import RoundLateness
-from commonweal.remote.messages.message import LACKS, MODEL, NUMBER, OPEN, Message, is_answer_signed, printable
+from commonweal.remote.messages.message import CLOSE, LACKS, MODEL, NUMBER, OPEN, Message, is_answer_signed, printable
 from commonweal.remote.transport import Answers, NoAnswer, Transport
 from commonweal.task.records import Model
 
@@ -40,6 +40,7 @@ class Exchange:
         self._settled_in = settled_in
         self._say = say
         self._is_joined = False
+        self._first_round: int | None = None  # that this run opened
         self._sent: dict[str, set[str]] = {}  # models that each client has: it was sent them, or made them
         self.start_round(0)
 
@@ -47,6 +48,8 @@ class Exchange:
         """Nobody is late or missing yet."""
         late, usual = self._federation.late_seconds, self._federation.answer_seconds
         self._round = round_number
+        if round_number and self._first_round is None:
+            self._first_round = round_number
         self._lateness = RoundLateness(limit=usual if late is None else late)
         self._refusing: set[str] = set()  # members that refuse to go back
         self._missing: dict[str, NoAnswer] = {}  # the first reason of each client that misses this round
@@ -107,7 +110,7 @@ class Exchange:
                 missing[client] = NoAnswer(kind="refused", reason="it reported a model as missing that was sent twice")
                 del given[client]
         if kind == OPEN:
-            check_majority(self._refusing, questions, self._round)
+            check_majority(self._refusing, questions, self._round, self._settled(kind))
         results: dict[str, Result] = {}
         for client in questions:
             if client in given:
@@ -147,12 +150,16 @@ class Exchange:
             if fault is not None:
                 refused[client] = NoAnswer(kind="refused", reason=fault)
         given = {client: answer for client, answer in answers.given.items() if client not in refused}
-        refusing = refusals_to_go_back(given, self._settled_in)
+        refusing = refusals_to_go_back(given, self._settled_in, self._settled(kind))
         self._refusing |= refusing.keys()
         return Answers(
             given={client: answer for client, answer in given.items() if client not in refusing},
             missing={**answers.missing, **refused, **refusing},
         )
+
+    def _settled(self, kind: str) -> range:
+        """The rounds that this run has settled when it asks such a question; the current one if it is being closed."""
+        return range(self._first_round or 1, self._round + 1 if kind == CLOSE else max(self._round, 1))
 
     def note(self, client: str, missing: NoAnswer) -> None:
         """Remember why a client is absent, and say so at once; the first reason counts."""

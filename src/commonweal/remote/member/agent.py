@@ -100,27 +100,24 @@ class MemberAgent:
     def _answer(self, kind: str, question: Message) -> Message:
         """Evidence is taken in first, whatever else a question says; then come its own wishes."""
         fields = question.fields
-        if fields.get("client") != self._member.name:
-            raise QuestionError(
-                f"This SuperNode answers for {self._member.name!r}, but the question is for "
-                f"{ascii(fields.get('client'))[:80]}. The operator's file must give each client the same name as the "
-                "client's own file."
-            )
         with self._store.locked():
             state = self._store.load()
-            check_addressed(self._store, state, kind, fields)
-            evidence = Evidence(self._store, self._member, state, fields)
+            if state.book is None:  # nothing was shown here yet that evidence could contradict
+                check_addressed(self._store, state, self._member.name, kind, fields)
+            evidence = Evidence(self._store, self._member, state, {**fields, "book": state.book or fields["book"]})
             evidence.catch_up()
-            kept = evidence.take_statement() if kind == CLOSE else None
-            if kind == OPEN:
+            is_statement = kind == CLOSE or "statement" in fields or "trail" in fields
+            kept = evidence.take_statement() if is_statement else None
+            if kind == OPEN or "ledger_head" in fields:
                 evidence.take_head()
+            check_addressed(self._store, state, self._member.name, kind, fields)
             check_question(self._store, state, kind, question)
             if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.went_back)) is not None:
                 return refusal
             if kind in _IN_A_ROUND:
                 self._check_open(state, kind, fields)
             keep_sent_models(kind, question, state, self._store)
-            if kept is not None:
+            if kind == CLOSE and kept is not None:
                 commit(self._store, state, fields)
                 self._store.save(state)
                 return Message(fields={**kept.answer, "head": evidence.signed_head(self._key)})
@@ -346,7 +343,7 @@ class MemberAgent:
         assert baseline is not None, "opening a round sets the baseline"
         alone = self._local.alone(fields, state, open_round) if fields["utility"] == "advantage" else None
         told = read_told(fields, member.name, own_gain(self._store, open_round, fields["adopted"], metric))
-        rates = read_rates(self._store, state, fields, _signed_terms(open_round))
+        rates = read_rates(self._store, state, member, fields, _signed_terms(open_round))
         opening = open_round.accuracies.get(open_round.opening or "", math.nan)
         own = account(
             member,

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from commonweal.ledger.keys import read_public_key
+from commonweal.records import ProfitsRule
 from commonweal.scenario.assembly import read_defect
 from commonweal.scenario.keys import CLIENT_KEYS, Keys
-from commonweal.scenario.kinds import name
+from commonweal.scenario.kinds import name, one_of
 from commonweal.scenario.spec import DataDefect, ModelDefect
 from commonweal.scenario.toml_file import read_tables
 from commonweal.scenario.toml_table import TomlTable, present
@@ -25,6 +26,7 @@ MEMBER_KEYS: Keys = MappingProxyType(
         "key_file": name(1000, "node-key"),
         "home": name(1000, "home"),
         "operator_key_file": name(1000, "operator.pub.pem"),
+        "profits": one_of(get_args(ProfitsRule)),
         **{
             key: CLIENT_KEYS[key]
             for key in (
@@ -48,6 +50,7 @@ class Member:
     key_file: Path  # the SuperNode's private key
     home: Path  # folder with its state, log and statements
     operator_key_file: Path | None = None  # None: the key that signed the first statement is trusted from then on
+    profits: ProfitsRule | None = None  # what was agreed on; None: what the first question for a report says
     unit_value: float = 1.0
     cost_per_sample: float = 0.0
     cost_per_step: float = 0.0

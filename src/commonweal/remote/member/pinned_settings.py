@@ -24,14 +24,21 @@ _NOTHING_TO_MEASURE = (RECEIPT, CLOSE)
 assert tuple(SETTING_RULES) == SETTINGS, "every setting has a rule"
 
 
-def check_addressed(store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any]) -> None:
-    """Refuse a question that is about no ledger of this member, or comes too early, and tell the member in its log."""
-    _refuse(store, kind, fault_of_envelope(kind, fields) or _too_early(state, kind, fields))
-    if state.book not in (None, fields[_BOOK]):
-        raise QuestionError(
+def check_addressed(store: MemberStore, state: MemberState, name: str, kind: str, fields: Mapping[str, Any]) -> None:
+    """Refuse a question for somebody else, about no ledger of this member, or too early, and say so in its log."""
+    reason = ""
+    if fields.get("client") != name:
+        reason = (
+            f"This SuperNode answers for {name!r}, but the question is for {_shown(fields.get('client'))}. The "
+            "operator's file must give each client the same name as the client's own file."
+        )
+    reason = reason or fault_of_envelope(kind, fields) or _too_early(state, kind, fields)
+    if not reason and state.book not in (None, fields[_BOOK]):
+        reason = (
             f"This member's folder belongs to ledger {state.book[:16] if state.book else ''}…, but the question is "
             f"about ledger {fields[_BOOK][:16]}…. Name another `home` in the member's file."
         )
+    _refuse(store, kind, reason)
 
 
 def check_question(store: MemberStore, state: MemberState, kind: str, question: Message) -> None:
