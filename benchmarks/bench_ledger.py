@@ -34,7 +34,6 @@ from tests.ledger.postgres_server import PostgresServer, missing_reason
 
 from commonweal.decision.decide import decide_figures
 from commonweal.decision.mechanisms.paper import Paper
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.canonical import canonical, parse
 from commonweal.ledger.entries import Posting, StoredEntry, postings_of
 from commonweal.ledger.key_directory import KeyDirectory
@@ -43,6 +42,7 @@ from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import Verification, verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 

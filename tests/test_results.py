@@ -7,6 +7,8 @@ import re
 
 from benchmarks.bench_harm import SETTINGS, read_runs
 from benchmarks.harm_tables import tables as harm_tables
+from benchmarks.mechanism_tables import comparisons
+from benchmarks.mechanism_tables import tables as mechanism_tables
 from benchmarks.noise.tables import tables as noise_tables
 from benchmarks.path_tables import read_rows
 from benchmarks.path_tables import tables as path_tables
@@ -61,6 +63,14 @@ def test_the_table_of_harm_matches_its_runs():
     asked = int(re.findall(r"bench_harm --seeds (\d+)", page)[0])
     seeds = {setting: sorted(run.seed for run in runs if run.setting == setting) for setting in SETTINGS}
     assert seeds == {setting: list(range(1, asked + 1)) for setting in SETTINGS}
+
+
+def test_the_tables_of_mechanisms_match_what_was_compared():
+    page = (FOLDER / "mechanisms.md").read_text(encoding="utf-8")
+    compared = comparisons()
+    assert quoted(page) == mechanism_tables(compared)
+    for name, count in re.findall(r"commonweal compare (\S+) --replications (\d+)", page):
+        assert len(compared[name.removesuffix(".toml")]["seeds"]) == int(count)
 
 
 def test_plots_exist_and_files_are_small():

@@ -10,9 +10,9 @@ import pytest
 
 from commonweal.decision.decide import decide_figures
 from commonweal.federation.misreports import misreport_warnings
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.report.history_json import read_history
 from commonweal.scenario.settings import with_settings

@@ -13,11 +13,11 @@ from commonweal.decision.mechanism import RoundDecider
 from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import LedgerError
 from commonweal.federation.checkpoint import CheckpointFile
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.report.history_json import read_history
 from commonweal.scenario.toml_file import parse_scenario

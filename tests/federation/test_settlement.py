@@ -14,7 +14,6 @@ from commonweal.cli.main import app
 from commonweal.decision.decide import decide_figures
 from commonweal.decision.mechanisms.paper import Paper
 from commonweal.errors import CommonwealError
-from commonweal.federation.recompute import recompute
 from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
@@ -24,6 +23,7 @@ from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import faults_of, read_statement
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 
@@ -176,11 +176,17 @@ def test_without_given_signatures_sign_is_called(new_federation_ledger, tmp_path
     )
 
 
-@pytest.mark.parametrize("given", [{}, {"ann": "00" * 64, "bob": "00" * 96}])
-def test_other_signatures_are_refused(new_federation_ledger, given):
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "The report of client 'ann' for round 1 is not signed"),
+        ({"ann": "00" * 64, "bob": "00" * 96}, "expected a signature by ann, got another signature"),
+    ],
+)
+def test_other_signatures_are_refused(new_federation_ledger, given, message):
     """Also if there are none: an empty mapping is what the clients gave, and the ledger does not sign for them."""
     federation_ledger = new_federation_ledger(sign=lambda report: pytest.fail("nobody signs here"))
-    with pytest.raises(CommonwealError, match="The report of client 'ann' for round 1 is not signed"):
+    with pytest.raises(CommonwealError, match=message):
         federation_ledger.settle(decided(1, *PROFITS), None, given)
     assert federation_ledger.settled_rounds == frozenset()
 

@@ -6,9 +6,9 @@ from contextlib import closing
 
 import pytest
 
-from commonweal.federation.recompute import recompute
 from commonweal.flower.starting.from_scenario import make_federation_from
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.member.member_file import read_member
 from commonweal.scenario.toml_file import read_scenario

@@ -11,24 +11,26 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.types import TypeEngine
 
 from commonweal.decision.decide import decide_figures
 from commonweal.decision.mechanisms import make_mechanism
-from commonweal.federation.recompute import recompute
+from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import canonical, hash_of, parse
-from commonweal.ledger.entries import Posting, StoredEntry, postings_of, signed_message
+from commonweal.ledger.entries import Draft, Posting, StoredEntry, postings_of, signed_message
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import Signer, SigningKey
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.member_documents import WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.ledger.rounds import RoundToSettle
+from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.sql.store import SqlRows, SqlStore, open_store
 from commonweal.ledger.sql.tables import VERSION_TABLE
 from commonweal.ledger.terms import SettlementKind, Terms
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.replay import Finding
 from commonweal.ledger.verification.verify import Verification, verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
@@ -277,6 +279,22 @@ def next_document(
             "postings": [[posting.account, str(posting.amount)] for posting in postings],
         }
     )
+
+
+def settle_by_force(sample: SampleLedger, settled: RoundToSettle) -> None:
+    """Write a round that the ledger refuses, as an operator can that signs anything."""
+    with pytest.raises(LedgerError, match="the ledger would not be sound with it"):
+        sample.ledger.settle(settled)
+    terms = sample.ledger.state.terms_of(settled.record.round_number).terms
+    enter_by_force(sample.store, sample.operator, draft_round(settled, sample.ledger.identity, terms))
+
+
+def enter_by_force(store: SqlStore, key: SigningKey, draft: Draft) -> None:
+    """Write any entry, with the date of the one before it."""
+    with store.writing() as writing:
+        entries = list(writing.entries())
+        document = next_document(entries, draft.kind, draft.body, draft.postings) | {"at": parsed(entries[-1])["at"]}
+        writing.add(sealed(document, key), draft.postings)
 
 
 def rewritten(

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.signed_files import read_known_head
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statement_parts import read_part
 from commonweal.ledger.verification.kept_statements import statement_contradictions
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from tests.ledger.sample_ledger import ENTRIES, FIRST_ROUND, POSTINGS, open_ledger, parsed, signed_round
 from tests.remote.toy import NAMES, make_toy

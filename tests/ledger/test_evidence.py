@@ -20,6 +20,7 @@ from tests.ledger.sample_ledger import (
     THIRD_ROUND,
     open_ledger,
     parsed,
+    settle_by_force,
     signed_round,
     verified,
 )
@@ -225,6 +226,6 @@ def test_statements_that_explained_nothing_agree_with_the_ledger(sample):
 )
 def test_impossible_evidence_is_found_and_not_told(sample, client, evidence, rule):
     settled = signed_round(sample.ledger.identity, 1, FIRST_ROUND)
-    sample.ledger.settle(replace(settled, record=replace(settled.record, evidence={client: evidence})))
+    settle_by_force(sample, replace(settled, record=replace(settled.record, evidence={client: evidence})))
     assert [finding.rule for finding in verified(sample.store).findings] == [rule]
     assert [text.partition("; others lost")[0] for text in texts(sample, "ann")] == ["round 1: retained"]

@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 
 from commonweal.decision.decide import decide_figures
 from commonweal.errors import LedgerError, StorageError
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.entries import Draft, Posting, client_account, seal
 from commonweal.ledger.export.beancount import BEANCOUNT_ACCOUNTS
 from commonweal.ledger.export.exports import beancount_content, copy_ledger, csv_content, hledger_content
@@ -38,6 +37,7 @@ from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import make_statement
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 from commonweal.records.statement import amount_text

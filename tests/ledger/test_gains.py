@@ -16,7 +16,16 @@ from commonweal.ledger.statements import make_statement, read_statement, signed_
 from commonweal.records import Figures, PairedGain, RoundRecord, Rules
 from commonweal.report.statement import to_csv, to_html
 from commonweal.valuation.used_gains import used_gains
-from tests.ledger.sample_ledger import CLIENT_KEYS, open_ledger, others_absent, parsed, rewritten, tampering, verified
+from tests.ledger.sample_ledger import (
+    CLIENT_KEYS,
+    open_ledger,
+    others_absent,
+    parsed,
+    rewritten,
+    settle_by_force,
+    tampering,
+    verified,
+)
 
 AT = "2026-03-01T00:00:00.000000Z"
 MEMBERS = {"ann": CLIENT_KEYS["ann"].public, "bob": CLIENT_KEYS["bob"].public, "cyd": None, "dan": None}
@@ -114,6 +123,15 @@ def test_clients_sign_the_canonical_table(sample):
         "expected_profit": inputs.get("expected_profit"),
     }
     assert CLIENT_KEYS["bob"].sign(canonical(message)) == inputs["signature"]
+
+
+def test_gains_are_numbers(sample):
+    """Python also reads them from texts."""
+
+    def edit(body):
+        body["gains"]["pooled"]["ann"] = str(body["gains"]["pooled"]["ann"])
+
+    assert findings_after(sample, 5, edit) == ["gains are written in one way only"]
 
 
 def change_row(client, **values):
@@ -250,7 +268,8 @@ def test_a_gain_is_that_of_both_models(tmp_path, version, other, rules):
     made.ledger.admit(MEMBERS)
     for number, changed in ((1, {}), (2, other)):
         settled = settled_round(made.ledger.identity, number, version, rests_on(made.ledger, number, **changed))
-        made.ledger.settle(others_absent(settled, made.ledger))
+        settle = settle_by_force if changed and rules else lambda made, settled: made.ledger.settle(settled)
+        settle(made, others_absent(settled, made.ledger))
     assert [finding.rule for finding in verified(made.store).findings] == rules
     made.store.close()
 

@@ -39,7 +39,6 @@ from sqlalchemy.engine.default import DefaultDialect
 from commonweal.decision.decide import decide_figures
 from commonweal.decision.mechanisms.paper import Paper
 from commonweal.errors import LedgerError
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
@@ -48,6 +47,7 @@ from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.store import StoredPosting
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Figures, RoundRecord, Rules
 from tests.ledger.sample_ledger import others_absent

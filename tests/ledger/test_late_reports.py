@@ -12,8 +12,9 @@ from commonweal.ledger.receipts import RECEIPT_FORMAT, ReportReceipt, receipt_do
 from commonweal.ledger.reports import ReportBasis, SignedReport
 from commonweal.ledger.signed_files import signed_content, signed_in
 from commonweal.ledger.verification.receipts import disproved_by_receipts
+from commonweal.records import Rules
 from tests.ledger.sample_ledger import CLIENT_KEYS, next_document, parsed, sealed, tampering, verified
-from tests.ledger.test_terms import AGREED, GAINS, a_round, open_with, rules_found
+from tests.ledger.test_terms import AGREED, GAINS, a_round, amendment_of, open_with, rules_found, signed_by
 
 FREE = replace(AGREED, round_count=None, grace_rounds=0, profit_bounds={}, most_samples={}, silence_charge=500)
 TWO = {client: GAINS[client] for client in ("ann", "cyd")}
@@ -153,9 +154,52 @@ def test_a_late_report_does_not_cancel_the_receipt_of_one_in_time(sample, in_tim
 
 def receipt_findings(sample, signature, at):
     """What a receipt for bob's report of round 1 disproves."""
+    return [finding.found for finding in said_by_receipt(sample, signature, at)[0]]
+
+
+def said_by_receipt(sample, signature, at):
     receipt = receipt_document(ledger=sample.ledger.identity, round_number=1, client="bob", signature=signature, at=at)
     signed = signed_in(signed_content(receipt, sample.operator), "receipt", (RECEIPT_FORMAT,))
     outcome = verified(sample.store)
     receipts = [ReportReceipt.of(signed, "receipt")]
-    findings, _ = disproved_by_receipts(sample.store, outcome.state, receipts, outcome.operators)
-    return [finding.found for finding in findings]
+    return disproved_by_receipts(sample.store, outcome.state, receipts, outcome.operators)
+
+
+ALL_DAY = "2025-12-31T23:59:59.000000Z", "2027-01-01T00:00:00.000000Z"  # before and after all entries
+
+
+@pytest.mark.parametrize("has_consequences", [False, True])
+@pytest.mark.parametrize("at", ALL_DAY)
+def test_a_receipt_speaks_of_a_settlement_that_was_reversed(sample, at, has_consequences):
+    """The round was corrected with bob's report; but while it called him absent, something was entered that stands."""
+    on = basis(sample, "a/1")
+    sample.ledger.settle(a_round(sample.ledger, 1, TWO, FREE, absent=("bob",), bases={"ann": on}))
+    if has_consequences:
+        amendment = amendment_of(sample.ledger.state, rules=Rules(mu=1.0))
+        sample.ledger.amend(amendment, signed_by(amendment, "ann", "bob"))
+    sample.ledger.reverse_round(1, "bob's report was overlooked")
+    sample.ledger.settle(a_round(sample.ledger, 1, GAINS, FREE, bases=dict.fromkeys(("ann", "bob"), on)))
+    signature = parsed(sample.entries()[-1])["body"]["inputs"][1]["signature"]
+    findings, notes = said_by_receipt(sample, signature, at)
+    said = [(each.entry, each.found) for each in (findings if has_consequences else notes)]
+    assert said == [(3, "absent")]
+    assert not (notes if has_consequences else findings)
+
+
+@pytest.mark.parametrize("at", ALL_DAY)
+def test_a_receipt_does_not_speak_of_a_settlement_before_it(sample, at):
+    """Bob was absent, the round was reversed, and he reported another attempt."""
+    first = basis(sample, "a/1")
+    before = a_round(sample.ledger, 1, TWO, FREE, absent=("bob",), bases={"ann": first})
+    sample.ledger.settle(before)
+    amendment = amendment_of(sample.ledger.state, rules=Rules(mu=1.0))
+    sample.ledger.amend(amendment, signed_by(amendment, "ann", "bob"))
+    sample.ledger.reverse_round(1, "bob can report now")
+    earlier = SignedReport(
+        document=before.report(sample.ledger.identity, "ann").document(), signature=before.signatures["ann"]
+    )
+    bases = {"ann": basis(sample, "b/1", number=2, earlier=(earlier,)), "bob": basis(sample, "b/1")}
+
+    sample.ledger.settle(a_round(sample.ledger, 1, GAINS, FREE, bases=bases))
+    signature = parsed(sample.entries()[-1])["body"]["inputs"][1]["signature"]
+    assert len(said_by_receipt(sample, signature, at)[0]) == (at == ALL_DAY[0]), "unless it is dated before it"

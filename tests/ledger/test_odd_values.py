@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 
 from commonweal.ledger.chain import rotation_message
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.keys import SigningKey
-from commonweal.ledger.money import in_proportion
+from commonweal.ledger.money import LARGEST_AMOUNT, in_proportion
 from commonweal.ledger.rounds import draft_round
 from tests.ledger.sample_ledger import next_document, sealed, tampering, verified
 from tests.ledger.test_odd_terms import FREE
+from tests.ledger.test_order_of_rounds import FLI, KEYS, by_fli
 from tests.ledger.test_terms import GAINS, a_round, open_with
 
 TYPES = "values have the types that their readers count on"
@@ -92,3 +94,34 @@ def test_a_key_is_not_changed_to_itself(sample):
     proof = key.sign(rotation_message(sample.ledger.identity, key.public))
     found = rules_found(sample, "key-rotation", {"operator": key.public, "proof": proof})
     assert found == ["a key that was retired stays retired"]
+
+
+def test_an_income_that_no_ledger_takes(sample):
+    """Each part of it is small enough for a posting."""
+    sample.ledger.settle(a_round(sample.ledger, 1, GAINS, FREE))
+    for amount, rules in ((LARGEST_AMOUNT, []), (3 * LARGEST_AMOUNT // 2, ["an income is at most 10^15 minor units"])):
+        parts = sample.ledger.state.divided(amount)
+        assert max(parts.values()) <= LARGEST_AMOUNT
+        postings = [
+            Posting("model-income", -amount),
+            *(Posting(f"clients/{each}", part) for each, part in parts.items()),
+        ]
+        body = {"reference": "invoice", "amount": str(amount)}
+        assert rules_found(sample, "realisation", body, postings) == rules
+
+
+@pytest.mark.parametrize("agreed", [FLI, None])
+def test_a_parameter_that_is_no_number(tmp_path, agreed):
+    """Python takes true for 1; people who read the rules may not."""
+    sample = open_with(tmp_path, agreed, members=KEYS)
+    made, _ = by_fli(sample, 1, (0.9, 0.01, 0.01), {})
+    if agreed is None:
+        made = replace(made, measured_by=None)
+    draft = draft_round(made, sample.ledger.identity, sample.ledger.terms)
+    body = copy.deepcopy(dict(draft.body))
+    assert rules_found(sample, "round", body, draft.postings) == []
+    body["rules"]["parameters"]["omega"] = True
+    found = rules_found(sample, "round", body, draft.postings)
+    assert "rules are written in one way only" in found
+    assert ("rounds keep to the terms: parameters" in found) == (agreed is not None)
+    sample.store.close()

@@ -19,7 +19,7 @@ from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.records import Figures, RoundRecord, Rules
-from tests.ledger.sample_ledger import CLIENT_KEYS, next_document, signed_notice, verified
+from tests.ledger.sample_ledger import CLIENT_KEYS, next_document, sealed, signed_notice, verified
 from tests.ledger.test_terms import AGREED, a_round, amendment_of, open_with, rules_found, signed_by
 
 FREE = replace(
@@ -292,3 +292,55 @@ def test_a_model_that_was_reversed_opens_no_round(sample):
     assert forged_round(sample, based(3, "m3", "poisoned", ALL)) == ["a round opens with the model of the round before"]
     sample.ledger.settle(based(3, "m3", "m2", ALL))
     assert not verified(sample.store).findings
+
+
+# Income, by payoffs that are taken back.
+
+OTHERWISE = "income is divided by payoffs that stand, or is divided again"
+
+
+@pytest.fixture
+def accruing(tmp_path):
+    made = open_with(tmp_path, FREE, members=KEYS, settlement="accruals")
+    yield made
+    made.store.close()
+
+
+@pytest.mark.parametrize("is_settled_in_between", [False, True])
+def test_no_income_by_an_absence_that_is_taken_back(accruing, is_settled_in_between):
+    """Called alone in the round, bob gets all of the income; the reports of the others come back afterwards."""
+    ledger = accruing.ledger
+    alone = settled(accruing, 1, {"bob": ALL["bob"]})
+    ledger.settle(alone)
+    income = ledger.realise(1_000_000, "licence").entry
+    reverse(accruing, 1)
+    if is_settled_in_between:  # as before, which changes nothing
+        ledger.settle(alone)
+        assert not verified(accruing.store).findings
+        reverse(accruing, 1)
+    everybody = settled(accruing, 1)
+    with pytest.raises(
+        LedgerError, match=rf"divided in entry {income} by the payoffs of round 1 .* Reverse entry {income}"
+    ):
+        ledger.settle(everybody)
+    assert forged_round(accruing, everybody) == [OTHERWISE]
+    ledger.reverse(income, "divided by one report")
+    ledger.settle(everybody)
+    ledger.realise(1_000_000, "licence, divided again")
+    assert not verified(accruing.store).findings
+    assert ledger.state.balances["clients/ann"] > ledger.state.balances["clients/bob"] > 0
+
+
+def test_an_income_that_is_reversed_after_the_new_settlement_is_sound(accruing):
+    """As earlier versions let operators do it."""
+    ledger = accruing.ledger
+    ledger.settle(settled(accruing, 1, {"bob": ALL["bob"]}))
+    income = ledger.realise(1_000_000, "licence").entry
+    reverse(accruing, 1)
+    draft = draft_round(settled(accruing, 1), ledger.identity, ledger.terms)
+    postings = [replace(each, amount=-each.amount) for each in postings_of(ledger.document(income))]
+    again = next_document(accruing.entries(), "round", draft.body, draft.postings)
+    undone = {**next_document(accruing.entries(), "reversal", {"entry": income, "reason": "by one report"}, postings)}
+    undone |= {"number": again["number"] + 1, "previous": sealed(again, accruing.operator).hash}
+    assert rules_found(accruing, again) == [OTHERWISE]
+    assert rules_found(accruing, again, undone) == []

@@ -6,13 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from commonweal.ledger.rounds import draft_round, figures_of
+from commonweal.decision.mechanism import RoundDecider
+from commonweal.decision.mechanisms import make_mechanism
+from commonweal.errors import LedgerError
+from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.rounds import RoundToSettle, draft_round, figures_of
 from commonweal.ledger.verification.plans import check_plan, check_resting
 from commonweal.ledger.verification.replay import LedgerReplay
-from commonweal.records import Instructions
-from tests.ledger.sample_ledger import next_document
+from commonweal.records import Figures, Instructions, RoundRecord, Rules
+from tests.ledger.sample_ledger import CLIENT_KEYS, next_document, sealed, settle_by_force, signed_notice, verified
 from tests.ledger.test_taking_part import FREE, settle
-from tests.ledger.test_terms import open_with, rules_found
+from tests.ledger.test_terms import forged_round, open_with, rules_found
 
 
 @pytest.fixture
@@ -102,3 +106,135 @@ def test_a_plan_is_compared_with_the_one_that_follows():
         replay = LedgerReplay(recompute=lambda inputs: pytest.fail("nothing is decided here"))
         check_plan(4, body, planned, replay)
         assert (replay.findings.all() == ()) == is_sound
+
+
+# Whom the next round is planned with. By FMore, the three lowest bids take part.
+
+BIDS = {"ann": 0.01, "bob": 0.02, "cyd": 0.03, "dan": 0.09}
+CYD = SigningKey.from_seed(b"cyd".ljust(32, b"."))
+FMORE = replace(
+    FREE,
+    rules=Rules(mu=float("inf"), mechanism="fmore", parameters=(("winners", 3.0),)),
+    rules_version="fmore/1",
+    silence_limit=1,
+)
+WITH_ALL = "the next round is planned with all who stay"
+FOLLOWS = "the plan for the next round follows from this one"
+
+
+@pytest.fixture
+def fmore(tmp_path, monkeypatch):
+    monkeypatch.setitem(CLIENT_KEYS, "cyd", CYD)
+    made = open_with(tmp_path, FMORE, members={name: CLIENT_KEYS[name].public for name in BIDS})
+    yield made
+    made.store.close()
+
+
+def by_fmore(sample, number, clients=tuple(BIDS), *, active=tuple(BIDS), after=None, silent=(), withdrawn=()):
+    """A round in which these clients take part, planned with `active`, and the decider after it."""
+    resting = tuple(c for c in sample.ledger.state.listed_in(number) if c not in (*clients, *silent))
+    figures = Figures(
+        profits=dict.fromkeys(clients, 0.1),
+        contributions=dict.fromkeys(clients, 0.2),
+        costs={client: BIDS[client] for client in clients},
+    )
+    decider, counts = RoundDecider(make_mechanism(FMORE.rules)), dict.fromkeys(clients, 100)
+    decider.state = {} if after is None else after.state
+    decision = decider.decide(figures, sample_counts=counts, round_number=number)
+    planned = Instructions() if active is None else decider.plan(decision, active, sample_counts=counts)
+    made = RoundToSettle(
+        record=RoundRecord(
+            round_number=number,
+            decision=decision,
+            absent=silent,
+            silent=silent,
+            resting=resting,
+            withdrawn=withdrawn,
+            instructions=planned,
+        ),
+        rules_version="fmore/1",
+        measured_by=FMORE.measured_by,
+        sample_counts=counts,
+        with_costs=True,
+        active=active,
+    )
+    signatures = {c: made.report(sample.ledger.identity, c).signed(CLIENT_KEYS[c]) for c in clients}
+    return replace(made, signatures=signatures), decider
+
+
+def test_a_plan_with_all_who_stay_is_sound(fmore):
+    first, after = by_fmore(fmore, 1)
+    fmore.ledger.settle(first)
+    second, _ = by_fmore(fmore, 2, ("ann", "bob", "cyd"), after=after)
+    assert second.record.resting == ("dan",)
+    fmore.ledger.settle(second)
+    assert not verified(fmore.store).findings
+
+
+def test_the_operator_does_not_choose_whom_a_round_is_planned_with(fmore):
+    """Ann bids least; left out of the plan, she would have to rest."""
+    first, after = by_fmore(fmore, 1, active=("bob", "cyd", "dan"))
+    with pytest.raises(LedgerError, match="The round after round 1 was planned without 'ann', which stays"):
+        fmore.ledger.settle(first)
+    draft = draft_round(first, fmore.ledger.identity, fmore.ledger.terms)
+    told = next_document(fmore.entries(), "round", draft.body, draft.postings)
+    assert not rules_found(fmore, told), "she may withdraw"
+    fmore.ledger.settle(replace(first, record=replace(first.record, withdrawn=("ann",))))
+    second, _ = by_fmore(fmore, 2, ("bob", "cyd", "dan"), after=after)
+    assert second.record.resting == ("ann",)
+    settle_by_force(fmore, second)
+    assert [finding.rule for finding in verified(fmore.store).findings] == [WITH_ALL]
+
+
+def test_who_withdraws_is_not_planned_with(fmore):
+    first, after = by_fmore(fmore, 1, active=("bob", "cyd", "dan"), withdrawn=("ann",))
+    fmore.ledger.settle(first)
+    fmore.ledger.withdraw("ann", 1, signed_notice(fmore.ledger.identity, "ann", 1))
+    fmore.ledger.settle(by_fmore(fmore, 2, ("bob", "cyd", "dan"), after=after, active=("bob", "cyd", "dan"))[0])
+    assert not verified(fmore.store).findings
+
+
+@pytest.mark.parametrize("active", [("bob", "ann", "cyd", "dan"), ("ann", "bob", "cyd", "dan", "dan")])
+def test_a_plan_is_made_in_the_order_of_admission(fmore, active):
+    made, _ = by_fmore(fmore, 1, active=active)
+    with pytest.raises(LedgerError, match=WITH_ALL):
+        fmore.ledger.settle(made)
+    assert f"{WITH_ALL}, in the order of admission" in forged_round(fmore, made)
+
+
+def test_whoever_is_excluded_is_not_planned_with(fmore):
+    there = ("ann", "bob", "cyd")
+    with_dan, _ = by_fmore(fmore, 1, there, silent=("dan",))
+    assert f"{WITH_ALL}, in the order of admission" in forged_round(fmore, with_dan)
+    made, _ = by_fmore(fmore, 1, there, silent=("dan",), active=there)
+    fmore.ledger.settle(made)
+    assert not verified(fmore.store).findings
+
+
+@pytest.mark.parametrize("has_rules", [True, False])
+def test_a_plan_cannot_be_left_out_where_rules_are_agreed(tmp_path, fmore, has_rules):
+    (tmp_path / "other").mkdir()
+    sample = fmore if has_rules else open_with(tmp_path / "other", None, members=fmore.ledger.state.members)
+    made, _ = by_fmore(sample, 1, active=None)
+    if not has_rules:
+        made = replace(made, measured_by=None)
+    assert forged_round(sample, made) == ([FOLLOWS] if has_rules else [])
+    if has_rules:
+        with pytest.raises(LedgerError, match=FOLLOWS):
+            sample.ledger.settle(made)
+    else:
+        sample.store.close()
+
+
+def test_a_plan_that_was_reversed_does_not_count(fmore):
+    first, after = by_fmore(fmore, 1)
+    fmore.ledger.settle(first)
+    fmore.ledger.reverse_round(1, "an error")
+    draft = draft_round(by_fmore(fmore, 1, active=None)[0], fmore.ledger.identity, fmore.ledger.terms)
+    without_plan = next_document(fmore.entries(), "round", draft.body, draft.postings)
+    with fmore.store.writing() as writing:
+        writing.add(sealed(without_plan, fmore.operator), draft.postings)
+    fmore.ledger.refresh()
+    second, _ = by_fmore(fmore, 2, ("ann", "bob", "cyd"), after=after)
+    rule = "those rest whom the plan of the round before did not ask to take part"
+    assert rule in forged_round(fmore, second), "nobody was asked to rest"

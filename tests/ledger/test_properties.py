@@ -37,7 +37,6 @@ from hypothesis.stateful import (
 from commonweal.decision.decide import decide_figures
 from commonweal.decision.mechanisms.paper import Paper
 from commonweal.errors import CommonwealError, InputError
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.entries import StoredEntry
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import Signer, SigningKey
@@ -48,6 +47,7 @@ from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.sql.tables import entries, postings
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Decision, Figures, RoundRecord, Rules
 

@@ -171,7 +171,7 @@ def test_a_receipt_of_a_later_round_by_the_retired_key_is_found(
     if with_rotations:
         found, notes = receipt_faults(sample, path)
         assert "in use" not in "".join(found)
-        assert found or notes == ["not in the ledger"]
+        assert found or "not in the ledger" in notes
 
 
 def test_another_file_knows_of_the_rotation_if_the_ledger_does_not(sample, retired, rotation, tmp_path):

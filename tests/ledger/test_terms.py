@@ -519,8 +519,8 @@ def notes_on_who_is_back(sample: SampleLedger) -> list[str]:
     return [note.found for note in result.notes if note.rule == BACK_SINCE]
 
 
-def test_who_had_left_when_an_amendment_was_entered_is_under_it_if_it_comes_back(sample):
-    """Whose signatures are needed is decided when it is entered; a note says who is under it without being asked."""
+def test_who_comes_back_under_an_amendment_is_asked_before_the_next_round(sample):
+    """Otherwise, a false elimination that is taken back would decide a vote."""
     ledger = sample.ledger
     ledger.settle(a_round(ledger, 1))
     ledger.settle(a_round(ledger, 2, LOSING))
@@ -532,11 +532,57 @@ def test_who_had_left_when_an_amendment_was_entered_is_under_it_if_it_comes_back
     with pytest.raises(LedgerError, match="departs"):
         ledger.settle(a_round(ledger, 2, GAINS, rules=LENIENT.rules))
     ledger.settle(a_round(ledger, 2, LOSING | {"bob": (0.2, 0.01, None)}))  # by the terms of its time
-    ledger.settle(a_round(ledger, 3, GAINS, rules=LENIENT.rules))
-    assert len(notes_on_who_is_back(sample)) == 1
-    back = amendment_of(ledger.state, rules=STRICT)
+    third = a_round(ledger, 3, GAINS, rules=LENIENT.rules)
+    with pytest.raises(LedgerError, match="expected signatures of 2 of 2 members under entry 5, got 1: bob had left"):
+        ledger.settle(third)
+    assert forged_round(sample, third) == [BACK_SINCE]
+    absent = a_round(ledger, 3, {c: GAINS[c] for c in ("ann", "cyd")}, rules=LENIENT.rules, absent=("bob",))
+    assert forged_round(sample, absent) == [BACK_SINCE]
+    further = amendment_of(ledger.state, rules=STRICT)
     with pytest.raises(LedgerError, match="missing: bob"):
-        ledger.amend(back, signed_by(back, "ann"))
+        ledger.amend(further, signed_by(further, "ann"))
+    ledger.amend(further, signed_by(further, "ann", "bob"))
+    ledger.settle(a_round(ledger, 3, GAINS))
+    assert not notes_on_who_is_back(sample), "and no finding"
+
+
+def test_who_comes_back_under_an_amendment_is_not_needed_if_the_quorum_holds_without_it(tmp_path):
+    agreed = replace(AGREED, quorum=0.5)
+    sample = open_with(tmp_path, agreed)
+    ledger = sample.ledger
+    ledger.settle(a_round(ledger, 1, agreed=agreed))
+    ledger.settle(a_round(ledger, 2, LOSING, agreed))
+    amendment = amendment_of(ledger.state, rules=LENIENT.rules)
+    ledger.amend(amendment, signed_by(amendment, "ann"))
+    ledger.reverse_round(2, "the figures of bob were wrong")
+    ledger.settle(a_round(ledger, 2, LOSING | {"bob": (0.2, 0.01, None)}, agreed))
+    ledger.settle(a_round(ledger, 3, GAINS, agreed, rules=LENIENT.rules))
+    assert len(notes_on_who_is_back(sample)) == 1
+    sample.store.close()
+
+
+def test_no_vote_by_a_silence_that_is_taken_back(tmp_path):
+    """Bob is called silent and excluded, and ann alone amends the terms; then bob's report turns up."""
+    agreed = replace(AGREED, silence_limit=1, grace_rounds=0)
+    sample = open_with(tmp_path, agreed)
+    ledger = sample.ledger
+    alone = a_round(ledger, 1, {c: GAINS[c] for c in ("ann", "cyd")}, agreed, absent=("bob",))
+    ledger.settle(replace(alone, record=replace(alone.record, silent=("bob",))))
+    (exclusion,) = ledger.end_memberships()
+    amendment = amendment_of(ledger.state, rules=LENIENT.rules, quorum=0.25)
+    ledger.amend(amendment, signed_by(amendment, "ann"))
+    ledger.reverse(exclusion.entry, "overlooked")
+    ledger.reverse_round(1, "overlooked")
+    ledger.settle(a_round(ledger, 1, GAINS, agreed))
+    second = a_round(ledger, 2, GAINS, agreed, rules=LENIENT.rules)
+    with pytest.raises(LedgerError, match="got 1: bob had left before it"):
+        ledger.settle(second)
+    assert forged_round(sample, second) == [BACK_SINCE]
+    further = amendment_of(ledger.state, rules=STRICT)
+    ledger.amend(further, signed_by(further, "ann"))  # by the quorum of the first
+    second = a_round(ledger, 2, GAINS, agreed)
+    assert forged_round(sample, second) == [BACK_SINCE]
+    sample.store.close()
 
 
 def test_who_is_eliminated_again_is_not_back(sample):

@@ -8,9 +8,9 @@ import pytest
 
 from commonweal.decision.decide import decide_figures
 from commonweal.errors import LedgerError
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.fates import harmful_in, is_finished
 from commonweal.ledger.rounds import decision_document, draft_round, figures_of, round_postings
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.replay import RecordedInputs
 from tests.ledger.sample_ledger import CLIENT_KEYS, next_document
 from tests.ledger.test_terms import AGREED, GAINS, a_round, open_with, rules_found

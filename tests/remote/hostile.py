@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message

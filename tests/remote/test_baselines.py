@@ -13,7 +13,9 @@ from commonweal.ledger.sql.store import open_store
 from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message, QuestionError
 from commonweal.task.models import fingerprint
+from tests.remote import hostile
 from tests.remote.memory_transport import MemoryTransport
+from tests.remote.test_shown_heads import Killed
 from tests.remote.toy import make_toy, settled
 
 VICTIM = "north"
@@ -206,3 +208,50 @@ def test_an_attempt_is_not_opened_again_to_forget_its_steps(tmp_path):
     with pytest.raises(QuestionError, match="is under way and not opened again"):
         toy.member(VICTIM).answer("query.open", asked(toy, "query.open", 1))
     assert MemberStore(toy.home(VICTIM)).load().under_way.steps == steps
+
+
+@pytest.mark.parametrize("mechanism", [RULES["mechanism"], ADVANTAGE])
+@pytest.mark.parametrize("keeps_openings", [True, False])
+def test_a_statement_that_comes_after_later_attempts_were_reported_is_adopted(tmp_path, mechanism, keeps_openings):
+    """The statement of round 2 is held back until round 3 was reported twice as if round 1 had been settled last."""
+    held, found = [], []
+
+    def twist(toy, operator, kind, questions):
+        question = questions.get(VICTIM)
+        asked = (kind, question and question.fields.get("round"))
+        if asked == ("query.close", 2):
+            held.append((question, hostile.state(toy).under_way))
+            return {client: other for client, other in questions.items() if client != VICTIM}
+        if asked != ("query.open", 3):
+            return None
+        old = hostile.settled_fields(operator.last("query.open", 2)) | {"round": 3}
+        report = {"round": 3, "adopted": question.fields["models"][0], "models": question.fields["models"]}
+        for attempt in ("a" * 16, "b" * 16, "c" * 16):
+            operator.extra("query.open", question, attempt=attempt, **old)
+            if attempt[0] != "c":
+                operator.extra("query.report", number=2, attempt=attempt, **report)
+        if not keeps_openings:  # as a version that kept only the last one
+            store = MemberStore(toy.home(VICTIM))
+            state = store.load()
+            del state.reported[:-1]
+            store.save(state)
+        operator.extra("query.close", held[0][0])
+        found.append(hostile.state(toy))
+        answer = operator.extra("query.report", number=2, attempt="c" * 16, **report)
+        assert "Round 3 is not open here" in answer.reason
+        found.append(operator.extra("query.open", question, attempt="d" * 16, **old))
+        raise Killed
+
+    with pytest.raises(Killed):
+        hostile.run(tmp_path, twist, mechanism=mechanism)
+    (_, opening), (after, opened) = held[0], found
+    text = next(tmp_path.glob(f"**/{VICTIM}/home/log.txt")).read_text()
+    if mechanism == ADVANTAGE and not keeps_openings:
+        assert (after.settled_round, after.told_round, after.under_way) == (1, 2, None)
+        assert "refused to open round 3: Round 2 was settled with this member, but what was trained in it" in text
+        assert "what was trained in it is not in its folder" in opened.reason
+        return
+    assert (after.settled_round, after.alone) == (2, opening.alone)
+    assert after.baseline in opening.accuracies.values()
+    assert "ERROR round 3 was opened here before the operator told that round 2 was settled" in text
+    assert "saw_settled" in opened.fields

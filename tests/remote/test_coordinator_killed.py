@@ -13,10 +13,10 @@ from commonweal.atomic_write import locked_directory
 from commonweal.errors import CommonwealError, FederationError, StorageError
 from commonweal.federation.checkpoint import CheckpointFile
 from commonweal.federation.open_ledger import open_ledger
-from commonweal.federation.recompute import recompute
 from commonweal.federation.session import Session
 from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from tests.remote.toy import NAMES, make_toy, open_toy
 

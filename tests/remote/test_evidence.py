@@ -234,5 +234,7 @@ def test_earlier_reports_of_another_kind_of_figures_are_a_fault(tmp_path, monkey
     assert any("all reports of a round use one kind of figures" in line for line in toy.said)
     basis = ReportBasis.from_document({**second.document, "earlier": [first.to_document()]}, "")
     for has_gains, is_fault in ((True, True), (False, False), (None, False)):
-        faults = faults_of_reports({VICTIM: basis}, {}, ledger="", round_number=2, terms="", has_gains=has_gains)
+        faults = faults_of_reports(
+            {VICTIM: basis}, {}, ledger="", round_number=2, terms="", stated_terms=(), has_gains=has_gains
+        )
         assert any(fault.rule == "all reports of a round use one kind of figures" for fault in faults) == is_fault

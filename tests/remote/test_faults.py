@@ -56,6 +56,25 @@ def with_profit(profit, signer=LIAR):
     return "query.report", lie
 
 
+def with_earlier(**more):
+    """A report that is properly signed, after another one that the liar made up and signed as well."""
+
+    def lie(toy, kind, question, answer):
+        key = NodeKey.read(toy.folder / "members" / LIAR / "node-key")
+        file = toy.home(LIAR) / "reports" / f"round-{question.fields['round']:04d}.json"
+        honest = json.loads(file.read_text())["reports"][-1]["report"]
+        made_up = {**honest, "attempt": "never/1", **more}
+        earlier = json.dumps([{"report": made_up, "signature": key.sign(canonical(made_up))}])
+        lies = {"report_number": 2, "earlier": earlier, "signature": key.sign(canonical({**honest, "number": 2}))}
+        return signed_again(toy, kind, question, replace(answer, fields={**answer.fields, **lies}))
+
+    return "query.report", lie
+
+
+def nested(depth):
+    return [nested(depth - 1)] if depth else []
+
+
 def with_fields(kind, **fields):
     def lie(toy, kind, question, answer):
         return signed_again(toy, kind, question, replace(answer, fields={**answer.fields, **fields}))
@@ -110,6 +129,10 @@ LIES = {
     "a profit in quotes": (with_fields("query.report", profit="0.5"), "finite number"),
     "another profit than it signed": (with_fields("query.report", profit=0.123), "not signed"),
     "no signature": (with_fields("query.report", signature=""), "not signed"),
+    "an earlier report that commands a terminal": (with_earlier(note="\x1b[31mhello"), "the fields of its format"),
+    "an earlier report of an attempt that does": (with_earlier(attempt="\x1b[31m/1"), "the fields of its format"),
+    "an earlier report nested deeply": (with_earlier(profit=nested(200)), "the fields of its format"),
+    "an earlier report under terms of nobody": (with_earlier(terms="0" * 64), "terms that the ledger has stated"),
     "a report signed by another client": (with_profit(0.1, signer="west"), "not signed"),
     "accuracy above 1": (with_scores(lambda scores: scores + 1.5), "between 0 and 1"),
     "accuracy below 0": (with_scores(lambda scores: scores - 0.1), "between 0 and 1"),
@@ -164,6 +187,8 @@ ONE_OF_EACH_KIND = {
     "names that command a terminal",
     "a profit of 1e300",
     "another profit than it signed",
+    "an earlier report that commands a terminal",
+    "an earlier report under terms of nobody",
     "accuracy above 1",
     "scores of too few models",
     "more samples than it may declare",

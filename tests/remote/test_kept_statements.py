@@ -168,7 +168,7 @@ CONTRADICTIONS = {
     "another key of the member": ({"head": LATER, "client_key": None}, "client_key is None, but 'p384:"),
     "another client": ({"head": LATER, "client": "south"}, "it is for 'south' in ledger "),
     "another ledger": ({"head": LATER, "book": "cd" * 32}, "in ledger cdcdcdcdcdcdcdcd…, not for this member"),
-    "an absurd head": ({"head": {"number": 1e300, "hash": "ab" * 32}}, "it ends with entry 1e+300"),
+    "an absurd head": ({"head": {"number": 1e300, "hash": "ab" * 32}}, "is incomplete or damaged"),
     "no lines": ({"head": LATER, "lines": [], "balance": "0", "accrued": "0"}, "its first 4 lines are not those"),
 }
 

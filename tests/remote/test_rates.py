@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from commonweal.federation.agreed import agreed_rules
-from commonweal.federation.recompute import recompute
 from commonweal.federation.session import Session
 from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.canonical import canonical
@@ -16,6 +15,7 @@ from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.verification.baselines import check_goes_on
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import AgreedRates, Rates
@@ -151,10 +151,11 @@ def test_profits_follow_from_gains_and_counts_and_from_nothing_private(tmp_path)
     [
         ("profit", "its profit must be"),
         ("gain", "its gain must be"),
+        ("measured", "its gain must be the change of the metric that it signs"),
     ],
 )
 def test_a_member_that_departs_from_the_rates_is_absent(tmp_path, field, reason):
-    """It signs another profit than the rates give, or another gain than its scores show, with the profit of that."""
+    """It signs another profit than the rates give, another gain than its scores show, or another metric."""
     toy = make_toy(tmp_path / "f", mechanism=KINDS["measured"][0], rounds=1)
     rates = read_federation(tmp_path / "f" / "federation.toml").mechanism.rates.common
     key = NodeKey.read(tmp_path / "f" / "members" / "east" / "node-key")
@@ -167,9 +168,11 @@ def test_a_member_that_departs_from_the_rates_is_absent(tmp_path, field, reason)
         if field == "gain":
             gain = honest["further"]["gain"] - 0.05
             told = {"profit": rated_profit(rates, gain, honest["sample_count"]), "further": {"gain": gain}}
-        said = {"profit": told["profit"], "gain": told.get("further", honest["further"])["gain"]}
-        signature = key.sign(canonical({**honest, **told}))
-        fields = {**answer.fields, **said, "signature": signature}
+        if field == "measured":
+            told = {"measured": honest["measured"] - 0.05}
+        signed = {**honest, **told}
+        said = {"profit": signed["profit"], "gain": signed["further"]["gain"], "measured": signed["measured"]}
+        fields = {**answer.fields, **said, "signature": key.sign(canonical(signed))}
         return signed_again(toy, kind, question, replace(answer, fields=fields), signer="east")
 
     toy.member("east").twist = twist

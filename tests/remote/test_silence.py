@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from commonweal.cli.main import app
 from commonweal.errors import LedgerError
-from commonweal.federation.recompute import recompute
 from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.entries import Draft
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.ledger.verification.silence import check_late_report
 from commonweal.ledger.verification.verify import verify_ledger

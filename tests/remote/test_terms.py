@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from commonweal.errors import CommonwealError, FederationError, LedgerError
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.amendments import Amendment
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Rules
 from commonweal.remote.coordinator.federation_file import read_federation

@@ -9,7 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from commonweal.errors import LedgerError
 from commonweal.federation import session
+from commonweal.ledger.canonical import canonical
+from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.sql.store import open_store
 from commonweal.records import PairedGain
 from commonweal.remote.member.told_gains import read_told
@@ -219,6 +222,47 @@ def test_an_expected_profit_is_checked_like_a_profit(tmp_path, fields, reason):
     toy.member(VICTIM).twist = twist
     _, said = toy.coordinate()
     assert any(reason in line for line in said), said
+
+
+def with_other_metric(tmp_path, measured):
+    """A federation in which one member signs another metric of a round's model than it measured."""
+    toy = make_toy(tmp_path / "toy", mechanism='mu = "inf"\nfigures = "pooled"', rounds=2)
+
+    def twist(kind, question, answer):
+        if kind != "query.report" or question.fields["round"] != ROUND:
+            return answer
+        honest = json.loads((toy.home(VICTIM) / "reports" / "round-0002.json").read_text())["reports"][-1]["report"]
+        assert honest["gain"]
+        lie = {"measured": measured(honest["baseline"], honest["measured"])}
+        key = NodeKey.read(toy.folder / "members" / VICTIM / "node-key")
+        lie["signature"] = key.sign(canonical({**honest, **lie}))
+        return signed_again(toy, kind, question, Message(fields={**answer.fields, **lie}), signer=VICTIM)
+
+    toy.member(VICTIM).twist = twist
+    return toy
+
+
+def test_a_round_that_the_ledger_refuses_is_not_stored(tmp_path, monkeypatch):
+    """Whatever the coordinator does not notice in a report: a stored round could neither be settled nor run again."""
+    toy = with_other_metric(tmp_path, lambda baseline, measured: 0.9)
+    monkeypatch.setattr("commonweal.remote.coordinator.client_set.check_gain", lambda *checked, **options: None)
+    with pytest.raises(LedgerError, match="Round 2 cannot be settled: the ledger would not be sound with it"):
+        toy.coordinate()
+    toy.member(VICTIM).twist = lambda kind, question, answer: answer
+    toy.coordinate()
+    assert sorted(settled(toy.out)) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "measured", [lambda baseline, measured: 0.9, lambda baseline, measured: 2 * baseline - measured]
+)
+def test_what_a_member_signs_of_both_models_gives_its_gain(tmp_path, measured):
+    """Otherwise, one member would make the ledger unsound for good: by another metric, or one that falls."""
+    toy = with_other_metric(tmp_path, measured)
+    run_report, said = toy.coordinate()
+    assert [each.record.absent for each in run_report.rounds] == [(), (VICTIM,)]
+    assert any("its gain must be the change of the metric that it signs" in line for line in said), said
+    assert settled(toy.out)[ROUND]["absent"] == [VICTIM]
 
 
 @pytest.mark.parametrize("rule", RULES)

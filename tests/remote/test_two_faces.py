@@ -16,6 +16,8 @@ from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.seen_heads import SeenHead
 from commonweal.remote.coordinator.federation_file import read_federation
+from tests.ledger.sample_ledger import enter_by_force
+from tests.remote.hostile import resigned
 from tests.remote.memory_transport import MemoryTransport
 from tests.remote.toy import NAMES, make_toy
 
@@ -57,7 +59,7 @@ class TwoFacedOperator(MemoryTransport):
             self.second.open()
             for number in range(self.extra):
                 guests = Draft(kind="admission", body={"members": [{"client": f"guest {number}", "key": None}]})
-                self.second._ledger._enter(lambda state, guests=guests: guests)
+                enter_by_force(self.second._store, keys.key_of(self.second.operator_key), guests)
         trail = json.loads(question.fields["trail"])["document"]
         other = {
             "statement": self.second.statement_part(DECEIVED, 0).decode(),
@@ -128,6 +130,37 @@ def test_two_faces_are_found_if_no_statements_of_both_ledgers_ever_end_with_the_
     found = [(event.kind, event.client) for event in run_report.rounds[2].events]
     assert found == [("contradiction", DECEIVED)]
     assert f"NO HEAD of {DECEIVED} since round 2 was closed" in log(toy, "north"), "its ledger has no round 2"
+
+
+def test_a_head_of_an_entry_that_was_not_shown_is_named_until_it_can_be_compared(tmp_path):
+    """The deceived member is shown a longer ledger in which round 2 is closed, and is not asked again."""
+    toy = make_toy(tmp_path / "f", rounds=4, **RULES)
+
+    class Longer(MemoryTransport):
+        def ask(self, kind, questions, *, seconds):
+            number = next(iter(questions.values())).fields["round"]
+            if (kind, number) == ("query.close", 2):
+                questions = {**questions, DECEIVED: longer(questions[DECEIVED])}
+            asked = {client: question for client, question in questions.items() if number < 3 or client != DECEIVED}
+            return super().ask(kind, asked, seconds=seconds)
+
+    def longer(question):
+        fakes = [f"{number:064x}" for number in range(5000, 5020)]
+
+        def statement(document):
+            document["head"] = {"number": document["head"]["number"] + len(fakes), "hash": fakes[-1]}
+
+        changes = {"statement": statement, "trail": lambda document: document["hashes"].extend(fakes)}
+        fields = {name: resigned(toy, question.fields[name], change) for name, change in changes.items()}
+        return replace(question, fields={**question.fields, **fields})
+
+    toy.transport = Longer(toy.transport.members)
+    toy.coordinate()
+    for name in NAMES[:3]:
+        for number, last in ((3, 4), (4, 5)):
+            (line,) = [line for line in log(toy, name).splitlines() if f"round {number}: 2 of 3 other members" in line]
+            assert f"NO HEAD of {DECEIVED} that can be compared: it was shown entry 24, and this member only" in line
+            assert f"entries up to {last}" in line
 
 
 def test_a_head_of_the_other_ledger_is_a_contradiction_by_itself(toy):

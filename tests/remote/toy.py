@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from commonweal.federation import session
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.coordinator.coordinate import coordinate
 from commonweal.remote.coordinator.federation_file import read_federation

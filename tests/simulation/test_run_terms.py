@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from commonweal.errors import FederationError
-from commonweal.federation.recompute import recompute
 from commonweal.ledger.amendments import Amendment
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.verification.recompute import recompute
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.records import Rules
 from commonweal.scenario.toml_file import parse_scenario

@@ -23,7 +23,6 @@ from commonweal.comparison.table_one import TICKS
 from commonweal.decision.mechanism import CARRIED_OUT, PRIVATE, READABLE
 from commonweal.records.audit import LieResult
 from commonweal.records.comparison import COLUMNS, Column, ComparedMechanism, Comparison, Figure, Skipped
-from commonweal.records.study import Interval
 from commonweal.report.text import counted
 from commonweal.scenario.spec import Scenario
 from commonweal.simulation.truth import FEWEST_SAMPLES, why_no_truth
@@ -223,11 +222,8 @@ def _figure(column: Column, values: Sequence[float | None]) -> Figure | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
-    mean = mean_interval(np.array(known))
-    return Figure(
-        mean=Interval(value=mean.value, lower=max(mean.lower, column.lower), upper=min(mean.upper, column.upper)),
-        values=tuple(values),
-    )
+    least, most = min(column.lower, *known), max(column.upper, *known)
+    return Figure(mean=mean_interval(np.array(known)).within(least, most), values=tuple(values))
 
 
 def lies_of(

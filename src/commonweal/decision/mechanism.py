@@ -145,6 +145,11 @@ class Mechanism(ABC):
         return ("mu",) * (not cls.takes_mu) + tuple(rule for rule in COMMON_RULES if rule not in cls.honours)
 
     @property
+    def remembers(self) -> bool:
+        """Whether a round may be decided by the rounds before it."""
+        return type(self).advance is not Mechanism.advance
+
+    @property
     def reads_costs(self) -> bool:
         """Whether the view has costs. They are then part of what the clients sign, and of what a ledger records."""
         return "cost" in self.reads or self.rules.loss_rule == "cost"

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from commonweal.decision.mechanisms.own_file import mechanism_file
-from commonweal.federation.recompute import recompute_with
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.sql.store import SqlStore, open_store
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.recompute import recompute_with
 from commonweal.ledger.verification.verify import Verification, verify_ledger
 from commonweal.report.text import counted
 

@@ -38,7 +38,7 @@ from commonweal.report.write import write_all
 from commonweal.scenario.description import Description
 from commonweal.scenario.spec import FederationPlan
 
-Check = Callable[[RoundRecord, dict[str, int]], None]
+Check = Callable[[RoundRecord, MeasuredRound], None]
 OnRound = Callable[[RoundResult], None]
 PlanOf = Callable[[int], FederationPlan]
 """The plan for a round: what was agreed on may change while a federation runs."""
@@ -136,9 +136,9 @@ class Session:
             self.on_resume(results)
         self._tell(results[-1])
 
-    def _check(self, record: RoundRecord, sample_counts: dict[str, int]) -> None:
+    def _check(self, record: RoundRecord, measured: MeasuredRound) -> None:
         if self.ledger is not None:
-            self.ledger.check_round(record, sample_counts)
+            self.ledger.check_round(record, measured.sample_counts, measured.signatures, measured.bases)
 
     def _settle(self, result: RoundResult) -> None:
         if self.ledger is None:
@@ -247,7 +247,7 @@ def run_round(
     )
     record = replace(record, instructions=planned)
     if check is not None:
-        check(record, measured.sample_counts)
+        check(record, measured)
     return RoundResult.of(measured, record, events=(*clients.close_round(record), *events_of(record)))
 
 

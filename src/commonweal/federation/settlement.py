@@ -125,11 +125,7 @@ class FederationLedger:
             draft_round(settled, "", self.terms)
         ledger = self._opened()
         ledger.refresh()
-        settled = _as_before(settled, ledger)
-        absent = _absent(record, ledger)
-        number, state = record.round_number, ledger.state  # a round that was reversed makes nobody silent anew
-        silent = tuple(c for c in absent if c in record.silent and not was_not_silent(c, number, state))
-        settled = replace(settled, record=replace(settled.record, absent=absent, silent=silent))
+        settled = _with_absent(_as_before(settled, ledger), ledger)
         if signatures is None:
             reports = [settled.report(ledger.identity, client) for client in record.decision.figures.clients]
             signatures = {report.client: signed for report in reports if (signed := self._sign(report)) is not None}
@@ -141,14 +137,27 @@ class FederationLedger:
         """The time by the ledger's clock, for `settle`."""
         return time_text(self._clock())
 
-    def check_round(self, record: RoundRecord, sample_counts: Mapping[str, int] | None = None) -> None:
-        """Refuse a round whose content the ledger would refuse, before anything of it is stored."""
+    def check_round(
+        self,
+        record: RoundRecord,
+        sample_counts: Mapping[str, int] | None = None,
+        signatures: Mapping[str, str] | None = None,
+        bases: Mapping[str, ReportBasis] | None = None,
+    ) -> None:
+        """Refuse a round that the ledger would refuse, before anything of it is stored.
+
+        A round that is stored and cannot be settled would stop a session for good. Without signatures, only its content
+        is checked.
+        """
         settled = self._to_settle(record, sample_counts)
         state = self._state()
         terms = self.terms if state is None else state.terms_of(record.round_number).terms
         draft = draft_round(settled, "", terms)
         if state is not None and record.round_number not in state.rounds:
             check_departures(draft.body, state)
+        if signatures and all(basis.terms == self.terms_hash for basis in (bases or {}).values()):
+            ledger = self._opened()  # under other terms, clients do not adopt the round
+            ledger.check_round(_with_absent(replace(settled, signatures=signatures, bases=bases or {}), ledger))
 
     def report_late(self, client: str, round_number: int, document: Document, signature: str) -> Receipt:
         """Record a report of a settled round by a client that was silent in it."""
@@ -291,6 +300,13 @@ class FederationLedger:
         ledger.refresh()
         return ledger.state.terms_hash
 
+    @property
+    def stated_terms(self) -> frozenset[str]:
+        """The hashes of all terms that the ledger has stated."""
+        ledger = self._opened()
+        ledger.refresh()
+        return frozenset(ledger.state.stated_terms)
+
     def contradiction(self, content: bytes, source: str) -> str:
         """What a signed file that a member keeps says against this ledger; empty if it proves nothing."""
         self._opened()
@@ -410,6 +426,14 @@ def _as_before(settled: RoundToSettle, ledger: Ledger) -> RoundToSettle:
         return settled
     decision = replace(decision, rules=mechanism.of_version(version, decision.rules).rules)
     return replace(settled, record=replace(settled.record, decision=decision), rules_version=version)
+
+
+def _with_absent(settled: RoundToSettle, ledger: Ledger) -> RoundToSettle:
+    """The round with all members absent that the ledger must list; one that was reversed makes nobody silent anew."""
+    record, absent = settled.record, _absent(settled.record, ledger)
+    number, state = record.round_number, ledger.state
+    silent = tuple(c for c in absent if c in record.silent and not was_not_silent(c, number, state))
+    return replace(settled, record=replace(record, absent=absent, silent=silent))
 
 
 def _absent(record: RoundRecord, ledger: Ledger) -> tuple[str, ...]:

@@ -142,8 +142,16 @@ def signing_members(state: LedgerState) -> dict[str, str]:
 
 def needed_count(state: LedgerState) -> int:
     """How many of them must sign an amendment."""
-    count = len(signing_members(state))
-    quorum = None if state.terms is None or state.terms.agreed is None else state.terms.agreed.quorum
+    return needed_of(len(signing_members(state)), quorum_of(state))
+
+
+def quorum_of(state: LedgerState) -> float | None:
+    """By the terms in force; None: every active member signs."""
+    return None if state.terms is None or state.terms.agreed is None else state.terms.agreed.quorum
+
+
+def needed_of(count: int, quorum: float | None) -> int:
+    """How many of so many members must sign an amendment."""
     return count if quorum is None else max(min(count, 1), math.ceil(quorum * count - _ROUNDING))
 
 

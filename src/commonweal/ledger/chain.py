@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from commonweal.ledger.keys import is_signed_by_operator
 from commonweal.ledger.readable import check_readable, readable
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
+
+_PUBLIC = re.compile("[0-9a-f]{64}")
 
 
 def documents(
@@ -85,7 +88,10 @@ def retirement_of(public: str, ledger: str, rotations: Iterable[Any]) -> Mapping
 
 
 def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-    """Each later key, the entry that announced it, and that entry's hash."""
+    """Each later key, the entry that announced it, and that entry's hash.
+
+    Whoever signs a file can put anything into its rotations: what is not a key or a number is passed over.
+    """
     key = first
     for rotation in rotations:
         content = rotation.get("content") if isinstance(rotation, dict) else None
@@ -97,7 +103,9 @@ def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[t
         announcement = signed_message(digest)
         public, proof, number = body.get("operator", ""), body.get("proof", ""), document.get("number")
         if (
-            isinstance(number, int)
+            type(number) is int
+            and isinstance(public, str)
+            and _PUBLIC.fullmatch(public)
             and is_signed_by_operator(announcement, rotation.get("signature"), key)
             and is_signed_by_operator(rotation_message(ledger, public), proof, public)
         ):
@@ -107,4 +115,4 @@ def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[t
 
 def rotation_message(ledger: str, public: str) -> bytes:
     """The message that a new key signs to prove that the operator has its private half."""
-    return f"commonweal.key-rotation/1 {ledger} {public}".encode()
+    return f"commonweal.key-rotation/1 {ledger} {public}".encode(errors="surrogatepass")

@@ -9,7 +9,6 @@ from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.keys import fault_of_key
 from commonweal.ledger.member_documents import ROUND_LIMIT, WithdrawalNotice
 from commonweal.ledger.order import check_nobody_is_missing, check_not_divided_without, check_round_number
-from commonweal.ledger.reports import faults_of_reports
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.silence import check_silences
 from commonweal.ledger.state import LedgerState
@@ -96,7 +95,6 @@ def check_round(settled: RoundToSettle, state: LedgerState) -> None:
     check_silences(state, number, decision.figures.clients)
     for client in decision.figures.clients:
         _check_report(client, settled, state)
-    _check_attempt(settled, state)
     for client in decision.eliminated:
         later = state.took_part_after(client, number)
         if later is not None:
@@ -135,29 +133,10 @@ def _check_report(client: str, settled: RoundToSettle, state: LedgerState) -> No
                 "out."
             )
         return
-    if signature is None or not settled.report(state.identity, client).is_signed(signature, key):
-        fault = "is not signed" if signature is None else "is not signed with the key it was admitted with"
+    if signature is None:
         raise LedgerError(
-            f"The report of client {client!r} for round {settled.record.round_number} {fault}. The client must sign "
-            "its report of this round for this ledger."
-        )
-
-
-def _check_attempt(settled: RoundToSettle, state: LedgerState) -> None:
-    """Refuse reports that do not belong together, or earlier reports of which one is missing."""
-    number = settled.record.round_number
-    faults = faults_of_reports(
-        settled.bases,
-        {client: state.members[client] for client in settled.record.decision.figures.clients},
-        ledger=state.identity,
-        round_number=number,
-        terms=state.terms_of(number).hash,
-        has_gains=settled.record.gains is not None,
-    )
-    if faults:
-        raise LedgerError(
-            f"The reports of round {number} cannot be settled: {faults[0]}. The clients must report the same attempt "
-            "of the round under the terms in force, and all their reports of it must be listed."
+            f"The report of client {client!r} for round {settled.record.round_number} is not signed. The client must "
+            "sign its report of this round for this ledger."
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from commonweal.decision.ending import find_ending
 from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.agreed_rules import AgreedRules
-from commonweal.ledger.canonical import Document
+from commonweal.ledger.canonical import Document, first_difference
 from commonweal.ledger.fates import harmful_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
@@ -73,7 +73,8 @@ def stated_terms(terms: Terms, measured_by: Mapping[str, Any] | None) -> Documen
 
 
 def _compared(what: str, agreed: object, found: object) -> Iterator[Departure]:
-    if agreed != found or isinstance(agreed, bool) != isinstance(found, bool):
+    difference = first_difference(agreed, found)
+    if difference is not None:
         yield Departure(what, _text(agreed), _text(found))
 
 

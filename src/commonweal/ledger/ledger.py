@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.amendments import Amendment, amendment_body, check_amendment, check_may_admit, check_may_agree
@@ -39,11 +42,18 @@ from commonweal.ledger.expected_profits import check_expected_profits
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import SigningKey, is_signed_by_operator
 from commonweal.ledger.money import LARGEST_AMOUNT, amount_text
-from commonweal.ledger.order import check_is_last, check_may_divide, check_nothing_is_reversed, date_of_entry
+from commonweal.ledger.order import (
+    check_is_last,
+    check_may_divide,
+    check_not_divided_otherwise,
+    check_nothing_is_reversed,
+    date_of_entry,
+)
+from commonweal.ledger.plans import check_planned_with
 from commonweal.ledger.readable import check_readable, readable
 from commonweal.ledger.reports import BASED_REPORT_FORMATS
 from commonweal.ledger.rounds import RoundToSettle, draft_round
-from commonweal.ledger.settled_again import check_settled_again
+from commonweal.ledger.settled_again import Settlement, check_settled_again
 from commonweal.ledger.silence import (
     REVERSIBLE,
     charge_draft,
@@ -54,8 +64,12 @@ from commonweal.ledger.silence import (
     late_report_draft,
 )
 from commonweal.ledger.state import LedgerState
-from commonweal.ledger.store import Reading, Store
+from commonweal.ledger.store import Reading, Store, stored_postings
 from commonweal.ledger.terms import Terms
+from commonweal.ledger.verification.one_entry import check_one
+from commonweal.ledger.verification.recompute import recompute, recompute_with
+from commonweal.ledger.verification.replay import Findings, LedgerReplay, MechanismState, PastEntry, Recompute
+from commonweal.ledger.verification.rounds import recorded_inputs
 
 Clock = Callable[[], datetime]
 
@@ -80,11 +94,11 @@ class Ledger:
         self._store = store
         self._keys = keys
         self._clock = clock
-        self._state = LedgerState()
+        self._replay = LedgerReplay(recompute=recompute)  # read-only, it has the state only
         self._key: SigningKey | None = None
         with store.reading() as reading:
             self._catch_up(reading)
-        if not self._state.number:
+        if not self.state.number:
             raise LedgerError("The store has no ledger yet. Create one with: commonweal ledger init")
 
     @classmethod
@@ -99,23 +113,26 @@ class Ledger:
                 )
             draft = Draft(kind="opening", body={"terms": terms.to_document(), "operator": key.public})
             opening = seal(draft, number=1, previous=LedgerState().head, at=time_text(clock()), key=key)
+            replay = LedgerReplay(recompute=recompute)
+            check_one(opening, (), replay)
+            _refuse_findings(draft, replay.findings)
             writing.add(opening, ())
         return cls(store, keys, clock=clock)
 
     @property
     def state(self) -> LedgerState:
         """The state after the last entry that was read."""
-        return self._state
+        return self._replay.state
 
     @property
     def terms(self) -> Terms:
-        assert self._state.terms is not None, "the first entry states the terms"
-        return self._state.terms
+        assert self.state.terms is not None, "the first entry states the terms"
+        return self.state.terms
 
     @property
     def identity(self) -> str:
         """The hash of the first entry; members' signatures name it."""
-        return self._state.identity
+        return self.state.identity
 
     def refresh(self) -> None:
         """Read what others have added."""
@@ -177,22 +194,31 @@ class Ledger:
         `at` is the time that the entry states; None: that of writing. With the same time, a round whose entry was lost
         gets the same entry again.
         """
+        return self._enter(partial(self._round_draft, settled), at=at, recompute=_recompute_of(settled))
+
+    def check_round(self, settled: RoundToSettle) -> None:
+        """Raise whatever `settle` would raise for this round now."""
+        self.refresh()
+        made = self._round_draft(settled, self.state)
+        if isinstance(made, Draft):
+            self._checked(made, at=None, recompute=_recompute_of(settled))
+
+    def _round_draft(self, settled: RoundToSettle, state: LedgerState) -> Draft | Receipt:
         number = settled.record.round_number
-
-        def make(state: LedgerState) -> Draft | Receipt:
-            draft = draft_round(settled, self.identity, state.terms_of(number).terms)
-            if number in state.rounds:
-                self._check_same_round(state.rounds[number], draft, number)
-                return Receipt(entry=state.rounds[number], fresh=False)
-            check_round(settled, state)
-            check_departures(draft.body, state)
-            check_expected_profits(draft.body, state)
-            if number in state.undone:
-                for entry in state.reversals:
-                    check_settled_again(self._document(entry), draft.body, state)
-            return draft
-
-        return self._enter(make, at=at)
+        draft = draft_round(settled, self.identity, state.terms_of(number).terms)
+        if number in state.rounds:
+            self._check_same_round(state.rounds[number], draft, number)
+            return Receipt(entry=state.rounds[number], fresh=False)
+        check_round(settled, state)
+        check_departures(draft.body, state)
+        check_expected_profits(draft.body, state)
+        check_planned_with(settled, draft.body, state)
+        check_not_divided_otherwise(number, draft.postings, state, lambda entry: postings_of(self._document(entry)))
+        if number in state.undone:
+            for entry in state.reversals:
+                check_settled_again(self._document(entry), draft.body, state)
+        self._recall(settled)
+        return draft
 
     def realise(self, amount: int, reference: str, *, without: Collection[int] = ()) -> Receipt:
         """Divide income of the model in proportion to max(accrued payoff, 0), once per reference.
@@ -291,13 +317,13 @@ class Ledger:
             return Receipt(entry=state.number, fresh=False) if due is None else exclusion_draft(*due)
 
         self.refresh()
-        due = list(ends_by_silence(self._state, self._state.next_round))
+        due = list(ends_by_silence(self.state, self.state.next_round))
         return tuple(self._enter(make, at=at) for _ in due)
 
     def reverse_round(self, round_number: int, reason: str) -> Receipt:
         """Reverse a settled round; it can then be settled again."""
         self.refresh()
-        entry = self._state.rounds.get(round_number)
+        entry = self.state.rounds.get(round_number)
         if entry is None:
             raise LedgerError(f"Round {round_number} is not settled, so it cannot be reversed.")
         return self.reverse(entry, reason)
@@ -311,6 +337,7 @@ class Ledger:
             if entry in state.reversals:
                 return Receipt(entry=state.reversals[entry], fresh=False)
             document = self._document(entry)
+            self._replay.past[entry] = PastEntry(document["kind"], postings_of(document))
             if document["kind"] not in REVERSIBLE:
                 raise LedgerError(
                     f"Entry {entry} is {_article(document['kind'])}; only rounds, realisations, charges and exclusions "
@@ -345,11 +372,17 @@ class Ledger:
 
     def document(self, entry: int) -> dict[str, Any]:
         """An entry's content."""
-        if not 1 <= entry <= self._state.number:
-            raise LedgerError(f"There is no entry {entry}; this ledger has entries 1 to {self._state.number}.")
+        if not 1 <= entry <= self.state.number:
+            raise LedgerError(f"There is no entry {entry}; this ledger has entries 1 to {self.state.number}.")
         return self._document(entry)
 
-    def _enter(self, make: Callable[[LedgerState], Draft | Receipt], *, at: str | None = None) -> Receipt:
+    def _enter(
+        self,
+        make: Callable[[LedgerState], Draft | Receipt],
+        *,
+        at: str | None = None,
+        recompute: Recompute = recompute,
+    ) -> Receipt:
         """Add what `make` returns for the current state; nobody else can add in between.
 
         A time `at` that others have overtaken becomes theirs: the time of a ledger does not go back.
@@ -357,20 +390,52 @@ class Ledger:
         assert self._keys is not None, "a read-only ledger takes no entries"
         with self._store.writing() as writing:
             self._catch_up(writing)
-            state = self._state
-            made = make(state)
+            made = make(self.state)
             if isinstance(made, Receipt):
                 return made
-            entry = seal(
-                made,
-                number=state.number + 1,
-                previous=state.head,
-                at=self._time(at, state),
-                key=self._signing_key(state.operator),
-            )
+            entry, after = self._checked(made, at=at, recompute=recompute)
             writing.add(entry, made.postings)
         self._take_in(entry)
+        self._replay.mechanism_states.update(after)
         return Receipt(entry=entry.number, fresh=True)
+
+    def _checked(
+        self, made: Draft, *, at: str | None, recompute: Recompute
+    ) -> tuple[StoredEntry, Mapping[int, MechanismState]]:
+        """The entry, and the mechanism's state after it. Refused is whatever verification would find in it."""
+        state = self.state
+        entry = seal(
+            made,
+            number=state.number + 1,
+            previous=state.head,
+            at=self._time(at, state),
+            key=self._signing_key(state.operator),
+        )
+        after: dict[int, MechanismState] = {}
+        trial = replace(
+            self._replay,
+            findings=Findings(),
+            notes=Findings(),
+            recompute=recompute,
+            mechanism_states=ChainMap(after, self._replay.mechanism_states),
+        )
+        check_one(entry, stored_postings(entry.number, made.postings), trial)
+        _refuse_findings(made, trial.findings)
+        return entry, after
+
+    def _recall(self, settled: RoundToSettle) -> None:
+        """Decide earlier rounds again that this process has not settled, as far as the mechanism remembers them."""
+        version, rules = settled.rules_version, settled.record.decision.rules
+        if not make_mechanism(rules).remembers:
+            return
+        decide_again, states = _recompute_of(settled), self._replay.mechanism_states
+        for number in sorted(self.state.rounds):
+            if number < settled.record.round_number and number not in states:
+                body = self._document(self.state.rounds[number])["body"]
+                if body["rules_version"] == version:
+                    states[number] = version, decide_again(recorded_inputs(body, self._replay)).state
+                else:
+                    states[number] = body["rules_version"], {}
 
     def _time(self, at: str | None, state: LedgerState) -> str:
         if at is None:
@@ -378,7 +443,7 @@ class Ledger:
         return at if state.latest is None else max(at, time_text(state.latest))
 
     def _catch_up(self, reading: Reading) -> None:
-        for entry in reading.entries(after=self._state.number):
+        for entry in reading.entries(after=self.state.number):
             self._take_in(entry)
 
     def _take_in(self, entry: StoredEntry) -> None:
@@ -386,21 +451,36 @@ class Ledger:
         document = parse(entry.content)
         if (
             document is None
-            or entry.number != self._state.number + 1
+            or entry.number != self.state.number + 1
             or document.get("number") != entry.number
-            or document.get("previous") != self._state.head
+            or document.get("previous") != self.state.head
             or hash_of(entry.content.encode()) != entry.hash
             or not is_signed_by_operator(
-                signed_message(entry.hash), entry.signature, self._state.operator or first_operator(document)
+                signed_message(entry.hash), entry.signature, self.state.operator or first_operator(document)
             )
         ):
             raise LedgerError(
-                f"The ledger is not sound: entry {entry.number} does not follow entry {self._state.number}, or the "
+                f"The ledger is not sound: entry {entry.number} does not follow entry {self.state.number}, or the "
                 "operator did not sign it. Find out more with: commonweal ledger verify"
             )
         with readable(entry.number):
             check_readable(document)
-            self._state.apply(document, entry.hash)
+            if self._keys is None:
+                self.state.apply(document, entry.hash)
+            else:
+                self._remember(document, entry.hash)
+
+    def _remember(self, document: dict[str, Any], digest: str) -> None:
+        """What is to be written is checked against all that is remembered here."""
+        body = document["body"]
+        if document["kind"] == "round":
+            self._replay.mechanism_states.pop(body["round"], None)
+        elif document["kind"] == "reversal":
+            reversed_entry = self._document(body["entry"])
+            if reversed_entry["kind"] == "round":
+                settlement = Settlement.of(body["entry"], reversed_entry["body"], self.state)
+                self._replay.settlements.setdefault(reversed_entry["body"]["round"], []).append(settlement)
+        self._replay.remember(document, digest)
 
     def _signing_key(self, public: str) -> SigningKey:
         if self._key is None or self._key.public != public:
@@ -413,7 +493,7 @@ class Ledger:
             entry = next(reading.entries(after=number - 1), None)
         document = None if entry is None or entry.number != number else parse(entry.content)
         if document is None:
-            raise LedgerError(f"There is no entry {number}; this ledger has entries 1 to {self._state.number}.")
+            raise LedgerError(f"There is no entry {number}; this ledger has entries 1 to {self.state.number}.")
         return document
 
     def _check_same_round(self, entry: int, draft: Draft, round_number: int) -> None:
@@ -427,6 +507,24 @@ class Ledger:
                 f"there and {now} here. If these are the figures of another round, give them its number. If the "
                 "entry is wrong, reverse the round first."
             )
+
+
+def _recompute_of(settled: RoundToSettle) -> Recompute:
+    """Decides again, by the file of the round's own mechanism if that is one."""
+    file = settled.record.decision.rules.file
+    return recompute if file is None else recompute_with([file])
+
+
+def _refuse_findings(made: Draft, findings: Findings) -> None:
+    """An entry stays for good, and so does what verification finds in it."""
+    found = next(iter(findings.all()), None)
+    if found is not None:
+        is_round = made.kind == "round"
+        what = f"Round {made.body['round']} cannot be settled" if is_round else f"Cannot enter {_article(made.kind)}"
+        raise LedgerError(
+            f"{what}: the ledger would not be sound with it, since {found.rule}; expected {found.expected}, got "
+            f"{found.found}. Nothing was written."
+        )
 
 
 def _key_text(key: str | None) -> str:

@@ -7,11 +7,11 @@ the state at every entry is that of its rounds in order, whatever was reversed b
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from commonweal.errors import InputError, LedgerError
-from commonweal.ledger.entries import time_text
+from commonweal.ledger.entries import Posting, time_text
 from commonweal.ledger.member_documents import ROUND_LIMIT
 from commonweal.ledger.state import LedgerState
 
@@ -91,6 +91,32 @@ def check_not_divided_without(round_number: int, state: LedgerState) -> None:
         raise LedgerError(
             f"Income was divided in entry {income} while round {round_number} was reversed, so the payoffs of this "
             f"round had no part in it. Reverse entry {income}, settle the round, then divide the income again."
+        )
+
+
+def divided_otherwise(
+    round_number: int, postings: Sequence[Posting], state: LedgerState, postings_in: Callable[[int], Sequence[Posting]]
+) -> Iterator[tuple[int, int]]:
+    """Incomes that stand, each with the entry by whose payoffs of a round it was divided: not by these `postings`.
+
+    Where no rules are agreed, nobody has agreed on the payoffs either. `postings_in` gives those of an entry.
+    """
+    if state.terms_of(round_number).terms.agreed is None:
+        return
+    for (income, of_round), settled in state.divided_by.items():
+        if of_round == round_number and income not in state.reversals and set(postings_in(settled)) != set(postings):
+            yield income, settled
+
+
+def check_not_divided_otherwise(
+    round_number: int, postings: Sequence[Posting], state: LedgerState, postings_in: Callable[[int], Sequence[Posting]]
+) -> None:
+    """Refuse to settle a reversed round with other payoffs than those by which income was divided."""
+    for income, settled in divided_otherwise(round_number, postings, state, postings_in):
+        raise LedgerError(
+            f"Income was divided in entry {income} by the payoffs of round {round_number} in entry {settled}, which "
+            f"was reversed since, and the payoffs are others now. Reverse entry {income}, settle the round, then "
+            "divide the income again."
         )
 
 

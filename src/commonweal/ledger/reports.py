@@ -8,7 +8,7 @@ The entry of the round lists all of them, so a missing number shows that the ope
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,18 @@ BASED_REPORT_FORMATS = ("commonweal.report/3", "commonweal.report/4")
 LATE_REPORT_FORMAT = "commonweal.report/5"
 """Of a client that was silent: it also signs the hash of the entry that says so, which is not there in time."""
 REPORT_LIMIT = 20  # reports that a member signs for one round
+_TEXTS = frozenset({"format", "book", "client", "attempt", "model", "opening_model", "terms"})
+_FURTHER_TEXTS: Mapping[str, frozenset[str]] = {
+    BASED_REPORT_FORMATS[0]: frozenset(),
+    BASED_REPORT_FORMATS[1]: frozenset({"settings"}),
+    LATE_REPORT_FORMAT: frozenset({"settings", "entry"}),
+}
+_NUMBERS = frozenset({"round", "number", "profit", "sample_count", "cost", "baseline"})  # or null
+_TOLD = frozenset(  # numbers or null in reports that follow from gains; their field `gains` is a text
+    {"gain", "validation_count", "squared_change", "pooled_gain", "expected_gain", "expected_profit"}
+)
+_LONGEST_TEXT = 1000
+ROUNDING = 1e-9  # of metrics: processors round differently
 
 
 def report_attempt(opening: str, valuation: int) -> str:
@@ -88,6 +100,15 @@ class ReportBasis:
                 raise ValueError(f"{name} must be a finite number, got {value!r}")
 
     @property
+    def change(self) -> float | None:
+        """Of the metric, from the model that opened the round; None if one of both was not measured or not signed."""
+        return None if self.measured is None or self.baseline is None else self.measured - self.baseline
+
+    def is_gain(self, gain: float, change: float) -> bool:
+        """Whether a gain is this change of the metric, up to the rounding of other processors."""
+        return math.isclose(change, gain, rel_tol=ROUNDING, abs_tol=ROUNDING * max(1.0, abs(self.baseline or 0.0)))
+
+    @property
     def signed_fields(self) -> Document:
         """Its part of the message that the client signs."""
         form = BASED_REPORT_FORMATS[self.settings is not None] if self.entry is None else LATE_REPORT_FORMAT
@@ -149,12 +170,14 @@ def faults_of_reports(
     ledger: str,
     round_number: int,
     terms: str,
+    stated_terms: Collection[str],
     has_gains: bool | None = None,
 ) -> list[ReportFault]:
     """What is wrong with the reports of a round; `keys` are those of its clients, `terms` the hash of those in force.
 
-    `has_gains` says whether profits of the round follow from gains that clients were told; None: not compared. The
-    signatures of the reports that count are checked with their figures.
+    `stated_terms` are the hashes of all terms that the ledger has stated: an attempt may have been interrupted by an
+    amendment. `has_gains` says whether profits of the round follow from gains that clients were told; None: not
+    compared. The signatures of the reports that count are checked with their figures.
     """
     if not bases:
         return []
@@ -188,7 +211,7 @@ def faults_of_reports(
             faults.append(
                 ReportFault("reports name the terms in force", _short(terms), f"{_short(basis.terms)} by {client}")
             )
-        faults += _faults_of_earlier(client, basis, keys.get(client), ledger, round_number)
+        faults += _faults_of_earlier(client, basis, keys.get(client), ledger, round_number, stated_terms)
         told = ["gains" in report.document for report in basis.earlier]
         if has_gains is not None and told.count(has_gains) < len(told):
             kinds = ("as measured", "by gains that were told")
@@ -203,10 +226,21 @@ def faults_of_reports(
 
 
 def _faults_of_earlier(
-    client: str, basis: ReportBasis, key: str | None, ledger: str, round_number: int
+    client: str,
+    basis: ReportBasis,
+    key: str | None,
+    ledger: str,
+    round_number: int,
+    stated_terms: Collection[str],
 ) -> list[ReportFault]:
+    for report in basis.earlier:  # before anything else is read of them: a client signs what it likes
+        form = report.document.get("format")
+        odd = _odd_field(report.document) if isinstance(form, str) and form in _FURTHER_TEXTS else "format"
+        if odd is not None:
+            rule = "an earlier report has the fields of its format"
+            return [ReportFault(rule, f"a report of {client} as commonweal writes it", f"another {ascii(odd)[:80]}")]
     faults = []
-    numbers = [report.document.get("number") for report in basis.earlier]
+    numbers = [report.document["number"] for report in basis.earlier]
     if len(numbers) != basis.number - 1 or numbers != list(range(1, basis.number)):
         faults.append(
             ReportFault(
@@ -215,21 +249,43 @@ def _faults_of_earlier(
                 f"numbers {', '.join(map(str, [*numbers, basis.number]))}",
             )
         )
-    attempts = [basis.attempt, *(report.document.get("attempt") for report in basis.earlier)]
-    if len({str(attempt) for attempt in attempts}) < len(attempts):
+    attempts = [basis.attempt, *(report.document["attempt"] for report in basis.earlier)]
+    if len(set(attempts)) < len(attempts):
         faults.append(ReportFault("a client reports once per attempt", f"one report of {client}", "several"))
     wanted = {"book": ledger, "round": round_number, "client": client}
-    for report in basis.earlier:
-        other = next((name for name, value in wanted.items() if report.document.get(name) != value), None)
-        if report.document.get("format") not in (*BASED_REPORT_FORMATS, LATE_REPORT_FORMAT):
-            other = "format"
+    for number, report in enumerate(basis.earlier, 1):
+        other = next((name for name, value in wanted.items() if report.document[name] != value), None)
         if other is not None:
-            found = f"{other} {report.document.get(other)!r}"
+            found = f"{other} {report.document[other]!r}"
             faults.append(ReportFault("earlier reports are of this round", f"a report of {client}", found))
         elif key is None or not report.is_signed(key):
             rule = "an earlier report is signed by its client"
             faults.append(ReportFault(rule, f"a signature by {client}", "another signature"))
+        elif stated_terms and report.document["terms"] not in stated_terms:
+            rule, found = "earlier reports name terms that the ledger has stated", _short(report.document["terms"])
+            faults.append(ReportFault(rule, "such terms", f"{found} in report {number} of {client}"))
     return faults
+
+
+def _odd_field(document: Mapping[str, Any]) -> str | None:
+    """A field that a report of this format lacks, should not have, or has with another type; None if there is none."""
+    texts = _TEXTS | ((_FURTHER_TEXTS[document["format"]] | {"gains"}) & document.keys())
+    numbers = _NUMBERS | (_TOLD if "gains" in document else set()) | ({"measured"} & document.keys())
+    for name in sorted(texts | numbers | (document.keys() - {"further"})):
+        value = document.get(name)
+        if name not in document or not (_is_text(value) if name in texts else name in numbers and _is_number(value)):
+            return name
+    further = document.get("further", {})
+    is_flat = isinstance(further, dict) and all(map(_is_text, further)) and all(map(_is_number, further.values()))
+    return None if is_flat else "further"
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST_TEXT
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _short(text: str) -> str:

@@ -16,7 +16,7 @@ from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import Document, canonical
 from commonweal.ledger.chain import keys_since
 from commonweal.ledger.keys import Signer, is_signed
-from commonweal.ledger.signed_files import SignedDocument
+from commonweal.ledger.signed_files import ENTRY_LIMIT, SignedDocument
 
 SEEN_HEAD_FORMAT = "commonweal.seen-head/1"
 SEEN_IN_ROUND_FORMAT = "commonweal.seen-head/2"  # of members that sign which round they were told of last
@@ -97,7 +97,7 @@ def hashes_in_trail(signed: SignedDocument, *, ledger: str, operator: str) -> di
     first, hashes, rotations = given.get("first"), given.get("hashes"), given.get("key_rotations")
     if type(first) is not int or first < 1 or not isinstance(hashes, list) or not isinstance(rotations, list):
         raise LedgerError("it is incomplete or damaged")
-    if first + len(hashes) > 10**15:
+    if first + len(hashes) > ENTRY_LIMIT:
         raise LedgerError(f"it starts with entry {first:.6g}")
     if not all(isinstance(digest, str) and _HASH.fullmatch(digest) for digest in hashes):
         raise LedgerError("it must list hashes of entries")

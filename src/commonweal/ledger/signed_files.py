@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,8 @@ def _message(document: Document) -> bytes:
 HEAD_FORMAT = "commonweal.head/1"
 STATEMENT_FORMAT = "commonweal.statement/1"
 STATEMENT_PART_FORMAT = "commonweal.statement-part/1"
+ENTRY_LIMIT = 10**15  # numbers of entries are below it
+_HASH = re.compile("[0-9a-f]{64}")
 _WITH_HEAD = (STATEMENT_FORMAT, STATEMENT_PART_FORMAT, HEAD_FORMAT)
 
 
@@ -126,15 +129,23 @@ def known_head_in(content: bytes, source: str) -> KnownHead:
 
 def _known_head(signed: SignedDocument, source: str, path: str) -> KnownHead:
     try:
-        head = signed.document["head"]
-        return KnownHead(
-            source=source,
-            ledger=str(signed.document["book"]),
-            number=int(head["number"]),
-            head=str(head["hash"]),
-            signed=signed,
-        )
-    except (KeyError, OverflowError, TypeError, ValueError):  # a number may be infinite
+        number, digest = last_entry_in(signed.document)
+        return KnownHead(source=source, ledger=str(signed.document["book"]), number=number, head=digest, signed=signed)
+    except (KeyError, TypeError, ValueError):
         raise LedgerError(
             f"{source} does not name the ledger's last entry. Use the file exactly as the operator sent it."
         ) from None
+
+
+def last_entry_in(document: Mapping[str, Any]) -> tuple[int, str]:
+    """Number and hash of the entry that a signed document names as the ledger's last one.
+
+    Raises KeyError, TypeError or ValueError if it names none. There is one way to write each, or two readers of the
+    same file could remember two different entries.
+    """
+    number, digest = document["head"]["number"], document["head"]["hash"]
+    if type(number) is not int or not 0 < number < ENTRY_LIMIT:
+        raise ValueError("the number of an entry")
+    if not isinstance(digest, str) or _HASH.fullmatch(digest) is None:
+        raise ValueError("the hash of an entry")
+    return number, digest

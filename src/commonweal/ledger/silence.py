@@ -17,6 +17,7 @@ from commonweal.ledger.canonical import canonical
 from commonweal.ledger.entries import Draft, Posting, client_account
 from commonweal.ledger.keys import is_signed
 from commonweal.ledger.late_reports import fault_of_late_report
+from commonweal.ledger.line_texts import charge_text, exclusion_text, late_report_text
 from commonweal.ledger.money import in_proportion
 
 if TYPE_CHECKING:  # the state counts silences
@@ -45,12 +46,11 @@ def silent_in(body: Mapping[str, Any]) -> tuple[str, ...]:
 def silence_line(kind: str, body: Mapping[str, Any], client: str, amount: int) -> str | None:
     """What an entry on silence says on a client's statement; None if it does not concern the client."""
     if kind == "charge" and (amount or body["client"] == client):
-        whose = "your" if body["client"] == client else f"{body['client']}'s"
-        return f"charge for {whose} silence in round {body['round']}"
+        return charge_text(body["round"], None if body["client"] == client else body["client"])
     if kind == "exclusion" and body["client"] == client:
-        return f"membership ended: silent in rounds {_listed(body['rounds'])}"
+        return exclusion_text(body["rounds"])
     if kind == "late-report" and body["client"] == client:
-        return f"reported round {body['round']} late; the round stays as it was settled"
+        return late_report_text(body["round"])
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -43,6 +43,7 @@ class LedgerState:
     identity: str = ""  # the hash of the first entry
     terms: Terms | None = None  # in force for new rounds
     terms_since: list[TermsSince] = field(default_factory=list)  # in order
+    stated_terms: set[str] = field(default_factory=set)  # hashes of all terms so far
     amendment_count: int = 0
     operator: str = ""  # the public key that signs the next entry
     members: dict[str, str | None] = field(default_factory=dict)  # with their public keys
@@ -63,6 +64,11 @@ class LedgerState:
     withdrawn: dict[str, int] = field(default_factory=dict)  # client → the last round it takes part in
     withdrawals: dict[str, int] = field(default_factory=dict)  # client → entry
     references: dict[str, Realised] = field(default_factory=dict)
+    divided_by: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Entry of an income, round → the entry by whose payoffs of the round it was divided, and which was reversed since.
+
+    Only incomes that were not reversed before.
+    """
     rounded_off: dict[int, dict[str, int]] = field(default_factory=dict)  # by income that is not reversed: its entry
     reversals: dict[int, int] = field(default_factory=dict)  # reversed entry → the one that reversed it
     balances: Counter[str] = field(default_factory=Counter)  # by account
@@ -106,6 +112,8 @@ class LedgerState:
         elif kind == "reversal":
             self.reversals[body["entry"]] = number
             for undone in [settled for settled, entry in self.rounds.items() if entry == body["entry"]]:
+                for income in self._incomes_since(body["entry"]):
+                    self.divided_by.setdefault((income, undone), body["entry"])
                 del self.rounds[undone], self.took_part[undone], self.retained[undone]
                 self.undone[undone] = body["entry"]
                 self.eliminated = {client: left for client, left in self.eliminated.items() if left != undone}
@@ -203,13 +211,17 @@ class LedgerState:
 
     def realised_since(self, entry: int) -> int | None:
         """An entry after this one that divided income and was not reversed."""
+        return next(self._incomes_since(entry), None)
+
+    def _incomes_since(self, entry: int) -> Iterator[int]:
         later = (each.entry for each in self.references.values() if each.entry > entry)
-        return next((each for each in later if each not in self.reversals), None)
+        return (each for each in later if each not in self.reversals)
 
     def _agree(self, terms: Terms, *, first_round: int) -> None:
         if not first_round:  # stated anew before the first round
             self.terms_since.clear()
         self.terms_since.append(TermsSince(first_round=first_round, terms=terms, hash=terms.digest()))
+        self.stated_terms.add(self.terms_since[-1].hash)
         self.terms = terms
 
     def weights(self) -> dict[str, int]:

@@ -28,10 +28,22 @@ from commonweal.ledger.entries import accrued_account, client_account, postings_
 from commonweal.ledger.fates import harm_of, harmful_in
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.ledger import Ledger
+from commonweal.ledger.line_texts import (
+    ABOUT_A_ROUND,
+    ABSENT,
+    ADMITTED,
+    RESTING,
+    SILENT,
+    amendment_text,
+    income_text,
+    reversal_text,
+    round_text,
+    withdrawal_text,
+)
 from commonweal.ledger.printable import printable
 from commonweal.ledger.readable import readable
 from commonweal.ledger.rounds import decision_of, evidence_of, gains_of, resting_in
-from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, read_signed, signed_content
+from commonweal.ledger.signed_files import STATEMENT_FORMAT, SignedDocument, last_entry_in, read_signed, signed_content
 from commonweal.ledger.silence import silence_line, silent_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
@@ -40,7 +52,6 @@ from commonweal.records import FINISHED, Decision, Evidence, HarmEvidence
 from commonweal.records.statement import Statement, StatementLine
 
 SEPARATOR = "; "  # between what a round meant for a client and how that is explained
-_ABOUT_A_ROUND = ("round", "late-report", "charge", "withdrawal")  # kinds of entries
 _PLAIN_FIELDS = ("name", "client", "client_key", "currency", "minor_digits", "settlement", "at")
 _AMOUNTS = ("amount", "accrued", "balance", "accrued_balance")
 _ABOUT = {"kind": "kind", "round": "round_number"}  # only in parts of statements: whole ones never change
@@ -157,12 +168,13 @@ def complete(path: Path | str) -> Iterator[None]:
 def statement_in(given: Mapping[str, Any], *, totals: tuple[Any, Any]) -> Statement:
     """The heading and lines of a document; raises as `whole_statement_in` does."""
     lines = tuple(map(_line_in, given["lines"]))
+    head_number, head = last_entry_in(given)
     statement = Statement(
         ledger=given["book"],
         **{name: given[name] for name in _PLAIN_FIELDS},
         worth=int(given["worth"]),
-        head_number=int(given["head"]["number"]),
-        head=given["head"]["hash"],
+        head_number=head_number,
+        head=head,
         lines=lines,
     )
     _check_kinds(statement, given["key_rotations"], totals=totals)
@@ -172,7 +184,7 @@ def statement_in(given: Mapping[str, Any], *, totals: tuple[Any, Any]) -> Statem
 def _check_kinds(statement: Statement, rotations: list[Mapping[str, Any]], totals: tuple[Any, Any]) -> None:
     """Refuse fields of the wrong type before the statement is shown."""
     texts = [statement.ledger, statement.name, statement.client, statement.currency, statement.settlement, statement.at]
-    texts += [statement.head, "" if statement.client_key is None else statement.client_key]
+    texts += ["" if statement.client_key is None else statement.client_key]
     texts += [text for line in statement.lines for text in (line.at, line.text)]
     proofs = [text for rotation in rotations for text in (rotation["content"], rotation["signature"])]
     counts = [statement.minor_digits, *(line.entry for line in statement.lines)]
@@ -267,18 +279,18 @@ def line_of(
             return None
         text, figures = line
     elif kind == "realisation" and amount:
-        text = f"income, {body['reference']}"
+        text = income_text(body["reference"])
     elif kind == "reversal" and any(line.entry == body["entry"] for line in before):
         # Listed even if no money moved: the reversal may undo an elimination.
-        text = f"reversal of entry {body['entry']}: {body['reason']}"
+        text = reversal_text(body["entry"], body["reason"])
     elif kind == "withdrawal" and body["client"] == client:
-        text = f"withdrew after round {body['round']}"
+        text = withdrawal_text(body["round"])
     elif (about := silence_line(kind, body, client, amount)) is not None:
         text = about
     elif kind in ("admission", "amendment") and any(member["client"] == client for member in body["members"]):
-        text = "admitted"
+        text = ADMITTED
     elif kind == "amendment" and client in state.active(body["first_round"]):
-        text = f"amendment {body['amendment']}: the terms change from round {body['first_round']} on"
+        text = amendment_text(body["amendment"], body["first_round"])
     else:
         return None
     return StatementLine(
@@ -290,7 +302,7 @@ def line_of(
         balance=state.balances[client_account(client)],
         accrued_balance=state.balances[accrued_account(client)],
         kind=kind,
-        round_number=body["round"] if kind in _ABOUT_A_ROUND else None,
+        round_number=body["round"] if kind in ABOUT_A_ROUND else None,
         **figures,
     )
 
@@ -301,10 +313,9 @@ def _round_line(
     """What a round meant for a client, in words and figures."""
     number, decision = body["round"], body["decision"]
     if client in body["absent"]:
-        had_model = "; you had the round's model and did not report" if client in silent_in(body) else ""
-        return f"round {number}: {'silent' if had_model else 'absent'}{had_model}", {}
+        return round_text(number, SILENT if client in silent_in(body) else ABSENT), {}
     if client in resting_in(body):
-        return f"round {number}: resting; the mechanism did not ask you to take part", {}
+        return round_text(number, RESTING), {}
     row = next((row for row in body["inputs"] if row["client"] == client), None)
     if row is None:
         return None
@@ -314,11 +325,12 @@ def _round_line(
         place = decision["eliminated"].index(client)
         if charge := decision.get("charges", {place: 0.0})[place]:
             figures["transfer"] = float(charge)
-        return f"round {number}: eliminated{as_harmful}{_explained(body, client, facts, is_paid=is_paid)}", figures
+        fate = f"eliminated{as_harmful}{_explained(body, client, facts, is_paid=is_paid)}"
+        return round_text(number, fate), figures
     place = decision["retained"].index(client)
     parts = {"share": "shares", "payoff": "payoffs", "transfer": "transfers"}
     figures |= {name: float(decision[row][place]) for name, row in parts.items()}
-    return f"round {number}: retained{_explained(body, client, facts, is_paid=is_paid)}", figures
+    return round_text(number, f"retained{_explained(body, client, facts, is_paid=is_paid)}"), figures
 
 
 def _gains(body: Mapping[str, Any], client: str) -> dict[str, float]:

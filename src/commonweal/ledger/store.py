@@ -21,6 +21,11 @@ class StoredPosting:
     posting: Posting
 
 
+def stored_postings(entry: int, postings: Sequence[Posting]) -> list[StoredPosting]:
+    """The postings of an entry as a store keeps them."""
+    return [StoredPosting(entry=entry, position=position, posting=posting) for position, posting in enumerate(postings)]
+
+
 class Reading(Protocol):
     """The content of the store at one moment."""
 

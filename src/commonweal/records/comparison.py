@@ -158,9 +158,10 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         name="tsfi",
         title="TSFI",
-        meaning="total selection fairness index after the last round",
+        meaning="total selection fairness index after the last round; outside 0 to 1 only with raw contributions",
         unit="share",
         group="course",
+        upper=1.0,
     ),
     Column(
         name="duration",

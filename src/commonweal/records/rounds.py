@@ -145,7 +145,7 @@ class Rules:
     @classmethod
     def from_document(cls, document: Mapping[str, Any], *, version: int = 1) -> Rules:
         """The rules that `to_document` wrote."""
-        parameters = tuple(document.get("parameters", {}).items())
+        parameters = tuple((name, float(value)) for name, value in document.get("parameters", {}).items())
         return cls(**{**document, "mu": float(document["mu"]), "parameters": parameters, "version": version})
 
 

@@ -171,7 +171,7 @@ def _show_history(results: Path) -> None:
 def _show_verification(results: Path) -> bool:
     """Whether the ledger is sound, as `commonweal ledger verify` would find."""
     with opened_store(str(results / "ledger.db")) as store:
-        from commonweal.federation.recompute import recompute
+        from commonweal.ledger.verification.recompute import recompute
         from commonweal.ledger.verification.verify import verify_ledger
 
         outcome = verify_ledger(store, recompute)

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from commonweal.cli.ledger.options import Location, opened_store
 from commonweal.decision.mechanisms.own_file import mechanism_file
 from commonweal.errors import InputError
-from commonweal.federation.recompute import recompute_with
+from commonweal.ledger.verification.recompute import recompute_with
 from commonweal.report.text import counted
 
 if TYPE_CHECKING:

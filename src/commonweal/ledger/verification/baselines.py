@@ -8,7 +8,6 @@ model that a client trains alone never leaves it, so of an advantage only the mo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,16 +16,14 @@ from commonweal.ledger.reports import ReportBasis, bases_in
 from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.records.rounds import GAIN
 
-_ROUNDING = 1e-9  # processors round differently
-
 
 def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | None, replay: LedgerReplay) -> None:
     """Measurements that were reversed count too: a reversal does not change what members have trained and measured."""
     round_number, bases = body["round"], bases_in(body)
-    before = {each: rounds for each, rounds in replay.bases.items() if each < round_number}
+    before = sorted((each for each in replay.measured if each < round_number), reverse=True)
     if before and bases:
-        _check_opening(number, bases, before, replay)
-        _note_other_settings(number, bases, before, replay)
+        _check_opening(number, bases, before[0], replay)
+        _note_other_settings(number, bases, before[0], replay)
     if table is not None:
         for client, row in table.gains.table.items():
             if client in bases:
@@ -36,23 +33,17 @@ def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | Non
     else:
         gains = {row["client"]: float(row["further"][GAIN]) for row in body["inputs"] if GAIN in row.get("further", {})}
         for client, basis in bases.items():
-            _check_baseline(number, client, basis, before, replay)
+            last = next((each for each in before if client in replay.measured[each]), None)
+            if last is not None:
+                _check_baseline(number, client, basis, last, replay)
             if client in gains:
                 rule = "a gain is measured from what the client signed"
                 _check_gain(number, client, basis, gains[client], rule, replay)
         _check_directions(number, gains, bases, replay)
-    for client, basis in bases.items():
-        replay.bases.setdefault(round_number, {}).setdefault(client, []).append(basis)
-        replay.models[round_number] = basis.model
 
 
-_Before = Mapping[int, Mapping[str, list[ReportBasis]]]
-"""What the reports of earlier rounds rest on, by round and client; several if a round was settled again."""
-
-
-def _check_opening(number: int, bases: Mapping[str, ReportBasis], before: _Before, replay: LedgerReplay) -> None:
+def _check_opening(number: int, bases: Mapping[str, ReportBasis], last: int, replay: LedgerReplay) -> None:
     """A model that was reversed does not count: if another one took its place, later rounds are played again, too."""
-    last = max(before)
     client, first = next(iter(bases.items()))
     if first.opening_model != replay.models[last]:
         rule = "a round opens with the model of the round before"
@@ -60,24 +51,20 @@ def _check_opening(number: int, bases: Mapping[str, ReportBasis], before: _Befor
         replay.findings.add(number, rule, expected, f"{first.opening_model[:16]}… in the report of {client}")
 
 
-def _note_other_settings(number: int, bases: Mapping[str, ReportBasis], before: _Before, replay: LedgerReplay) -> None:
+def _note_other_settings(number: int, bases: Mapping[str, ReportBasis], last: int, replay: LedgerReplay) -> None:
     """Within a round other settings are a finding; from one to the next, another version may have more of them."""
-    last = max(before)
-    known = {basis.settings for own in before[last].values() for basis in own} - {None}
+    known = replay.settings[last]
     client, found = next(((client, basis.settings) for client, basis in bases.items() if basis.settings), ("", None))
     if known and found is not None and found not in known:
         rule = "clients measure by the same settings in all rounds"
-        expected = f"{' or '.join(sorted(str(each)[:16] for each in known))}… as in round {last}"
+        expected = f"{' or '.join(sorted(each[:16] for each in known))}… as in round {last}"
         replay.notes.add(number, rule, expected, f"{found[:16]}… in the report of {client}")
 
 
 def _check_gain(number: int, client: str, basis: ReportBasis, gain: float, rule: str, replay: LedgerReplay) -> None:
     """The metric of the model minus that of the opening model, or the other way round where less is better."""
-    if basis.measured is None or basis.baseline is None:
-        return  # one of them cannot be measured, or the client's version did not sign both
-    difference = abs(basis.measured - basis.baseline)
-    if not math.isclose(difference, abs(gain), rel_tol=_ROUNDING, abs_tol=_ROUNDING * max(1.0, abs(basis.baseline))):
-        expected = f"{client} {difference:.12g}, from {basis.baseline!r} to {basis.measured!r}"
+    if basis.change is not None and not basis.is_gain(abs(gain), abs(basis.change)):
+        expected = f"{client} {abs(basis.change):.12g}, from {basis.baseline!r} to {basis.measured!r}"
         replay.findings.add(number, rule, expected, f"{abs(gain):.12g}")
 
 
@@ -88,11 +75,8 @@ def _check_directions(
     by_direction: dict[bool, list[str]] = {True: [], False: []}
     for client, gain in gains.items():
         basis = bases.get(client)
-        if basis is None or basis.measured is None or basis.baseline is None:
-            continue
-        difference = basis.measured - basis.baseline
-        if abs(difference) > _ROUNDING * max(1.0, abs(basis.baseline)):
-            by_direction[(difference > 0) == (gain > 0)].append(client)
+        if basis is not None and basis.change is not None and not basis.is_gain(0.0, basis.change):
+            by_direction[(basis.change > 0) == (gain > 0)].append(client)
     few, most = sorted(by_direction.values(), key=len)
     for client in few:
         rule = "a metric that rises is a gain for all clients of a round, or for none"
@@ -101,12 +85,9 @@ def _check_directions(
         replay.findings.add(number, rule, expected, f"{gains[client]:+g} from {basis.baseline!r} to {basis.measured!r}")
 
 
-def _check_baseline(number: int, client: str, basis: ReportBasis, before: _Before, replay: LedgerReplay) -> None:
-    rounds = [each for each, settled in before.items() if client in settled]
-    if not rounds or basis.measured is None:
-        return
-    measured = [each.measured for each in before[max(rounds)][client]]
-    if None not in measured and basis.baseline not in measured:
+def _check_baseline(number: int, client: str, basis: ReportBasis, last: int, replay: LedgerReplay) -> None:
+    measured = replay.measured[last][client]
+    if None not in (basis.measured, *measured) and basis.baseline not in measured:
         rule = "utility is measured from what the client measured in its last settled round"
-        expected = f"{' or '.join(map(str, measured))} as {client} signed in round {max(rounds)}"
+        expected = f"{' or '.join(map(str, measured))} as {client} signed in round {last}"
         replay.findings.add(number, rule, expected, str(basis.baseline))

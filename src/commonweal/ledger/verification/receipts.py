@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from commonweal.ledger.canonical import parse
 from commonweal.ledger.chain import retirement_of
 from commonweal.ledger.entries import moment_of
+from commonweal.ledger.late_reports import Play
 from commonweal.ledger.order import CLOCK_SKEW
+from commonweal.ledger.readable import UNREADABLE
 from commonweal.ledger.receipts import ReportReceipt, report_hash
 from commonweal.ledger.reports import LATE_REPORT_FORMAT
 from commonweal.ledger.silence import silent_in
@@ -29,7 +34,8 @@ def disproved_by_receipts(
 
     `operators` are the operator's known keys, `known_rotations` changes of them that other files tell of. A round that
     was interrupted is run again, so a member may have receipts for several reports of it. Reports are numbered, and an
-    entry lists all of them: each one must be there.
+    entry lists all of them: each one must be there. A settlement that was reversed must have those that were there: if
+    it does not, it is a finding where something that followed from it stands, and else a note, since it was corrected.
     """
     findings, notes = Findings(), Findings()
     valid = [receipt for receipt in receipts if _is_valid(receipt, state, operators, findings)]
@@ -40,6 +46,7 @@ def disproved_by_receipts(
             rotations = receipt.signed.document["key_rotations"]
             check_rotations(receipt.source, receipt.ledger, rotations, operators, seen, findings)
         valid = _by_keys_in_use(store, valid, known_rotations, findings)
+    settlements = _settlements(store, {receipt.round_number for receipt in valid}, state)
     for client, number in dict.fromkeys((receipt.client, receipt.round_number) for receipt in valid):
         given = [receipt for receipt in valid if (receipt.client, receipt.round_number) == (client, number)]
         late = _late_report(store, state, given)
@@ -47,27 +54,102 @@ def disproved_by_receipts(
         sources, reports = ", ".join(receipt.source for receipt in given), {receipt.report for receipt in given}
         if not reports:
             continue  # it was silent, and has a receipt for the report that it owed
-        body = _body(store, state.rounds.get(number))
-        if body is None:
-            is_passed = any(settled > number for settled in state.rounds)
+        settled = state.rounds.get(number)
+        if settled is None:
+            is_passed = any(later > number for later in state.rounds)
             rule = f"the round that {sources} acknowledges a report of is settled"
             (findings if is_passed else notes).add(0, rule, f"round {number}", "not in the ledger")
-            continue
-        entry = state.rounds[number]
-        rule = f"the round has the report that {sources} acknowledges"
-        try:
-            if client in body["absent"]:
-                findings.add(entry, rule, f"a report of {client}", "silent" if client in silent_in(body) else "absent")
+        for each in settlements[number]:
+            if each.entry == settled:
+                _compare(each, client, given, findings)
             else:
-                listed = set(_reports_of(body, client))
-                for receipt in given:
-                    if receipt.report not in listed:
-                        rule = f"the round has the report that {receipt.source} acknowledges"
-                        expected = f"{client}'s report {receipt.report[:16]}…"
-                        findings.add(entry, rule, expected, "another report, or none")
-        except (AttributeError, KeyError, TypeError):
-            findings.add(entry, rule, f"a report of {client}", "a damaged entry")
+                spoken = [receipt for receipt in given if _speaks_of(receipt, each, settlements[number])]
+                _compare(each, client, spoken, findings if each.has_consequences else notes)
     return findings.all(), notes.all()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settled:
+    """One settlement of a round, reversed or not."""
+
+    entry: int
+    at: datetime | None
+    body: Mapping[str, Any]
+    has_consequences: bool  # it was reversed, and an income or an amendment from before that stands
+
+    @property
+    def attempt(self) -> str | None:
+        """That its reports name."""
+        return Play.of(self.body, "").attempt
+
+
+def _settlements(store: Store, rounds: Collection[int], state: LedgerState) -> dict[int, list[_Settled]]:
+    """All settlements of these rounds that can be read, in order."""
+    found: dict[int, list[_Settled]] = {number: [] for number in rounds}
+    if not found:
+        return found
+    lasting = list[int]()
+    with store.reading() as reading:
+        entries = [(entry.number, parse(entry.content) or {}) for entry in reading.entries()]
+    for number, document in entries:
+        kind = document.get("kind")
+        if kind == "amendment" or (kind == "realisation" and number not in state.reversals):
+            lasting.append(number)
+    for number, document in entries:
+        body = document.get("body")
+        if document.get("kind") == "round" and isinstance(body, dict) and body.get("round") in rounds:
+            until = state.reversals.get(number, number)
+            has_consequences = any(number < each < until for each in lasting)
+            at = moment_of(document.get("at"))
+            found[body["round"]].append(_Settled(entry=number, at=at, body=body, has_consequences=has_consequences))
+    return found
+
+
+def _speaks_of(receipt: ReportReceipt, reversed_one: _Settled, settlements: Sequence[_Settled]) -> bool:
+    """Whether the report that a receipt is for was there when a round was settled that has been reversed since.
+
+    It was, if the receipt is from before; dates are the operator's word, so it also was if it is of the same attempt.
+    """
+    given = moment_of(receipt.signed.document["at"])
+    if given is not None and reversed_one.at is not None and given <= reversed_one.at:
+        return True
+    with suppress(*UNREADABLE):
+        attempts = {
+            report_hash(str(signature)): attempt
+            for each in settlements
+            for row in each.body["inputs"]
+            if row["client"] == receipt.client
+            for signature, attempt in _attempts_in(row)
+        }
+        return reversed_one.attempt is not None and attempts.get(receipt.report) == reversed_one.attempt
+    return False
+
+
+def _attempts_in(row: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """The signatures of a client's reports, each with the attempt that the report names."""
+    if "report" in row:
+        yield row["signature"], row["report"]["attempt"]
+        for earlier in row["report"]["earlier"]:
+            yield earlier["signature"], earlier["report"]["attempt"]
+
+
+def _compare(settled: _Settled, client: str, given: Sequence[ReportReceipt], found: Findings) -> None:
+    """Add what the receipts of a client disprove in one settlement of a round."""
+    if not given:
+        return
+    entry, body = settled.entry, settled.body
+    rule = f"the round has the report that {', '.join(receipt.source for receipt in given)} acknowledges"
+    try:
+        if client in body["absent"]:
+            found.add(entry, rule, f"a report of {client}", "silent" if client in silent_in(body) else "absent")
+            return
+        listed = set(_reports_of(body, client))
+        for receipt in given:
+            if receipt.report not in listed:
+                rule = f"the round has the report that {receipt.source} acknowledges"
+                found.add(entry, rule, f"{client}'s report {receipt.report[:16]}…", "another report, or none")
+    except (AttributeError, KeyError, TypeError):
+        found.add(entry, rule, f"a report of {client}", "a damaged entry")
 
 
 def _is_valid(receipt: ReportReceipt, state: LedgerState, operators: Sequence[str], findings: Findings) -> bool:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from commonweal.ledger.amendments import quorum_of, signing_members
 from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.printable import printable
-from commonweal.ledger.reports import ReportBasis
+from commonweal.ledger.reports import bases_in
 from commonweal.ledger.settled_again import Settlement
 from commonweal.ledger.state import LedgerState
 from commonweal.records import Decision, Figures, Instructions, PairedGain, Rules
+from commonweal.records.gains import table_of
 
 _LENGTH_LIMIT = 200
 
@@ -28,7 +30,7 @@ class RecordedInputs:
     rules: Rules
     grace: bool
     sample_counts: Mapping[str, int]
-    active: tuple[str, ...] | None  # with whom the next round was planned; None: it was not
+    active: tuple[str, ...] | None  # with whom the next round is planned, if the mechanism plans; None: it was not
     state: Mapping[str, Any]
     harmful: tuple[str, ...] = ()  # eliminated whatever their profit
     finished: bool = False  # the federation ended, and nobody was eliminated for a loss
@@ -42,6 +44,9 @@ class Recomputed:
     state: Mapping[str, Any]  # the mechanism's after it
     instructions: Instructions | None  # for the next round; None: the mechanism plans nothing
 
+
+MechanismState = tuple[str, Mapping[str, Any]]
+"""The version of the rules of a round, and what the mechanism remembers after it."""
 
 Recompute = Callable[[RecordedInputs], Recomputed]
 """Decides a round again. Raises for an unknown version."""
@@ -99,13 +104,16 @@ class DividedWithout:
     settled_again: int | None = None  # the entry that settled the round afterwards
 
 
-@dataclass(frozen=True, slots=True)
-class NotAsked:
-    """A member that had left when an amendment was entered, so that its signature was not needed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """Who had to sign an amendment, and who had left before it by a round or by silence, which can be reversed."""
 
     entry: int
-    client: str
-    left_in: int  # the round
+    first_round: int  # that it is in force for
+    quorum: float | None  # by the terms before
+    asked: frozenset[str]
+    signed: set[str]  # this amendment or, if it had left, a later one
+    left: Mapping[str, int]  # client → the round that it left in
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,18 +128,64 @@ class LedgerReplay:
     past: dict[int, PastEntry] = field(default_factory=dict)  # by number
     operators: list[str] = field(default_factory=list)  # public keys, the first one first
     retired: dict[str, int] = field(default_factory=dict)  # earlier keys → the entry that changed the key
-    mechanism_states: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)  # by version and round
+    mechanism_states: MutableMapping[int, MechanismState] = field(default_factory=dict)  # by round as last settled
     plans: dict[int, Instructions] = field(default_factory=dict)  # by the round after which they were stated
+    planned_with: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by the same round
     gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
     divided_without: list[DividedWithout] = field(default_factory=list)
-    not_asked: list[NotAsked] = field(default_factory=list)
-    stated_terms: set[str] = field(default_factory=set)  # hashes of all terms that were in the ledger so far
-    bases: dict[int, dict[str, list[ReportBasis]]] = field(default_factory=dict)  # by round and client
+    votes: list[Vote] = field(default_factory=list)
+    measured: dict[int, dict[str, list[float | None]]] = field(default_factory=dict)
+    """By round and client: the metric of the round's model, in every settlement with a report on it."""
+    settings: dict[int, set[str]] = field(default_factory=dict)  # by round: hashes of what clients measured by
     models: dict[int, str] = field(default_factory=dict)  # by round, as last settled: the hash that its reports name
     round_count: int = 0  # decisions that were recomputed
     signed_reports: int = 0
     unsigned_reports: int = 0
+
+    def remember(self, document: Mapping[str, Any], digest: str) -> None:
+        """Take in an entry that was checked: later ones are checked against it. Python's own errors if damaged."""
+        number, kind, body = document["number"], document["kind"], document["body"]
+        if kind == "round":
+            self._remember_round(number, body)
+        elif kind == "realisation":
+            self.divided_without += [DividedWithout(number, round_number) for round_number in self.state.undone]
+        elif kind == "amendment":
+            self._remember_vote(number, body)
+        self.state.apply(document, digest)
+
+    def _remember_round(self, number: int, body: Mapping[str, Any]) -> None:
+        round_number = body["round"]
+        for by_round in (self.plans, self.planned_with, self.gain_tables):
+            by_round.pop(round_number, None)  # of an earlier settlement
+        if "plan" in body:
+            self.plans[round_number] = Instructions.from_document(body["plan"]["instructions"])
+            self.planned_with[round_number] = tuple(body["plan"]["active"])
+        if "gains" in body:
+            self.gain_tables[round_number] = table_of(body["gains"]["table"])
+        for client, basis in bases_in(body).items():
+            self.measured.setdefault(round_number, {}).setdefault(client, []).append(basis.measured)
+            self.settings.setdefault(round_number, set()).update([] if basis.settings is None else [basis.settings])
+            self.models[round_number] = basis.model
+        for divided in self.divided_without:
+            if divided.round_number == round_number and divided.settled_again is None:
+                divided.settled_again = number
+
+    def _remember_vote(self, number: int, body: Mapping[str, Any]) -> None:
+        state = self.state
+        signed = {row["client"] for row in body["signatures"]}
+        for earlier in self.votes:
+            earlier.signed.update(signed & earlier.left.keys())
+        self.votes.append(
+            Vote(
+                entry=number,
+                first_round=body["first_round"],
+                quorum=quorum_of(state),
+                asked=frozenset(signing_members(state)),
+                signed=signed,
+                left={c: left for c, left in {**state.excluded, **state.eliminated}.items() if state.members.get(c)},
+            )
+        )
 
 
 def _shown(text: str) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from commonweal.ledger.order import divided_otherwise
 from commonweal.ledger.settled_again import Settlement, changes, unexplained
-from commonweal.ledger.verification.replay import DividedWithout, LedgerReplay
+from commonweal.ledger.verification.replay import LedgerReplay
 
 
 def check_settled_again(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """Compare a round with every earlier settlement of it, so that no detour explains a change."""
     now = Settlement.of(number, body, replay.state)
-    before = replay.settlements.setdefault(body["round"], [])
+    before = replay.settlements.get(body["round"], ())
     if before:
         what = changes(before[-1], now)
         if what:
@@ -22,15 +23,6 @@ def check_settled_again(number: int, body: Mapping[str, Any], replay: LedgerRepl
         for fault in filter(None, faults):
             replay.findings.add(number, fault.rule, fault.expected, fault.found)
             break
-    before.append(now)
-    for divided in replay.divided_without:
-        if divided.round_number == body["round"] and divided.settled_again is None:
-            divided.settled_again = number
-
-
-def check_divided_without(number: int, replay: LedgerReplay) -> None:
-    """Remember the rounds that an income was divided without; what follows decides what this means."""
-    replay.divided_without += [DividedWithout(number, round_number) for round_number in replay.state.undone]
 
 
 def check_reversed_income(number: int, reversed_entry: int, replay: LedgerReplay) -> None:
@@ -63,6 +55,17 @@ def conclude_divided_without(replay: LedgerReplay) -> None:
             f"round {divided.round_number} settled",
             f"divided without round {divided.round_number}{later}",
         )
+
+
+def conclude_divided_otherwise(replay: LedgerReplay) -> None:
+    """Income that was divided by a round that is settled otherwise now, and not divided again."""
+    state = replay.state
+    for round_number, entry in state.rounds.items():
+        stated = replay.past[entry].postings
+        for income, settled in divided_otherwise(round_number, stated, state, lambda each: replay.past[each].postings):
+            rule = "income is divided by payoffs that stand, or is divided again"
+            found = f"divided by those in entry {settled}, which was reversed, and entry {entry} has others"
+            replay.findings.add(income, rule, f"the payoffs of round {round_number} in entry {entry}", found)
 
 
 def note_never_settled_again(replay: LedgerReplay) -> None:

@@ -11,6 +11,7 @@ from commonweal.ledger.entries import Posting
 from commonweal.ledger.expected_profits import SIGNED_OR_NONE, fault_of_expected_profits
 from commonweal.ledger.fates import harmful_in, is_finished
 from commonweal.ledger.member_documents import SignedTable
+from commonweal.ledger.plans import staying
 from commonweal.ledger.reports import bases_in, faults_of_reports
 from commonweal.ledger.rounds import (
     check_shares,
@@ -32,7 +33,7 @@ from commonweal.ledger.verification.replay import Findings, LedgerReplay, Record
 from commonweal.ledger.verification.reversals import check_settled_again
 from commonweal.ledger.verification.round_order import check_nobody_is_missing, check_round_number
 from commonweal.ledger.verification.silence import check_silent
-from commonweal.ledger.verification.terms import check_by_terms
+from commonweal.ledger.verification.terms import check_back_since, check_by_terms
 from commonweal.records import RoundGains
 from commonweal.valuation.used_gains import used_gains
 
@@ -62,6 +63,7 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
     _check_evidence(number, body, replay)
     check_fates(number, body, replay)
     check_by_terms(number, body, replay)
+    check_back_since(number, round_number, replay)
     return _check_decision(number, round_number, body, replay)
 
 
@@ -126,24 +128,18 @@ def _check_report(
 
 def _check_attempt(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """All reports are of one attempt, under the terms in force, and no report that a client signed is missing."""
-    state, bases = replay.state, bases_in(body)
+    state = replay.state
     faults = faults_of_reports(
-        bases,
+        bases_in(body),
         {row["client"]: state.members.get(row["client"]) for row in body["inputs"]},
         ledger=state.identity,
         round_number=body["round"],
         terms=state.terms_of(body["round"]).hash if state.terms_since else "",
+        stated_terms=state.stated_terms,
         has_gains="gains" in body,
     )
     for fault in faults:
         replay.findings.add(number, fault.rule, fault.expected, fault.found)
-    for client, basis in bases.items():
-        for report in basis.earlier:  # of attempts that may have been interrupted by an amendment
-            terms = report.document.get("terms")
-            if replay.stated_terms and terms is not None and terms not in replay.stated_terms:
-                rule = "earlier reports name terms that the ledger has stated"
-                found = f"{str(terms)[:16]}… in report {report.document.get('number')} of {client}"
-                replay.findings.add(number, rule, "such terms", found)
 
 
 def _check_gains(
@@ -153,14 +149,15 @@ def _check_gains(
     findings = replay.findings
     table = gains.table_document(round_number)
     findings.compare(number, "the table of gains is as clients signed it", table, body["gains"]["table"])
+    used = gains.to_document(round_number) | {"table": body["gains"]["table"]}
+    findings.compare(number, "gains are written in one way only", used, body["gains"])
     clients = {row["client"] for row in body["inputs"]}
     for client in gains.table:
         if client not in clients:
             findings.add(number, "gains are those of the round's clients", "one of its clients", client)
-    replay.gain_tables[round_number] = gains.table
-    rounds = sorted({round_number, *(n for n in replay.state.rounds if n < round_number)} & set(replay.gain_tables))
+    before = sorted(each for each in replay.state.rounds if each < round_number and each in replay.gain_tables)
     try:
-        again = used_gains(gains.version, [replay.gain_tables[each] for each in rounds])
+        again = used_gains(gains.version, [*(replay.gain_tables[each] for each in before), gains.table])
     except (CommonwealError, ArithmeticError, ValueError) as error:
         findings.add(number, "the gains used follow from those measured", "gains that can be computed", str(error))
         return
@@ -214,30 +211,16 @@ def _check_decision(
     findings, state = replay.findings, replay.state
     terms = state.terms_of(round_number).terms if state.terms_since else None
     findings.compare(number, "grace is true or false", bool(body["grace"]), body["grace"])
-    figures, rules, grace = figures_of(body)
+    version, (_, rules, _) = body["rules_version"], figures_of(body)
     findings.compare(number, "rules are written in one way only", rules.to_document(), body["rules"])
-    version = body["rules_version"]
     try:
-        recomputed_round = replay.recompute(
-            RecordedInputs(
-                round_number=round_number,
-                version=version,
-                figures=figures,
-                rules=rules,
-                grace=grace,
-                sample_counts=sample_counts_of(body),
-                active=planned_with(body),
-                harmful=harmful_in(body),
-                finished=is_finished(body),
-                state=_state_before(round_number, version, replay),
-            )
-        )
+        recomputed_round = replay.recompute(recorded_inputs(body, replay))
     except CommonwealError as error:
         findings.add(number, "the decision can be recomputed from its inputs", "a decision", str(error))
         return None
     replay.round_count += 1
     decision = recomputed_round.decision
-    replay.mechanism_states[version, round_number] = recomputed_round.state
+    replay.mechanism_states[round_number] = version, recomputed_round.state
     check_plan(number, body, recomputed_round.instructions, replay)
     recomputed, recorded = decision_document(decision), body["decision"]
     for name in dict.fromkeys((*recomputed, *recorded)):
@@ -258,11 +241,29 @@ def _check_decision(
     return round_postings(decision, terms, round_number)
 
 
-def _state_before(round_number: int, version: str, replay: LedgerReplay) -> Mapping[str, Any]:
-    """What the mechanism remembers of the earlier rounds that are settled and not reversed."""
-    states = replay.mechanism_states
-    earlier = [number for number in replay.state.rounds if number < round_number and (version, number) in states]
-    return states[version, max(earlier)] if earlier else {}
+def recorded_inputs(body: Mapping[str, Any], replay: LedgerReplay) -> RecordedInputs:
+    """What a round's entry says that it was decided from. Python's own errors if it is damaged."""
+    figures, rules, grace = figures_of(body)
+    round_number, version, states = body["round"], body["rules_version"], replay.mechanism_states
+    before = [n for n in replay.state.rounds if n < round_number and n in states and states[n][0] == version]
+    return RecordedInputs(
+        round_number=round_number,
+        version=version,
+        figures=figures,
+        rules=rules,
+        grace=grace,
+        sample_counts=sample_counts_of(body),
+        active=_planned_with(body, replay),
+        harmful=harmful_in(body),
+        finished=is_finished(body),
+        state=states[max(before)][1] if before else {},
+    )
+
+
+def _planned_with(body: Mapping[str, Any], replay: LedgerReplay) -> tuple[str, ...] | None:
+    """Where rules are agreed, the next round is planned whether the entry says so or not."""
+    stated = planned_with(body)
+    return tuple(staying(body, replay.state)) if stated is None and replay.state.has_rules else stated
 
 
 def _by_client(document: Mapping[str, Any], name: str) -> Any:

@@ -12,12 +12,12 @@ from commonweal.ledger.amendments import (
     amendment_body,
     faults_of_amendment,
     is_by_amendment_only,
+    needed_of,
     signing_members,
 )
 from commonweal.ledger.checks import KEYS_OF_THEIR_OWN, check_names
 from commonweal.ledger.departures import departures
-from commonweal.ledger.state import LedgerState
-from commonweal.ledger.verification.replay import LedgerReplay, NotAsked
+from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.ledger.verification.written_terms import terms_as_written
 from commonweal.names import all_look_alikes
 
@@ -58,11 +58,6 @@ def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
     for fault in faults_of_amendment(amendment, signatures, state):
         findings.add(number, fault.rule, fault.expected, fault.found)
     note_names_and_keys(number, amendment.members, replay)
-    replay.not_asked += [
-        NotAsked(number, client, left_in)
-        for client, left_in in _left(state).items()
-        if state.members.get(client) is not None
-    ]
     keyless = [client for client in state.active(state.next_round) if state.members[client] is None]
     if keyless or not signing_members(state):
         who = f"{', '.join(keyless)} without one" if signing_members(state) else "none"
@@ -70,19 +65,37 @@ def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
         replay.notes.add(number, "an amendment is signed by members", "members with keys", found)
 
 
+BACK_SINCE = "an amendment is signed by the members that were active when it was entered"
+
+
+def check_back_since(number: int, round_number: int, replay: LedgerReplay) -> None:
+    """Check that who had left when an amendment was entered, and is back by a reversal, agreed to its terms.
+
+    Terms act through rounds, so a round under the amendment with such a member is a finding. It is none if the quorum
+    holds with these members counted as asked, and as having signed if they signed a later amendment.
+    """
+    listed = replay.state.listed_in(round_number)
+    for vote in replay.votes:
+        back = [client for client in vote.left if client in listed and client not in vote.asked]
+        if round_number < vote.first_round or not back:
+            continue
+        signed = [client for client in (*vote.asked, *back) if client in vote.signed]
+        needed = needed_of(len(vote.asked) + len(back), vote.quorum)
+        if len(signed) < needed:
+            who = ", ".join(client for client in back if client not in vote.signed)
+            expected = f"signatures of {needed} of {len(vote.asked) + len(back)} members under entry {vote.entry}"
+            found = f"{len(signed)}: {who} had left before it, and takes part again since a reversal"
+            replay.findings.add(number, BACK_SINCE, expected, found)
+
+
 def note_back_since(replay: LedgerReplay) -> None:
-    """Note members that are under an amendment which they were not asked to sign: their elimination was reversed."""
-    left = _left(replay.state)
-    for each in replay.not_asked:
-        if left.get(each.client) != each.left_in:
-            rule = "an amendment is signed by the members that were active when it was entered"
-            found = f"{each.client}, who had left in round {each.left_in}, is a member again by a reversal since"
-            replay.notes.add(each.entry, rule, "nobody else under it but newcomers", found)
-
-
-def _left(state: LedgerState) -> dict[str, int]:
-    """The members whose membership ended by a round or by silence, which can be reversed, and the round."""
-    return {**state.excluded, **state.eliminated}
+    """Note members that will be under an amendment which they were not asked to sign: they are back by a reversal."""
+    left = {**replay.state.excluded, **replay.state.eliminated}
+    for vote in replay.votes:
+        for client, left_in in vote.left.items():
+            if left.get(client) != left_in and client not in vote.signed:
+                found = f"{client}, who had left in round {left_in}, is a member again by a reversal since"
+                replay.notes.add(vote.entry, BACK_SINCE, "nobody else under it but newcomers", found)
 
 
 def check_newcomers(number: int, clients: Sequence[str], replay: LedgerReplay) -> None:

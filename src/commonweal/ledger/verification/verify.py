@@ -7,29 +7,27 @@ odd but allowed. Everything is recomputed from each entry's own inputs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from commonweal.ledger.canonical import parse
 from commonweal.ledger.entries import StoredEntry, postings_of
-from commonweal.ledger.readable import UNREADABLE
+from commonweal.ledger.settled_again import Settlement
 from commonweal.ledger.signed_files import KnownHead
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
-from commonweal.ledger.verification.dates import check_date
-from commonweal.ledger.verification.entries import check_chain, check_entry
-from commonweal.ledger.verification.known_fields import check_fields
 from commonweal.ledger.verification.members import check_known_head, check_not_retired
+from commonweal.ledger.verification.one_entry import DAMAGED, check_one, incomplete
 from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEntry, Recompute
-from commonweal.ledger.verification.reversals import conclude_divided_without, note_never_settled_again
+from commonweal.ledger.verification.reversals import (
+    conclude_divided_otherwise,
+    conclude_divided_without,
+    note_never_settled_again,
+)
 from commonweal.ledger.verification.terms import note_back_since, note_missing_terms
-from commonweal.ledger.verification.texts import check_texts
-from commonweal.ledger.verification.value_types import check_value_types
 
-_UNREADABLE = (*UNREADABLE, AssertionError)  # an entry before may lack what an honest ledger has
 _GAP_LIMIT = 100  # missing entries that are reported one by one
 
 Row = TypeVar("Row", StoredEntry, StoredPosting)
@@ -128,6 +126,7 @@ class _Verifier:
             )
         self._findings.compare(state.number, "the ledger sums to zero", 0, state.balances.total())
         self._conclude(conclude_divided_without)
+        self._conclude(conclude_divided_otherwise)
         self._conclude(note_never_settled_again)
         for known in self._known_heads:
             check_known_head(
@@ -139,7 +138,7 @@ class _Verifier:
         """A damaged ledger is reported, whatever state it leads to."""
         try:
             check(self.replay)
-        except _UNREADABLE as error:
+        except DAMAGED as error:
             found = f"{type(error).__name__}: {error}"
             self._findings.add(self.replay.state.number, "the entries lead to a sound state", "a sound state", found)
 
@@ -154,26 +153,24 @@ class _Verifier:
             self._findings.add(missing, rule, "an entry", f"none before entry {number}")
         if self._known_heads:
             self._seen[number] = str(entry.hash)
-        document = parse(entry.content)
-        signer = check_chain(entry, document, state, self._findings)
+        document, signer = check_one(entry, rows, replay)
         if document is not None:
-            check_fields(number, document, self._findings)
-            check_texts(number, document, self._findings)
-            check_date(number, document, replay)
             try:
-                stated = postings_of(document)
-                check_entry(number, document, stated, rows, replay)
-                check_value_types(number, document, self._findings)
-                replay.past[number] = PastEntry(document["kind"], stated)
-                state.apply(document, entry.hash)
+                self._remember(document, entry.hash)
                 if signer is not None and document["kind"] in ("opening", "key-rotation"):
                     replay.operators.append(state.operator)
                 if signer is not None and document["kind"] == "key-rotation":
                     replay.retired.setdefault(signer, number)
-            except _UNREADABLE as error:
-                found = f"{type(error).__name__}: {error}"
-                self._findings.add(number, "the entry has everything that its kind needs", "a complete entry", found)
+            except DAMAGED as error:
+                incomplete(number, error, replay)
         state.number, state.head = number, entry.hash
+
+    def _remember(self, document: Mapping[str, Any], digest: str) -> None:
+        replay, number, kind, body = self.replay, document["number"], document["kind"], document["body"]
+        replay.past[number] = PastEntry(kind, postings_of(document))
+        if kind == "round":
+            replay.settlements.setdefault(body["round"], []).append(Settlement.of(number, body, replay.state))
+        replay.remember(document, digest)
 
     def _numbered(self, rows: Iterable[Row], number_of: Callable[[Row], object]) -> Iterator[Row]:
         """The rows with integer numbers; any others, which SQLite also accepts, are findings."""

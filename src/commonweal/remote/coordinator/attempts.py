@@ -22,6 +22,11 @@ class LedgerInForce(Protocol):
 
     @property
     def terms_hash(self) -> str: ...
+
+    @property
+    def stated_terms(self) -> Collection[str]:
+        """The hashes of all terms that it has stated."""
+
     def contradiction(self, content: bytes, source: str) -> str: ...
 
     def hash_of(self, number: int) -> str:
@@ -44,6 +49,7 @@ class NoLedger:
     """For measurements without a ledger."""
 
     terms_hash = ""
+    stated_terms = ()
 
     def contradiction(self, content: bytes, source: str) -> str:
         return ""
@@ -75,6 +81,7 @@ class ReportQuestion:
     opening_model: str
     terms: str
     settings: str
+    stated_terms: Collection[str] = ()  # hashes of others that the ledger has stated, which earlier reports may name
     entry: str | None = None  # of a late report: the hash of the entry that calls the client silent
     has_gains: bool | None = None  # whether earlier reports must follow from gains that were told; None: either
 
@@ -104,6 +111,7 @@ class ReportQuestion:
             ledger=self.ledger,
             round_number=self.round_number,
             terms=self.terms,
+            stated_terms={self.terms, *self.stated_terms},
             has_gains=self.has_gains,
         )
         if faults:
@@ -118,6 +126,18 @@ def check_baseline(basis: ReportBasis, settled: Mapping[str, Any] | None) -> Non
         raise BrokenRuleError(
             f"its utility must be measured from {measured!r}, as it signed in its last settled round, got "
             f"{basis.baseline!r}"
+        )
+
+
+def check_gain(basis: ReportBasis, gain: float, *, higher_is_better: bool) -> None:
+    """What a client signs of the round's model and of the one that opened it gives the gain that it measured."""
+    if basis.change is None:
+        return
+    change = basis.change if higher_is_better else -basis.change
+    if not basis.is_gain(gain, change):
+        raise BrokenRuleError(
+            f"its gain must be the change of the metric that it signs, {change:.12g} from {basis.baseline!r} to "
+            f"{basis.measured!r}, got {gain:.12g}"
         )
 
 

@@ -50,7 +50,7 @@ from commonweal.remote.coordinator.answer_rules import (
     profit_in,
     text_in,
 )
-from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, check_baseline
+from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, check_baseline, check_gain
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.confirmed_heads import ConfirmedHeads
 from commonweal.remote.coordinator.exchange import Exchange, Question
@@ -351,6 +351,7 @@ class RemoteClients:
             lambda client: self._federation.terms_of(client).profit_bounds,
             self._settings_hash(),
             self._settled_in.hash_of_round,
+            self._settled_in.stated_terms,
         )
         for late in found:
             self._say(f"{late.client} reported round {late.round_number} late; the round stays as it was settled")
@@ -477,8 +478,14 @@ class RemoteClients:
         is_forecast = table is not None and table.gains.expected is not None
         expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
         basis = self._report_question().basis_in(answer, client, self._federation.keys[client])
-        if table is None and self._federation.mechanism.utility == "gain":
+        further = {} if rates is None or table is not None else {GAIN: number_in(answer, GAIN)}
+        if table is None:
             check_baseline(basis, self._settled_report.get(client))
+            gain = further.get(GAIN)
+        else:
+            gain = table.gains.table[client].gain if client in table.gains.table else None
+        if gain is not None:
+            check_gain(basis, gain, higher_is_better=self._metric.higher_is_better)
         report = ClientReport(
             ledger=self._ledger,
             round_number=self._round,
@@ -486,7 +493,7 @@ class RemoteClients:
             profit=profit_in(answer, bounds),
             sample_count=self._sample_counts[client],
             gain=None if table is None else table.gain_of(client, expected_profit),
-            further={} if rates is None or table is not None else {GAIN: number_in(answer, GAIN)},
+            further=further,
             basis=basis,
         )
         signature = text_in(answer, "signature")
@@ -544,6 +551,7 @@ class RemoteClients:
             opening_model=self._opening_hash,
             terms=self._terms,
             settings=self._settings_hash(),
+            stated_terms=self._settled_in.stated_terms,
             has_gains=self._federation.mechanism.figures != "measured",
         )
 

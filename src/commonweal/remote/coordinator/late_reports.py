@@ -7,7 +7,7 @@ profit is as measured, also where others were told pooled gains: the round is se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -88,10 +88,12 @@ class LateReports:
         bounds: Callable[[str], tuple[float, float]],
         settings: str,
         entry_of: Callable[[int], str],
+        stated_terms: Collection[str],
     ) -> list[LateReport]:
         """Ask members that owe reports of these rounds; returns those that came and count.
 
-        `settings` is the hash of what members measure by, `entry_of` gives that of the entry that settled a round.
+        `settings` is the hash of what members measure by, `entry_of` gives that of the entry that settled a round,
+        `stated_terms` are the hashes of all terms of the ledger.
         """
         asked = {c: owed for c in owing if (owed := self._owed.get(c)) and owed.round_number in owing[c]}
 
@@ -126,7 +128,7 @@ class LateReports:
         for client, answer in reports.given.items():
             try:
                 entry = entry_of(asked[client].round_number)
-                found.append(self._read(client, asked[client], answer, bounds(client), settings, entry))
+                found.append(self._read(client, asked[client], answer, bounds(client), settings, entry, stated_terms))
             except BrokenRuleError:
                 continue
         for late in found:
@@ -142,6 +144,7 @@ class LateReports:
         bounds: tuple[float, float],
         settings: str,
         entry: str,
+        stated_terms: Collection[str],
     ) -> LateReport:
         rests_on = ReportQuestion(
             ledger=self._ledger,
@@ -151,6 +154,7 @@ class LateReports:
             opening_model=owed.opening_model,
             terms=owed.terms,
             settings=settings,
+            stated_terms=stated_terms,
             entry=entry,
         )
         report = ClientReport(

@@ -51,6 +51,7 @@ from commonweal.remote.member.settled_rounds import (
     recover,
     refuse_after_withdrawal,
     refuse_to_open_again,
+    refuse_unadopted,
 )
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
 from commonweal.remote.member.told_gains import check_figures, gains_in_words, own_gain, read_told
@@ -169,6 +170,7 @@ class MemberAgent:
         older = recover(self._store, state, fields, client=self._member.name, key=self._key.public)
         if older:
             self._store.log(f"{ERROR} {older}")
+        refuse_unadopted(self._store, state, number)
         state.agreed = json.loads(fields["agreed"])
         if fields["utility"] == "advantage" and fields["settled_round"] > last and (older or state.alone is None):
             self._local.train_alone_since(last, fields, state)
@@ -195,6 +197,8 @@ class MemberAgent:
         )
         notice = self._notice(fields)
         open_round.has_notice = bool(notice)
+        if notice and number not in state.notices:
+            state.notices.append(number)
         evaluation = self._local.evaluated(work, member, data, self._store.get(digest), open_round)
         value = value_of(work, member, evaluation)
         is_first_measure(open_round, digest)
@@ -332,6 +336,11 @@ class MemberAgent:
                 f"A late report of round {number} was asked for, but no statement that is kept here says that the "
                 "round was settled without this member."
             )
+        if fields.get("entry") is None and number == state.missed_round:
+            raise QuestionError(
+                f"Round {number} was settled without this member, so a late report must name the entry that says so."
+            )
+        KeptReceipts(self._store, member).check_all_kept(number)
         check_figures(fields, state.pinned.get("figures", "measured"), is_late=number == state.missed_round)
         now, baseline = open_round.accuracies[fields["adopted"]], baseline_of(state, open_round)
         assert baseline is not None, "opening a round sets the baseline"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from commonweal.atomic_write import write_atomically
+from commonweal.atomic_write import make_directory, write_atomically
 from commonweal.ledger.canonical import hash_of
 from commonweal.remote.member.store import MemberStore
 
@@ -43,7 +43,7 @@ class Contradictions:
             return f"{CONTRADICTION}: {text}. Not kept, since there are {count} of this kind in {CONTRADICTIONS}"
         number = 1 + (_number(files[-1]) if files else 0)  # not their count: the member may have moved some away
         new = self._folder / f"{number:04d}-{hash_of(content)[:16]}.json"
-        self._folder.mkdir(exist_ok=True)
+        make_directory(self._folder)
         write_atomically(new, content, what="a contradiction")
         return f"{CONTRADICTION}: {text}. Kept in {CONTRADICTIONS}/{new.name}"
 

@@ -7,7 +7,7 @@ the same, or an operator could hand out evidence that leaves no trace.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from commonweal.ledger.node_keys import NodeKey
@@ -16,12 +16,15 @@ from commonweal.records.statement import StatementLine
 from commonweal.remote.member.kept_statements import Kept, count_statements, keep_statement, kept_lines
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.peer_heads import PeerHeads
+from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.settled_rounds import adopt_stated
-from commonweal.remote.member.store import MemberState, MemberStore
+from commonweal.remote.member.store import ERROR, MemberState, MemberStore
+from commonweal.remote.member.told_rounds import contradicts
 from commonweal.remote.messages.message import printable
 
-LONGEST_OUTCOME = 1000  # characters of it in the log
+LONGEST_OUTCOME = 1000  # characters of it in the log, and of a line of a statement
+MOST_LINES = 10  # new lines of a statement in the log: the last ones
 
 
 class Evidence:
@@ -37,7 +40,7 @@ class Evidence:
     def catch_up(self) -> None:
         """Adopt what statements that are kept show settled: the program may have been killed before it could."""
         count = count_statements(self._store)
-        if self._state.adopted_statements is not None and self._state.adopted_statements < count:
+        if (self._state.adopted_statements or 0) < count:
             self._adopt(kept_lines(self._store, self._member, self._fields["book"]))
         self._state.adopted_statements = count
 
@@ -63,12 +66,13 @@ class Evidence:
             )
             self._log_kept(kept)
         is_kept = kept is not None and kept.is_kept
-        self._log(self._seen.learn(self._fields, is_kept=is_kept))
+        self._log(self._seen.learn(statement, self._fields.get("trail"), kept))
         self._log(PeerHeads(self._store, self._member).compare_waiting(self._seen))
         if is_kept:
             assert isinstance(statement, str), "it was kept"
             part, _ = part_in(statement.encode(), "the statement")
             self._adopt(part.statement.lines)
+            self._log(KeptReceipts(self._store, self._member).give_up(before=self._state.told_round + 1))
         return kept
 
     def take_head(self) -> None:
@@ -91,13 +95,18 @@ class Evidence:
         return "" if head is None else json.dumps(head.signed(key).to_document())
 
     def _log_kept(self, kept: Kept) -> None:
+        """What the operator signed is logged, and beside it what it only says."""
+        for line in kept.new_lines[-MOST_LINES:]:
+            self._store.log(printable(f"the statement says of entry {line.entry}: {line.text}", limit=LONGEST_OUTCOME))
         outcome, number = self._fields.get("outcome"), self._fields.get("round")
         if not isinstance(outcome, str):
             self._store.log(kept.line)
             return
         told = printable(f"round {number if type(number) is int else '?'}: {outcome}", limit=LONGEST_OUTCOME)
-        self._store.log(f"{kept.line}; told with it: {told}" if kept.doubt else f"{told}; {kept.line}")
+        self._store.log(f"{told}; {kept.line}" if kept.is_kept else f"{kept.line}; told with it: {told}")
+        if difference := contradicts(kept.new_lines, number, outcome):
+            self._store.log(f"{ERROR} {difference}. The statement counts")
 
-    def _log(self, lines: list[str]) -> None:
+    def _log(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._store.log(line)

@@ -13,8 +13,16 @@ from typing import Any
 from commonweal.errors import CommonwealError
 from commonweal.ledger.reports import is_of_opening
 from commonweal.ledger.signed_files import known_head_in
-from commonweal.remote.member.report_book import REPORTS, ReportBook
-from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, STATEMENTS, MemberState, MemberStore, OpenRound
+from commonweal.remote.member.report_book import ReportBook
+from commonweal.remote.member.store import (
+    ERROR,
+    OPERATOR_HEAD,
+    REPORTS,
+    STATEMENTS,
+    MemberState,
+    MemberStore,
+    OpenRound,
+)
 from commonweal.remote.messages.answer_limit import LARGEST_PROOF
 from commonweal.remote.messages.message import CLOSE, OPEN, PROOF, SAW_SETTLED, Message, QuestionError
 

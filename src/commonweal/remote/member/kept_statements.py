@@ -2,7 +2,7 @@
 
 statements/round-0001.json              whole statements, or parts with what was new
 statements/doubtful/round-0001-….json   what contradicts them, signed by the operator
-statements/doubtful/other-….json        what the operator signed as well, but is no statement of this member
+statements/doubtful/other-….json        what the operator signed as well, but is no readable statement of this member
 statements/doubtful/early-….json        what starts after lines that are not here; they were asked for
 statements/doubtful/unsigned-….json     what the operator did not sign
 account.json                            what the statements come to; made again from them if it is lost
@@ -11,23 +11,31 @@ account.json                            what the statements come to; made again 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from commonweal.atomic_write import write_atomically
-from commonweal.errors import CommonwealError
+from commonweal.atomic_write import make_directory, write_atomically
+from commonweal.errors import CommonwealError, StorageError
 from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.chain import keys_since
 from commonweal.ledger.keys import public_pem, read_public_key
-from commonweal.ledger.signed_files import SignedDocument
-from commonweal.ledger.statement_parts import LinesSoFar, StatementPart, faults_of_part, part_in, read_part
+from commonweal.ledger.signed_files import STATEMENT_PART_FORMAT, SignedDocument, signed_in
+from commonweal.ledger.statement_parts import (
+    STATEMENT_FORMATS,
+    LinesSoFar,
+    StatementPart,
+    faults_of_part,
+    part_in,
+    read_part,
+)
 from commonweal.ledger.statements import faults_of_signature
 from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.store import ACCOUNT, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
-from commonweal.remote.member.told_rounds import differences_from_reports, last_round_told, mislabelled
+from commonweal.remote.member.told_rounds import differences, last_round_told, mislabelled
 from commonweal.remote.messages.message import printable
 
 DOUBTFUL_STATEMENT = "DOUBTFUL STATEMENT"  # in the log: after the time of a line that tells of one
@@ -118,6 +126,8 @@ class Kept:
     line_count: int  # that the member has, so that it can be sent those after them
     doubt: str = ""  # why it is not among the good ones; empty also if lines before it are missing
     difference: str = ""  # from the member's own reports
+    file: str = ""  # where it stands in the member's folder, if it continues those kept or starts after a gap
+    new_lines: tuple[StatementLine, ...] = ()
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -152,41 +162,38 @@ class _Keeper:
         self._folder = store.path / STATEMENTS
 
     def keep(self, content: bytes, round_number: object) -> Kept:
-        is_number = type(round_number) is int and 0 <= round_number < 10**9  # it is to be part of a file's name
-        name = f"round-{round_number:04d}" if is_number else "round-unknown"
+        # It is to be part of a file's name.
+        closed = round_number if type(round_number) is int and 0 <= round_number < 10**9 else None
+        name = "round-unknown" if closed is None else f"round-{closed:04d}"
         account = self._account()
         line_count = 0 if account is None else account.lines.count
         file = self._folder / f"{name}.json"
         if _is_content(file, content):
-            return Kept(line=f"statement {file.name} was here already", is_kept=True, line_count=line_count)
+            line = f"statement {file.name} was here already"
+            return Kept(line=line, is_kept=True, line_count=line_count, file=self._place(file))
         try:
-            if len(content) > MOST_BYTES:
-                raise _DoubtError(f"it has {len(content)} bytes; at most {MOST_BYTES} are read", kind=UNSIGNED)
-            part, signed = _readable(content)
-            self._check_own(part, signed)
-            if account is not None:
-                _doubt(account.contradictions(part, signed))
-            _doubt(mislabelled(part.statement.lines))
-            if part.before.count > line_count:
-                told = f"the statement starts after line {part.before.count}, but only {line_count} lines are kept here"
-                aside = self._keep_aside(content, name, EARLY)
-                line = f"{told}: asked for those between ({aside})"
-                return Kept(line=line, is_kept=False, line_count=line_count)
-            if account is None:
-                _doubt(_out_of_order(part.statement.lines, 0, part.statement.head_number))
-            else:
-                _doubt(account.line_contradictions(part))
-                if account.is_told_again(part):
-                    return Kept(line=_signed_line("the statement kept last", part), is_kept=True, line_count=line_count)
+            part, signed = self._checked(content, account)
         except _DoubtError as doubt:
-            aside = self._keep_aside(content, name, doubt.kind)
+            aside, _ = self._keep_aside(content, name, doubt.kind)
             return Kept(
                 line=f"{DOUBTFUL_STATEMENT} in {name}: {printable(str(doubt), limit=_LONGEST_LINE)} ({aside})",
                 is_kept=False,
                 line_count=line_count,
                 doubt=printable(str(doubt)),
             )
-        difference = self._compare_with_reports(part, account)
+        if part.before.count > line_count:
+            aside, early = self._keep_aside(content, name, EARLY)
+            line = (
+                f"{ERROR} the statement starts after line {part.before.count}, but only {line_count} lines are kept "
+                f"here: asked for those between ({aside}). Unless this folder was restored from a backup, the operator "
+                "leaves out lines"
+            )
+            return Kept(line=line, is_kept=False, line_count=line_count, file=early)
+        new = part.statement.lines[max(line_count - part.before.count, 0) :]
+        difference = self._compare_with_reports(new, account, closed or 0)
+        if account is not None and account.is_told_again(part):
+            line = _signed_line("the statement kept last", part)
+            return Kept(line=line, is_kept=True, line_count=line_count, difference=difference)
         if file.exists():
             file = self._folder / f"{name}-entry-{part.statement.head_number}.json"
         write_atomically(file, content, what="a statement")
@@ -197,13 +204,55 @@ class _Keeper:
             is_kept=True,
             line_count=part.after.count,
             difference=difference,
+            file=self._place(file),
+            new_lines=new,
         )
 
-    def _compare_with_reports(self, part: StatementPart, account: Account | None) -> str:
-        """Log where the new lines differ from the member's own reports, before they are kept and no longer new."""
-        known, last_round = (0, 0) if account is None else (account.lines.count, account.last_round)
-        new = part.statement.lines[max(known - part.before.count, 0) :]
-        found = differences_from_reports(self._store, new, last_round)
+    def _place(self, file: Path) -> str:
+        return str(file.relative_to(self._store.path))
+
+    def _checked(self, content: bytes, account: Account | None) -> tuple[StatementPart, SignedDocument]:
+        """A statement that continues those kept, except that lines between may be missing; else `_DoubtError`.
+
+        Whatever goes wrong while it is read is a doubt: an error would leave no trace of what the operator signed.
+        """
+        if len(content) > MOST_BYTES:
+            raise _DoubtError(f"it has {len(content)} bytes; at most {MOST_BYTES} are read", kind=UNSIGNED)
+        try:
+            part, signed = part_in(content, "it")
+            self._check_own(part, signed)
+            if account is not None:
+                _doubt(account.contradictions(part, signed))
+            _doubt(mislabelled(part.statement.lines, is_part=signed.document["format"] == STATEMENT_PART_FORMAT))
+            if account is not None and part.before.count <= account.lines.count:
+                _doubt(account.line_contradictions(part))
+            elif account is None and not part.before.count:
+                _doubt(_out_of_order(part.statement.lines, 0, part.statement.head_number))
+        except (_DoubtError, StorageError):
+            raise
+        except Exception as error:
+            reason = str(error) if isinstance(error, CommonwealError) else f"it cannot be read ({type(error).__name__})"
+            raise _DoubtError(reason, kind=self._kind_of_unreadable(content)) from None
+        return part, signed
+
+    def _kind_of_unreadable(self, content: bytes) -> str:
+        """What the operator signed has a room of its own, which others cannot fill."""
+        with suppress(Exception):
+            signed = signed_in(content, "it", STATEMENT_FORMATS)
+            rotations = signed.document.get("key_rotations")
+            known = self._operator_key() or signed.signer
+            keys = keys_since(known, self._ledger, rotations if isinstance(rotations, list) else [])
+            if signed.is_sound and signed.signer in keys:
+                return OTHER
+        return UNSIGNED
+
+    def _compare_with_reports(self, new: Sequence[StatementLine], account: Account | None, closed: int) -> str:
+        """Log where new lines differ from the member's own reports, before they are kept and no longer new.
+
+        `closed` is the round that the statement closes; 0 if that is not known.
+        """
+        last_round = 0 if account is None else account.last_round
+        found = differences(self._store, new, last_round, closed=closed, kept=self.lines)
         for difference in found:
             self._store.log(f"{ERROR} {difference}")
         return printable("; ".join(found))
@@ -214,8 +263,6 @@ class _Keeper:
         found = faults_of_part(part, signed, key)
         if statement.client != self._member.name or statement.ledger != self._ledger:
             found.append(f"it is for {statement.client!r} in ledger {statement.ledger[:16]}…, not for this member")
-        if not 0 < statement.head_number < 10**15:
-            found.append(f"it ends with entry {statement.head_number:.6g}")
         _doubt(found, kind=UNSIGNED if faults_of_signature(statement, signed, key) else OTHER)
 
     def _operator_key(self) -> str | None:
@@ -230,22 +277,25 @@ class _Keeper:
         if self._operator_key() is None:
             write_atomically(self._store.path / OPERATOR_KEY, public_pem(signer), what="the operator's public key")
 
-    def _keep_aside(self, content: bytes, name: str, kind: str) -> str:
-        """Keep what may prove something, as long as there is room for its kind; returns where it is."""
+    def _keep_aside(self, content: bytes, name: str, kind: str) -> tuple[str, str]:
+        """Keep what may prove something, as long as there is room for its kind.
+
+        Returns what became of it, in words, and where it is; empty if it is nowhere.
+        """
         folder = self._folder / DOUBTFUL
         file = folder / f"{kind}{name}-{hash_of(content)[:32]}.json"
         if file.exists():
-            return f"kept before as {DOUBTFUL}/{file.name}"
+            return f"kept before as {DOUBTFUL}/{file.name}", self._place(file)
         most, most_bytes = MOST_DOUBTFUL[kind]
         alike = [path for path in folder.glob("*.json") if _kind_of(path) == kind]
         if len(alike) >= most:
             which = f" {kind.rstrip('-')} ones" if kind else ""
-            return f"not kept, since there are {len(alike)}{which} in {DOUBTFUL}; SHA-256 {hash_of(content)}"
+            return f"not kept, since there are {len(alike)}{which} in {DOUBTFUL}; SHA-256 {hash_of(content)}", ""
         if len(content) > MOST_BYTES or sum(path.stat().st_size for path in alike) + len(content) > most_bytes:
-            return f"not kept, since it has {len(content)} bytes; SHA-256 {hash_of(content)}"
-        folder.mkdir(exist_ok=True)
+            return f"not kept, since it has {len(content)} bytes; SHA-256 {hash_of(content)}", ""
+        make_directory(folder)
         write_atomically(file, content, what="a doubtful statement")
-        return f"kept as {DOUBTFUL}/{file.name}"
+        return f"kept as {DOUBTFUL}/{file.name}", self._place(file)
 
     def _account(self) -> Account | None:
         """What the statements come to; None if there are none."""
@@ -328,13 +378,6 @@ def _doubt(found: list[str], *, kind: str = CONTRADICTING) -> None:
 
 def _kind_of(file: Path) -> str:
     return next((kind for kind in (OTHER, UNSIGNED, EARLY) if file.name.startswith(kind)), CONTRADICTING)
-
-
-def _readable(content: bytes) -> tuple[StatementPart, SignedDocument]:
-    try:
-        return part_in(content, "it")
-    except CommonwealError as error:
-        raise _DoubtError(str(error), kind=UNSIGNED) from None
 
 
 def _is_content(file: Path, content: bytes) -> bool:

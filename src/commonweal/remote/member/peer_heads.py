@@ -69,10 +69,17 @@ class PeerHeads:
                 found.below.append(peer)
             elif number in seen.by_number and head is not None and number >= head.number:
                 found.agreeing.append(peer)
-            else:
+            elif number in seen.by_number:
                 found.behind.append(peer)
+            else:
+                found.uncompared.append(peer)
         self._wait(seen, fresh)
-        return lines if head is None else [*lines, found.summary(round_number, has_peers=bool(keys))]
+        if head is None:
+            return lines
+        for signed in self._waiting(ledger):  # until they have been compared
+            if signed.head.client in keys:
+                found.waiting[signed.head.client] = signed.head.number
+        return [*lines, found.summary(round_number, head.number, has_peers=bool(keys))]
 
     def compare_waiting(self, seen: SeenEntries) -> list[str]:
         """Compare the heads that came before their entries were seen; returns lines for the log."""
@@ -177,15 +184,21 @@ class _Found:
     agreeing: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     unnamed: list[str] = field(default_factory=list)  # missing, and the question does not name them at all
-    behind: list[str] = field(default_factory=list)
+    behind: list[str] = field(default_factory=list)  # of an entry before the last one seen here, and the same
+    uncompared: list[str] = field(default_factory=list)  # of an entry that was not shown here
+    waiting: dict[str, int] = field(default_factory=dict)  # the last such entries, also of earlier rounds
     old: list[str] = field(default_factory=list)  # signed before the last round was closed
     below: list[str] = field(default_factory=list)  # of an entry before the first one seen here
 
-    def summary(self, round_number: int, *, has_peers: bool) -> str:
-        """One line on who saw the same ledger; the operator may withhold heads, so it says whose did not come."""
+    def summary(self, round_number: int, last: int, *, has_peers: bool) -> str:
+        """One line on who saw the same ledger; the operator may withhold heads, so it says whose did not come.
+
+        `last` is the last entry that was shown here.
+        """
         if not has_peers:
             return f"round {round_number}: the operator names no other members, so NO HEAD can be compared"
-        count = sum(map(len, (self.agreeing, self.missing, self.unnamed, self.behind, self.old, self.below)))
+        heads = (self.agreeing, self.missing, self.unnamed, self.behind, self.uncompared, self.old, self.below)
+        count = sum(map(len, heads))
         line = (
             f"round {round_number}: {len(self.agreeing)} of {count} other members saw the same ledger up to its last "
             "entry"
@@ -198,8 +211,13 @@ class _Found:
             line += f"; NO HEAD of {', '.join(self.old)} since round {round_number - 1} was closed"
         if self.below:
             line += f"; NO HEAD of {', '.join(self.below)} that can be compared: it is of an entry never shown here"
+        for peer, number in self.waiting.items():
+            line += (
+                f"; NO HEAD of {peer} that can be compared: it was shown entry {number}, and this member only entries "
+                f"up to {last}"
+            )
         if self.behind:
-            line += f"; the head of {', '.join(self.behind)} is of another entry"
+            line += f"; the head of {', '.join(self.behind)} is of an earlier entry"
         return line
 
 

@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from commonweal.atomic_write import write_atomically
-from commonweal.errors import CommonwealError
+from commonweal.atomic_write import make_directory, write_atomically
+from commonweal.errors import CommonwealError, StorageError
 from commonweal.ledger.receipts import RECEIPT_FORMAT, ReportReceipt, read_receipt, report_hash
 from commonweal.ledger.signed_files import signed_in
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.operator_key import key_in_use, known_operator
-from commonweal.remote.member.store import MemberStore
+from commonweal.remote.member.report_book import ReportBook
+from commonweal.remote.member.store import REPORTS, MemberStore
 
 RECEIPTS = "receipts"
 MOST_DOUBTFUL = 20  # files: anybody can write them, and they must not fill the disk
@@ -74,13 +75,16 @@ class KeptReceipts:
                         != (self._member.name, ledger, round_number)
                     ),
                     "it is for a report that this member is not waiting to have acknowledged": (
-                        awaited.get(receipt.report) != round_number and receipt.report not in here
+                        awaited.get(receipt.report) != round_number
+                        and receipt.report not in here
+                        and receipt.report not in self._signed(round_number)  # it was given up, and comes late
                     ),
                 }.items()
                 if is_found
             ]
-        except CommonwealError as error:
-            faults = [str(error)]
+        except Exception as error:  # whatever it is, it leaves a trace
+            is_own = isinstance(error, CommonwealError)
+            faults = [str(error) if is_own else f"it cannot be read ({type(error).__name__})"]
         if faults:
             return f"DOUBTFUL RECEIPT{self._aside(content, round_number)}: {'; '.join(faults)}"
         file = None if receipt.report in here else self._write(content, f"round-{round_number:04d}")
@@ -90,6 +94,20 @@ class KeptReceipts:
         if file is None:
             return f"the operator has signed a receipt for the report again; {here[receipt.report]} is kept"
         return f"the operator has signed a receipt for the report, {file.name}"
+
+    def check_all_kept(self, round_number: int) -> None:
+        """Refuse to go on with a round if a report of it was lost: the next one would get the same number."""
+        sent = {digest for digest, number in self._awaited().items() if number == round_number}
+        if not sent.union(acknowledged(self._store, round_number)) <= self._signed(round_number):
+            raise StorageError(
+                f"The folder {RECEIPTS} names a report of round {round_number} that is not in "
+                f"{REPORTS}/round-{round_number:04d}.json, where it was written before it was sent. Restore the "
+                "member's folder from a backup."
+            )
+
+    def _signed(self, round_number: int) -> set[str]:
+        """The hashes of this member's reports of a round."""
+        return {report_hash(report.signature) for report in ReportBook(self._store, round_number).reports}
 
     def give_up(self, before: int) -> Iterator[str]:
         """For each report of a round before this one that no receipt came for, a line that says so, once."""
@@ -110,7 +128,7 @@ class KeptReceipts:
 
     def _write(self, content: str, name: str) -> Path:
         """The content in a file that did not exist before; the same content is not written twice."""
-        self._folder.mkdir(exist_ok=True)
+        make_directory(self._folder)
         for place in range(1, 10_000):
             file = self._folder / f"{name}-{place}.json"
             if not file.exists():
@@ -128,6 +146,6 @@ class KeptReceipts:
             return {}  # nothing is lost but the check that a receipt comes
 
     def _save(self, awaited: dict[str, int]) -> None:
-        self._folder.mkdir(exist_ok=True)
+        make_directory(self._folder)
         content = json.dumps(awaited, indent=1).encode()
         write_atomically(self._folder / _AWAITED, content, what="the list of awaited receipts")

@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from commonweal.atomic_write import write_atomically
+from commonweal.atomic_write import make_directory, write_atomically
 from commonweal.errors import StorageError
 from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.reports import REPORT_LIMIT, SignedReport
 from commonweal.records.rounds import GAIN
-from commonweal.remote.member.store import ERROR, MemberStore
+from commonweal.remote.member.store import ERROR, REPORTS, MemberStore
 from commonweal.remote.messages.message import Message, QuestionError
 
-REPORTS, FORMAT = "reports", "commonweal.reports/1"
+FORMAT = "commonweal.reports/1"
 _FIGURES = {"number": None, "profit": None, "expected_profit": None}  # the rest is what a report rests on
 
 
@@ -110,7 +110,7 @@ class ReportBook:
 
     def _write(self, reports: list[SignedReport]) -> None:
         try:
-            self._file.parent.mkdir(exist_ok=True)
+            make_directory(self._file.parent)
         except OSError as error:
             raise StorageError(
                 f"Cannot write {self._file}: {(error.strerror or 'error').lower()}. Check that the member's folder is "

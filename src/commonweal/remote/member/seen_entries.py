@@ -1,8 +1,10 @@
 """Which entries of the ledger the operator showed a member, by number and hash.
 
-heads.txt          one line for each entry that a statement or a trail named: number, hash, and where that stands
+heads.txt          one line for each entry that a statement or a trail named: number, hash, and where that stands;
+                   each statement and each entry of a trail has a line, so files without them are read again: the
+                   program may have been killed between writing the two, or while it wrote the lines
 trails/            the trails as the operator signed them
-trails/doubtful/   trails and heads that the operator signed, but that do not continue what was seen
+trails/doubtful/   trails and heads that do not continue what was seen, or that cannot be read
 operator-head.json the latest head that the operator signed when it opened a round
 operator-heads/    heads before it, as long as no trail or statement names the same entries
 
@@ -15,27 +17,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import cached_property
+from pathlib import Path
 
-from commonweal.atomic_write import write_atomically
-from commonweal.errors import CommonwealError, StorageError, os_reason
+from commonweal.atomic_write import make_directory, write_atomically
+from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
 from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.chain import keys_since, rotation_entries
 from commonweal.ledger.receipts import RECEIPT_FORMAT
 from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
-from commonweal.ledger.signed_files import SignedDocument, known_head_in, signed_in
+from commonweal.ledger.signed_files import KnownHead, SignedDocument, known_head_in, read_signed, signed_in
 from commonweal.remote.member.contradictions import Contradictions
+from commonweal.remote.member.kept_statements import DOUBTFUL, EARLY, Kept
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.operator_key import has_operator, key_in_use, known_operator
 from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, STATEMENTS, MemberStore
 
-HEADS, TRAILS, DOUBTFUL = "heads.txt", "trails", "doubtful"
+HEADS, TRAILS = "heads.txt", "trails"
 OPERATOR_HEADS = "operator-heads"
 LARGEST_HEAD = 1_000_000  # bytes
-MOST_DOUBTFUL = 20  # trails of a kind; together at most 320 MB
+MOST_DOUBTFUL = 20  # trails of a kind; together at most 500 MB
 _ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
+_TRAIL_NAME = re.compile(rf"{TRAILS}/(\d{{6,15}})-(\d{{6,15}})-[0-9a-f]{{32}}\.json")
 _LINE = re.compile(r"(\d{1,15}) ([0-9a-f]{64}) (\S+)")
 
 
@@ -46,36 +51,97 @@ class SeenEntries:
         self._store = store
         self._member = member
         self.ledger = ledger
-        self._known: dict[int, tuple[str, str]] | None = None  # number → hash, and where it stands
+        self._in_file: dict[Path, dict[int, str]] = {}  # entries that other files name
         self.went_back = ""  # why the head that came now shows an older ledger than was seen
 
-    @property
+    @cached_property
+    def _lines(self) -> list[tuple[int, str, str]]:
+        """Number, hash and place in the lines of heads.txt; a line that is not complete is no line."""
+        try:
+            text = (self._store.path / HEADS).read_text(errors="replace")
+        except OSError:
+            text = ""
+        found = (_LINE.fullmatch(line) for line in text.splitlines())
+        return [(int(match[1]), match[2], match[3]) for match in found if match is not None]
+
+    @cached_property
     def by_number(self) -> dict[int, tuple[str, str]]:
-        """The hash of each entry, and where it stands; a line that is not complete is no line."""
-        if self._known is None:
-            try:
-                text = (self._store.path / HEADS).read_text(errors="replace")
-            except OSError:
-                text = ""
-            found = (_LINE.fullmatch(line) for line in text.splitlines())
-            self._known = {}
-            for match in found:
-                if match is not None:
-                    self._known.setdefault(int(match[1]), (match[2], match[3]))
-        return self._known
+        """The hash of each entry, and where it stands."""
+        known: dict[int, tuple[str, str]] = {}
+        for number, digest, place in self._lines:
+            known.setdefault(number, (digest, place))
+        return known
+
+    @cached_property
+    def _listed(self) -> set[str]:
+        """The files that heads.txt names; trails only with all their entries: the list may have been cut off."""
+        return {place for place in {place for _, _, place in self._lines} if self._is_complete(place)}
+
+    def _is_complete(self, place: str) -> bool:
+        name = _TRAIL_NAME.fullmatch(place)
+        return name is None or all(number in self.by_number for number in range(int(name[1]), int(name[2]) + 1))
 
     @property
     def all_by_number(self) -> dict[int, tuple[str, str]]:
-        """As `by_number`, with the entries that only heads of openings name: there may be gaps before them."""
-        return {**self._heads(), **self.by_number}
+        """As `by_number`, with the entries that other files name: there may be gaps before them."""
+        found: dict[int, tuple[str, str]] = {}
+        for number, digest, place in self._named():
+            found.setdefault(number, (digest, place))
+        return found
+
+    def _named(self) -> Iterator[tuple[int, str, str]]:
+        """Each entry that was seen, with its hash and the file that names it; several files may name one."""
+        for known in (self.by_number, self._heads()):
+            for number, (digest, place) in known.items():
+                yield number, digest, place
+        yield from self._unlisted()
 
     def _heads(self) -> dict[int, tuple[str, str]]:
+        """The entries that heads of openings name."""
         found: dict[int, tuple[str, str]] = {}
         for file in (*sorted((self._store.path / OPERATOR_HEADS).glob("*.json")), self._store.path / OPERATOR_HEAD):
             with suppress(CommonwealError, OSError):
                 known = known_head_in(file.read_bytes(), file.name)
-                found.setdefault(known.number, (known.head, str(file.relative_to(self._store.path))))
+                found.setdefault(known.number, (known.head, self._place(file)))
         return found
+
+    def _unlisted(self) -> Iterator[tuple[int, str, str]]:
+        """The entries of statements and trails that heads.txt does not name, and of statements that came early."""
+        if not has_operator(self._store, self._member):
+            return
+        statements = self._store.path / STATEMENTS
+        for file in (
+            *sorted(statements.glob("*.json")),
+            *sorted((self._store.path / TRAILS).glob("*.json")),
+            *sorted((statements / DOUBTFUL).glob(f"{EARLY}*.json")),
+        ):
+            place = self._place(file)
+            if place in self._listed:
+                continue
+            if file not in self._in_file:
+                self._in_file[file] = self._entries_in(file)
+            for number, digest in self._in_file[file].items():
+                yield number, digest, place
+
+    def _entries_in(self, file: Path) -> dict[int, str]:
+        """The entries that a file names; none if the operator did not sign it: earlier versions kept such files."""
+        with suppress(CommonwealError, OSError):
+            if file.parent.name == TRAILS:
+                signed = read_signed(file, (TRAIL_FORMAT,))
+                return hashes_in_trail(
+                    signed, ledger=self.ledger, operator=known_operator(self._store, self._member, signed)
+                )
+            known = known_head_in(file.read_bytes(), file.name)
+            if self._is_by_operator(known, known_operator(self._store, self._member, known.signed)):
+                return {known.number: known.head}
+        return {}
+
+    def _is_by_operator(self, known: KnownHead, operator: str) -> bool:
+        keys = keys_since(operator, self.ledger, known.key_rotations)
+        return known.ledger == self.ledger and known.signed.is_sound and known.signed.signer in keys
+
+    def _place(self, file: Path) -> str:
+        return str(file.relative_to(self._store.path))
 
     def latest(self, round_number: int) -> SeenHead | None:
         """The last entry that the operator showed, by a trail, a statement or the head of an opening."""
@@ -107,19 +173,23 @@ class SeenEntries:
             round_number=round_number,
         )
 
-    def learn(self, fields: Mapping[str, Any], *, is_kept: bool) -> list[str]:
+    def learn(self, statement: object, trail: object, kept: Kept | None) -> list[str]:
         """Remember what a question that closes a round names; returns lines for the log if something is wrong.
 
-        A statement counts if it was kept: then it is the operator's. If not, its trail is only compared.
+        A statement counts if it was kept: then it is the operator's. If not, its trail is only compared, and so is its
+        last entry if it starts after a gap.
         """
         shown: dict[int, tuple[str, str]] = {}
-        if is_kept:
-            known = known_head_in(fields["statement"].encode(), "the statement")
-            shown = {known.number: (known.head, self._statement_file(fields.get("round"), known.number))}
-        lines = self._learn_trail(fields["trail"], shown) if fields.get("trail") else []
-        if is_kept:
-            source = shown[known.number][1]
+        known = None
+        if kept is not None and (kept.is_kept or kept.file) and isinstance(statement, str):
+            known = known_head_in(statement.encode(), "the statement")
+            # What was told again is not kept again: its last entry stands where it was named first.
+            source = kept.file or self.all_by_number.get(known.number, ("", STATEMENTS))[1]
+            shown = {known.number: (known.head, source)} if kept.is_kept else {}
+        lines = self._learn_trail(trail, shown) if trail else []
+        if known is not None:
             lines += self.compare_rotations(known.signed, source, {known.number: (known.head, source)})
+            lines += [] if shown else self._compare({known.number: known.head}, source)
         for number, (digest, source) in shown.items():
             if (latest := max(self._heads(), default=0)) > number:
                 lines.append(
@@ -141,13 +211,16 @@ class SeenEntries:
             return []
         content = given.encode(errors="surrogatepass")
         try:
-            known = known_head_in(content[:LARGEST_HEAD], "the message")
+            if len(content) > LARGEST_HEAD:
+                raise LedgerError(f"it has {len(content)} bytes; at most {LARGEST_HEAD} are read")
+            known = known_head_in(content, "the message")
             operator = key_in_use(self._store, known_operator(self._store, self._member, known.signed))
-            keys = keys_since(operator, self.ledger, known.key_rotations)
-            if known.ledger != self.ledger or not known.signed.is_sound or known.signed.signer not in keys:
-                return ["DOUBTFUL HEAD of the ledger: the operator did not sign it"]
-        except CommonwealError as error:
-            return [f"DOUBTFUL HEAD of the ledger: {error}"]
+            if not self._is_by_operator(known, operator):
+                raise LedgerError("the operator did not sign it")
+        except StorageError:
+            raise
+        except Exception as error:
+            return [self._doubt("HEAD of the ledger", content, error)]
         seen = self.all_by_number
         if seen.get(known.number, (known.head,))[0] != known.head:
             source = self._keep_aside(content, "contradicting")
@@ -158,24 +231,32 @@ class SeenEntries:
                 f"the ledger is said to end with entry {known.number}, but the operator showed entry {latest} here "
                 f"before, in {seen[latest][1]}"
             )
+        lines = []
         if known.number not in seen:
-            self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
-        return self.compare_rotations(known.signed, "the head of an opening", {}, content)
+            lines = self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
+        return [*lines, *self.compare_rotations(known.signed, "the head of an opening", {}, content)]
 
-    def _keep_head(self, content: bytes, number: int, digest: str, *, is_latest: bool) -> None:
-        """Keep it beside those before it: none is lost that no trail has passed yet."""
+    def _keep_head(self, content: bytes, number: int, digest: str, *, is_latest: bool) -> list[str]:
+        """Keep it beside those before it: none is lost that no trail has passed yet. Returns lines for the log."""
         folder, newest = self._store.path / OPERATOR_HEADS, self._store.path / OPERATOR_HEAD
-        folder.mkdir(exist_ok=True)
+        make_directory(folder)
         if not is_latest:
             write_atomically(folder / f"{number:06d}-{digest[:32]}.json", content, what="an entry of the ledger")
-            return
-        with suppress(CommonwealError, FileNotFoundError):
+            return []
+        lines = []
+        if newest.exists():
             before = newest.read_bytes()
-            known = known_head_in(before, OPERATOR_HEAD)
-            if self.by_number.get(known.number, ("",))[0] != known.head:
-                file = folder / f"{known.number:06d}-{hash_of(before)[:32]}.json"
+            try:
+                known = known_head_in(before, OPERATOR_HEAD)
+                if self.by_number.get(known.number, ("",))[0] != known.head:
+                    file = folder / f"{known.number:06d}-{hash_of(before)[:32]}.json"
+                    write_atomically(file, before, what="an entry of the ledger")
+            except CommonwealError as error:
+                file = folder / f"unreadable-{hash_of(before)[:32]}.txt"
                 write_atomically(file, before, what="an entry of the ledger")
+                lines = [f"{ERROR} {error} It cannot be compared any more, and is kept as {self._place(file)}"]
         write_atomically(newest, content, what="the ledger's last entry")
+        return lines
 
     def compare_receipt(self, content: str) -> list[str]:
         """Compare the changes of the operator's key that a receipt names; returns lines for the log."""
@@ -210,12 +291,23 @@ class SeenEntries:
             number += 1
         return number
 
-    def _statement_file(self, round_number: object, entry: int) -> str:
-        """Where a statement that was kept stands."""
-        is_number = type(round_number) is int and 0 <= round_number < 10**9
-        name = f"{STATEMENTS}/round-{round_number:04d}" if is_number else f"{STATEMENTS}/round-unknown"
-        other = f"{name}-entry-{entry}.json"
-        return other if (self._store.path / other).exists() else f"{name}.json"
+    def _compare(self, hashes: Mapping[int, str], source: str) -> list[str]:
+        """Compare entries that a file names with those that other files name; returns lines for the log."""
+        differing: dict[int, tuple[str, str]] = {}
+        for number, digest, place in self._named():
+            if place != source and hashes.get(number, digest) != digest:
+                differing.setdefault(number, (digest, place))
+        return [self._contradiction(number, hashes[number], source, *before) for number, before in differing.items()]
+
+    def _doubt(self, what: str, content: bytes, error: Exception) -> str:
+        """Keep what cannot be read or checked, whatever is wrong with it; returns the line for the log."""
+        reason = str(error) if isinstance(error, CommonwealError) else f"it cannot be read ({type(error).__name__})"
+        aside = (
+            self._keep_aside(content, "doubtful")
+            if len(content) <= LARGEST_HEAD
+            else f"not kept, since it has {len(content)} bytes; SHA-256 {hash_of(content)}"
+        )
+        return f"DOUBTFUL {what}: {reason} ({aside})"
 
     def _learn_trail(self, given: object, shown: Mapping[int, tuple[str, str]]) -> list[str]:
         """Remember the entries that a trail names; returns lines for the log if something is wrong with it.
@@ -232,8 +324,10 @@ class SeenEntries:
             signed = signed_in(content, "the message", (TRAIL_FORMAT,))
             operator = known_operator(self._store, self._member, signed)
             hashes = hashes_in_trail(signed, ledger=self.ledger, operator=key_in_use(self._store, operator))
-        except CommonwealError as error:
-            return [f"DOUBTFUL TRAIL of the ledger's entries: {error}"]
+        except StorageError:
+            raise
+        except Exception as error:
+            return [self._doubt("TRAIL of the ledger's entries", content, error)]
         known = {**shown, **self.all_by_number}
         if differing := [number for number, digest in hashes.items() if known.get(number, (digest,))[0] != digest]:
             source = self._keep_aside(content, "contradicting")
@@ -263,7 +357,7 @@ class SeenEntries:
                 f"{ERROR} a trail of the ledger's entries is not learned: {'; '.join(faults)} ({source}). {_ADVICE}"
             ]
         file = self._store.path / TRAILS / f"{first:06d}-{last:06d}-{hash_of(content)[:32]}.json"
-        file.parent.mkdir(exist_ok=True)
+        make_directory(file.parent)
         write_atomically(file, content, what="a trail")
         return [*lines, *self._learn(hashes, f"{TRAILS}/{file.name}")]
 
@@ -274,21 +368,18 @@ class SeenEntries:
         if not file.exists():
             if len(list(folder.glob(f"{kind}-*.json"))) >= MOST_DOUBTFUL:
                 return f"a trail that was not kept, SHA-256 {hash_of(content)}"
-            folder.mkdir(parents=True, exist_ok=True)
+            make_directory(folder)
             write_atomically(file, content, what="a doubtful trail")
         return f"{TRAILS}/{DOUBTFUL}/{file.name}"
 
     def _learn(self, hashes: dict[int, str], source: str) -> list[str]:
-        known, lines = self.by_number, []
+        known = self.by_number
         fresh = {number: digest for number, digest in hashes.items() if number not in known}
-        self._append([f"{number} {digest} {source}" for number, digest in fresh.items()])
+        if source not in self._listed:  # also if it names nothing new: then it need not be read again
+            self._append([f"{number} {digest} {source}" for number, digest in (fresh or hashes).items()])
+            self._listed.add(source)
         known |= {number: (digest, source) for number, digest in fresh.items()}
-        heads = self._heads()
-        for number, digest in hashes.items():
-            before, where = heads[number] if number in fresh and number in heads else known[number]
-            if before != digest:
-                lines.append(self._contradiction(number, digest, source, before, where))
-        return lines
+        return self._compare(hashes, source)
 
     def _contradiction(self, number: int, digest: str, source: str, before: str, where: str) -> str:
         text = (

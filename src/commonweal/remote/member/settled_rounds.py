@@ -24,6 +24,13 @@ from commonweal.remote.messages.message import QuestionError
 def commit(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
     """Adopt the round that a question says was settled last, if it was opened and reported here."""
     settled = (fields["settled_round"], fields["settled_attempt"])
+    if settled[0] > state.settled_round and settled[0] == state.missed_round:
+        refusal = (
+            f"Round {settled[0]} is said to be settled with this member, but a statement that is kept here says that "
+            "it was settled without it."
+        )
+        store.log(f"{ERROR} {refusal} Ask the operator")
+        raise QuestionError(refusal)
     for opening in state.openings():
         if settled == (opening.round_number, opening.attempt) and settled[0] > state.settled_round:
             model = fields["settled_model"]
@@ -66,13 +73,37 @@ def _adopt_reported(store: MemberStore, state: MemberState, number: int, profit:
     """
     reports = ReportBook(store, number).reports
     openings = [opening for opening in state.openings() if opening.round_number == number]
-    if not reports or not openings:
+    if not reports:
         return
     report = next((each for each in reversed(reports) if each.document["profit"] == profit), reports[-1]).document
+    if not openings:  # a folder of a version that kept one earlier opening
+        _adopt_signed(store, state, report)
+        return
     same = [opening for opening in openings if is_of_opening(report["attempt"], opening.attempt)]
     opening = replace((same or openings)[-1], attempt=report["attempt"].rpartition("/")[0])
     measured = opening.accuracies.get(report["model"]) if same else report.get("measured")
     _adopt(store, state, opening, report["model"], measured, [])
+
+
+def _adopt_signed(store: MemberStore, state: MemberState, report: Mapping[str, Any]) -> None:
+    """Adopt a round by the signed report alone, if its opening is not here any more."""
+    if report.get("measured") is None:  # a member that compares with training alone needs the model of that round
+        _drop_openings(store, state, report["round"])
+        return
+    state.settled_round, state.settled_attempt = report["round"], report["attempt"].rpartition("/")[0]
+    state.baseline, state.memory = report["measured"], None
+    _drop_openings(store, state, report["round"])
+
+
+def refuse_unadopted(store: MemberStore, state: MemberState, round_number: int) -> None:
+    """No round is opened after one that was settled with this member and whose outcome it could not adopt."""
+    told = state.told_round
+    if told > max(state.settled_round, state.missed_round) and ReportBook(store, told).reports:
+        refusal = (
+            f"Round {told} was settled with this member, but what was trained in it is not in its folder any more."
+        )
+        store.log(f"{ERROR} refused to open round {round_number}: {refusal} Restore the folder from a backup")
+        raise QuestionError(refusal)
 
 
 def keep_reported(store: MemberStore, state: MemberState) -> None:
@@ -81,7 +112,8 @@ def keep_reported(store: MemberStore, state: MemberState) -> None:
     if open_round is not None:
         last = ReportBook(store, open_round.round_number).last
         if last is not None and is_of_opening(last.document["attempt"], open_round.attempt):
-            state.reported = open_round
+            others = [each for each in state.reported if each.round_number != open_round.round_number]
+            state.reported = [*others, open_round]
 
 
 def recover(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *, client: str, key: str) -> str:
@@ -115,7 +147,8 @@ def recover(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *
         raise QuestionError(refusal)
     state.settled_round, state.settled_attempt = settled
     state.baseline = report.document.get("measured")
-    state.memory = state.under_way = state.reported = None
+    state.memory = state.under_way = None
+    state.reported = []
     return (
         f"this folder is older than the ledger: round {settled[0]} was settled with a report that was signed here and "
         "is not known here any more. What was measured then counts, as it was signed; what training remembered is lost"
@@ -167,11 +200,21 @@ def _adopt(
     state.memory = opening.memory
     state.alone, state.alone_memory = opening.alone, opening.alone_memory
     state.withdrew |= opening.has_notice
-    if state.under_way is not None and state.under_way.round_number <= number:
-        state.under_way = None
-    state.reported = None
+    _drop_openings(store, state, number)
     store.save(state)
     store.forget_all_but([*needed, model, *state.arrays()])
+
+
+def _drop_openings(store: MemberStore, state: MemberState, number: int) -> None:
+    """Forget the openings of a round that was settled, and open no later one that went on from before it."""
+    later = [opening for opening in state.openings() if opening.round_number > number]
+    if later:
+        store.log(
+            f"{ERROR} round {later[0].round_number} was opened here before the operator told that round {number} was "
+            "settled, so it was measured from an older round. It must be opened again. Ask the operator"
+        )
+    state.under_way = None
+    state.reported = [opening for opening in state.reported if opening.round_number > number]
 
 
 def _own_report(fields: Mapping[str, Any], *, client: str, key: str) -> SignedReport | None:

@@ -37,7 +37,7 @@ from commonweal.task.records import Model
 
 FORMAT = "commonweal.home/1"
 LOG, STATEMENTS, OPERATOR_KEY, ACCOUNT = "log.txt", "statements", "operator.pub.pem", "account.json"
-OPERATOR_HEAD = "operator-head.json"
+OPERATOR_HEAD, REPORTS = "operator-head.json", "reports"
 ERROR = "ERROR"  # in the log: after the time of a line that tells of an error
 _ARRAY = "array/"
 _WAY_OUT = "Check that the folder named by `home` in the member's file is writable and its disk has space."
@@ -84,15 +84,17 @@ class MemberState:
     settled_attempt: str = ""  # and the attempt that settled it
     pinned: dict[str, Any] = field(default_factory=dict)  # what its first questions fixed (see `pinned_settings`)
     under_way: OpenRound | None = None
-    reported: OpenRound | None = None  # an earlier opening, with the member's last report: it may have been settled
+    reported: list[OpenRound] = field(default_factory=list)  # earlier openings that may turn out to be settled: of each
+    # round, the one with the member's last report
     told_round: int = 0  # the last one whose outcome a statement tells that was kept
     missed_round: int = 0  # the last one that was settled without this member, by such a statement
     rates: dict[str, Any] = field(default_factory=dict)  # told by hash of terms; None: profits are private
+    notices: list[int] = field(default_factory=list)  # the rounds after which it gave notice to withdraw
     adopted_statements: int | None = None  # how many of those kept were adopted; None: a version that did not count
 
     def openings(self) -> list[OpenRound]:
         """The rounds, or openings of one, that may turn out to be settled."""
-        return [opening for opening in (self.under_way, self.reported) if opening is not None]
+        return [*([] if self.under_way is None else [self.under_way]), *self.reported]
 
     def arrays(self) -> list[str | None]:
         """The hashes of the arrays that the next question may need."""
@@ -133,16 +135,24 @@ class MemberStore:
         try:
             text = (self.path / "state.json").read_text()
         except FileNotFoundError:
+            if any(any((self.path / folder).glob("*.json")) for folder in (STATEMENTS, REPORTS)):
+                raise StorageError(
+                    f"{self.path / 'state.json'} is missing, but the folder has statements or reports. Without it the "
+                    "member would measure from another baseline. Restore the folder from a backup; if there is none, "
+                    "name another `home` in the member's file, and keep this one as evidence."
+                ) from None
             return MemberState()
         try:
             document = json.loads(text)
             if document.pop("format") != FORMAT:
                 raise ValueError("another format")
-            under_way, reported = (
-                None if opening is None else OpenRound(**opening)
-                for opening in (document.pop("under_way"), document.pop("reported", None))
+            under_way, reported = document.pop("under_way"), document.pop("reported", None) or []
+            return MemberState(
+                **document,
+                under_way=None if under_way is None else OpenRound(**under_way),
+                # Earlier versions kept one.
+                reported=[OpenRound(**each) for each in ([reported] if isinstance(reported, dict) else reported)],
             )
-            return MemberState(**document, under_way=under_way, reported=reported)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StorageError(
                 f"Cannot read {self.path / 'state.json'}: it must be complete and in the format {FORMAT}, got {error}. "
@@ -207,7 +217,7 @@ class MemberStore:
         was_wanted = notice.exists()
         try:
             if wanted:
-                self.path.mkdir(parents=True, exist_ok=True)
+                make_directory(self.path)
                 notice.touch()
             else:
                 notice.unlink(missing_ok=True)
