@@ -251,7 +251,8 @@ class Histories:
             return None
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
             raise _damaged(file, error) from None
-        differing = [_DIFFERENT[name] for name, own in self._origin.items() if origin.get(name) != own]
+        # The first rounds that were stored do not name their measure of the truth; it was the same.
+        differing = [_DIFFERENT[name] for name, own in self._origin.items() if origin.get(name, own) != own]
         if differing:
             raise StorageError(
                 f"{str(file)!r} was computed with {' and '.join(differing)}, and results of different origins must not "
