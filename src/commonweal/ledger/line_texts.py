@@ -52,7 +52,8 @@ def amendment_text(number: int, first_round: int) -> str:
 
 _NUMBER = "[1-9][0-9]{0,9}"
 _ROUND = f"(?P<rounds>{_NUMBER})"
-_TOOK_PART = "(?P<fate>retained|stays|eliminated(?: as harmful)?|let go)(?:; .+)?"  # `stays`, `let go`: version 0.1
+_FATES = ("retained", "eliminated", "eliminated as harmful", "stays", "let go")  # the last two: version 0.1
+_TOOK_PART = f"(?P<fate>{'|'.join(_FATES)})(?:; .+)?"
 _MISSED_ONE = "|".join(re.escape(text) for text in _MISSED.values())
 _FORMS = {  # of each kind of entry, in all versions
     kind: re.compile(form)
