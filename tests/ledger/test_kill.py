@@ -421,12 +421,13 @@ def test_killed_at_random_moments_while_settling(shelf, keys, opening):
         settle_all(ledger, rounds)
 
     points, entry_counts = kill_at_random_moments(
-        settle, lambda: shelf.put_back(copy), lambda: check_and_go_on(shelf, keys, rounds, undisturbed), times=140
+        settle, lambda: shelf.put_back(copy), lambda: check_and_go_on(shelf, keys, rounds, undisturbed), times=220
     )
     assert min(entry_counts) >= 2, "what was there before is there after"
     assert len(entry_counts) >= 4, entry_counts
     in_transactions = [name for name in points if "INSERT" in name or "commit" in name]
-    assert sum(points[name] for name in in_transactions) >= 14, points
+    # Most of the time goes into reading and checking before the transaction: about one kill in fourteen is inside it.
+    assert sum(points[name] for name in in_transactions) >= 6, points
     assert len(points) >= 5, points
 
 
