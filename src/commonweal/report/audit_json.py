@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
 from commonweal.records.audit import AuditReport
 from commonweal.report.audit_text import sentences
+from commonweal.report.plain_json import json_text, plain
 
 SCHEMA = "commonweal.audit/1"
 
@@ -27,19 +25,8 @@ def to_document(report: AuditReport) -> dict[str, Any]:
             },
         }
     document["sentences"] = list(sentences(report))
-    return {name: _plain(value) for name, value in document.items()}
+    return {name: plain(value) for name, value in document.items()}
 
 
 def to_json(report: AuditReport) -> str:
-    return json.dumps(to_document(report), indent=1, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    assert not is_dataclass(value), "asdict converts them"
-    return value
+    return json_text(to_document(report))

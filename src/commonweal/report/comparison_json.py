@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
 from commonweal.records.comparison import COLUMNS, Comparison
 from commonweal.report.comparison_text import sentences
+from commonweal.report.plain_json import json_text, plain
 
 SCHEMA = "commonweal.comparison/1"
 
@@ -28,18 +26,8 @@ def to_document(comparison: Comparison) -> dict[str, Any]:
         "columns": columns,
         "sentences": sentences(comparison),
     }
-    return {name: _plain(value) for name, value in document.items()}
+    return {name: plain(value) for name, value in document.items()}
 
 
 def to_json(comparison: Comparison) -> str:
-    return json.dumps(to_document(comparison), indent=1, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return value
+    return json_text(to_document(comparison))
