@@ -133,6 +133,16 @@ def test_more_replications_leave_the_others_as_they_are(copied: Path) -> None:
     }  # fmt: skip
 
 
+def test_results_that_were_published_without_their_single_files_are_continued(two_of_each: Path, copied: Path) -> None:
+    for path in copied.glob("replications/*/*"):
+        path.unlink()
+    assert len(list(stored_replications(copied))) == 4
+    assert fulfil(request(replications=3), copied) == [("small-mnist", 3), ("label-noise", 3)]
+    for path in two_of_each.glob("replications/*/*"):
+        assert pq.read_table(copied / path.relative_to(two_of_each)).equals(pq.read_table(path), check_metadata=True)
+    assert rows(copied).filter(pc.field("replication") < 3).equals(rows(two_of_each))
+
+
 @pytest.mark.parametrize(
     ("wider", "now_there"),
     [
@@ -336,6 +346,7 @@ def test_a_truncated_file_is_named_with_advice(length: int, copied: Path) -> Non
     assert str(caught.value).startswith(f"Cannot read '{path}': ")
     assert "Remove that file and run `commonweal reproduce` again; only that replication will" in str(caught.value)
     path.unlink()
+    (copied / RESULTS).unlink()
     assert fulfil(request(), copied) == [("small-mnist", 2)]
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from commonweal.atomic_write import write_atomically
@@ -107,7 +108,7 @@ def write_replication(directory: Path, result: Replication) -> StoredReplication
 
 
 def stored_replications(directory: Path) -> Iterator[StoredReplication]:
-    """All replications of the set."""
+    """All replications of the set: those with a file of their own, then those that only results.parquet has."""
     for path in _paths(directory):
         stored = _read_stored(path)
         expected = [_path(directory, one.origin.experiment, one.replication) for one in stored]
@@ -117,6 +118,31 @@ def stored_replications(directory: Path) -> Iterator[StoredReplication]:
                 f"{str(path)!r} holds {found or 'no replication'}, which does not match its name. Move that file away."
             )
         yield stored[0]
+    yield from _only_together(directory)
+
+
+def unpack_results(directory: Path) -> None:
+    """Give every replication a file of its own; whoever publishes results may leave these files out."""
+    missing = list(_only_together(directory))
+    if not missing:
+        return
+    rows = _read_rows(directory / RESULTS)
+    for one in missing:
+        own = rows.filter(
+            (pc.field("experiment") == one.origin.experiment) & (pc.field("replication") == one.replication)
+        )
+        unused = [name for name in own.column_names if name not in SCHEMA.names and own[name].null_count == len(own)]
+        path = _path(directory, one.origin.experiment, one.replication)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, own.drop_columns(unused), [one])
+
+
+def _only_together(directory: Path) -> Iterator[StoredReplication]:
+    """Replications in results.parquet without a file of their own."""
+    if (directory / RESULTS).exists():
+        for one in _read_stored(directory / RESULTS):
+            if not _path(directory, one.origin.experiment, one.replication).exists():
+                yield one
 
 
 def write_results(directory: Path, *, order: Sequence[str] = ()) -> Path:
@@ -262,7 +288,9 @@ def _read_stored(path: Path) -> list[StoredReplication]:
 def _unreadable(path: Path, error: Exception) -> StorageError:
     reason = (str(error).partition("\n")[0] or type(error).__name__).rstrip(".")
     lost = (
-        "its rows will be collected again" if path.name == RESULTS else "only that replication will be computed again"
+        "its rows will be collected again"
+        if path.name == RESULTS
+        else f"only that replication will be taken from {RESULTS}, or computed again"
     )
     return StorageError(
         f"Cannot read {str(path)!r}: {reason}. Remove that file and run `commonweal reproduce` again; {lost}."

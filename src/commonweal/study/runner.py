@@ -23,6 +23,7 @@ from commonweal.study.result_set import (
     result_folders,
     scenario_digest,
     stored_replications,
+    unpack_results,
     write_replication,
     write_results,
 )
@@ -82,6 +83,7 @@ def carry_out(
     on_result: Callable[[StoredReplication], None] | None = None,
 ) -> Path:
     """Compute the remaining tasks, write each result as soon as it is finished, then write all of them together."""
+    unpack_results(directory)
     versions = {one.cpu_kind: one.origin.code_version for one in planned.found}
     if planned.tasks:
         with closing(workers(planned.tasks)) as results:
