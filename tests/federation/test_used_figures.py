@@ -157,6 +157,27 @@ def test_profits_follow_from_scores_as_the_formulas_say(forecast):
         assert math.fsum(result.record.decision.transfers.values()) == pytest.approx(0, abs=1e-12)
 
 
+def test_paired_gains_are_used_as_measured_on_the_same_samples():
+    scenario = four("paired", rounds=2)
+    results, watched = run(scenario)
+    for number, result in enumerate(results, 1):
+        for spec in scenario.clients:
+            opening, measured = watched.openings[number][spec.name].measured, result.measured[spec.name]
+            start, now = opening.scores.mean(), watched.scores[number][spec.name].mean()
+            worth = curve if spec.worth_curve else (lambda metric: metric)
+            spent = spec.cost_per_sample * measured.sample_count + spec.cost_per_round
+            used = spec.unit_value * (worth(now) - worth(start))
+            assert result.record.decision.figures.profits[spec.name] == pytest.approx(used - spent, abs=1e-12)
+        for place, spec in enumerate(scenario.clients):
+            if spec.worth_curve is None:
+                change = watched.scores[number][spec.name] - watched.openings[number][spec.name].measured.scores
+                weights = resampling_weights(scenario.seed, spec.name, len(change))
+                spent = spec.cost_per_sample * result.measured[spec.name].sample_count + spec.cost_per_round
+                drawn = spec.unit_value * (change @ weights / weights.sum(axis=0)) - spent
+                assert result.profit_draws[place] == pytest.approx(drawn, abs=1e-9)
+    assert result.record.decision.figures.expected is None
+
+
 def test_draws_are_pooled_like_the_figures(forecast):
     """So the error of a pooled profit is that of the pooled gain, which is smaller than that of the gain alone."""
     scenario, results, watched = forecast

@@ -24,7 +24,7 @@ from tests.remote.test_faults import signed_again
 from tests.remote.toy import NAMES, PRIVATE, TASK, evaluate, load, make_toy, settled
 
 VICTIM, ROUND = "east", 2
-RULES = ("pooled", "forecast")
+RULES = ("paired", "pooled", "forecast")
 
 
 def bodies(out):
@@ -84,8 +84,9 @@ def test_the_table_is_what_the_members_measured_on_the_same_samples(federation):
             assert row["squared_change"] == (now != before).sum()
 
 
-def test_profits_follow_from_the_pooled_gains_and_nobody_learns_why(federation):
+def test_profits_follow_from_the_gains_and_nobody_learns_why(federation):
     toy, run_report = federation
+    is_pooled = run_report.figures != "paired"
     for body, each in zip(bodies(toy.out), run_report.rounds, strict=True):
         rows = {
             row["client"]: PairedGain(
@@ -93,17 +94,18 @@ def test_profits_follow_from_the_pooled_gains_and_nobody_learns_why(federation):
             )
             for row in body["gains"]["table"]["rows"]
         }
-        pooled, expected = pool(rows).values, body["gains"]["expected"]
+        gains = pool(rows).values if is_pooled else {client: row.gain for client, row in rows.items()}
+        expected = body["gains"]["expected"]
         for one in body["inputs"]:
             client = one["client"]
-            assert one["profit"] == pytest.approx(PRIVATE[client][0] * pooled[client] - spent(client), abs=1e-12)
+            assert one["profit"] == pytest.approx(PRIVATE[client][0] * gains[client] - spent(client), abs=1e-12)
             if expected is not None:
                 told = PRIVATE[client][0] * expected[client] - spent(client)
                 assert one["expected_profit"] == pytest.approx(told, abs=1e-12)
         assert sum(each.record.decision.transfers.values()) == pytest.approx(0, abs=1e-12)
     assert ("expected_profit" in body["inputs"][0]) == (expected is not None)
     said = (toy.home("north") / "log.txt").read_text()
-    assert "the utility follows from the gain pooled over all members" in said
+    assert f"the utility follows from {'the gain pooled over all members' if is_pooled else 'it'}" in said
     sent = "".join(json.dumps(dict(s.message.fields)) for s in toy.transport.sent)
     assert not any(repr(figure) in sent for figures in PRIVATE.values() for figure in figures if figure not in (0, 1))
 
@@ -144,6 +146,7 @@ LIES = {
     "a table of another round": (lambda gains: gains["table"].update(round=1), "it is not a table of round 2"),
     "another kind of metric": (lambda gains: gains["table"].update(bounded=False), "but east measured"),
     "a rule of the future": (lambda gains: gains["table"].update(version="pooled/9"), "'pooled/9' is not known"),
+    "another rule than agreed": (lambda gains: gains["table"].update(version="paired/1"), "gains are pooled in this"),
     "a damaged table": (lambda gains: gains["table"].update(rows=None), "it cannot be read"),
 }
 
@@ -163,11 +166,11 @@ def test_what_is_wrong_with_a_table_is_said(lie):
     }
     document = told(rows)
     fields = {"round": ROUND, "gains": json.dumps(document)}
-    assert read_told(fields, VICTIM, rows[VICTIM]).gain.pooled == document["pooled"]
+    assert read_told(fields, VICTIM, rows[VICTIM], "pooled").gain.pooled == document["pooled"]
     edit(document)
     with pytest.raises(QuestionError, match=re.escape(reason)):
-        read_told({**fields, "gains": json.dumps(document)}, VICTIM, rows[VICTIM])
-    assert read_told({"round": ROUND}, VICTIM, None) is None
+        read_told({**fields, "gains": json.dumps(document)}, VICTIM, rows[VICTIM], "pooled")
+    assert read_told({"round": ROUND}, VICTIM, None, "measured") is None
 
 
 @pytest.mark.parametrize("lie", ["another gain in its row", "another pooled gain"])

@@ -55,7 +55,7 @@ REFUSALS = {
     ),
     "unknown figures": (
         in_table("mechanism", 'figures = "guessed" #!'),
-        "figures must be one of measured, pooled, forecast",
+        "figures must be one of measured, paired, pooled, forecast",
     ),
     # names and texts
     "name missing": (

@@ -26,8 +26,7 @@ from commonweal.scenario.spec import FederationPlan
 from commonweal.task.measured import Measured, gain_draws, paired_gain
 from commonweal.valuation.bootstrap import DRAW_COUNT, standard_error
 from commonweal.valuation.forecast import forecast_draws
-from commonweal.valuation.pooling import pool
-from commonweal.valuation.used_gains import FIGURES_VERSIONS, used_gains
+from commonweal.valuation.used_gains import FIGURES_VERSIONS, pooled_again, used_gains
 
 Answer = TypeVar("Answer")
 
@@ -212,7 +211,7 @@ class _Round:
         in_draws = {c: gain_draws(pairs[c][0], pairs[c][1].measured, metric) for c in table}
         return ToldGains(
             gains=gains,
-            pooled_draws=pool(table, gains.newcomers).of_draws(in_draws),
+            pooled_draws=pooled_again(gains).of_draws(in_draws),
             expected_draws=None if gains.expected is None else forecast_draws([*self._earlier, table]),
         )
 

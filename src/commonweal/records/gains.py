@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-FiguresRule = Literal["measured", "pooled", "forecast"]
+FiguresRule = Literal["measured", "paired", "pooled", "forecast"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class RoundGains:
     version: str  # of the rule that used them, e.g. "pooled/1"
     table: Mapping[str, PairedGain]  # of the clients at which the metric can be measured
     newcomers: tuple[str, ...]  # clients of the table that were in no earlier one; in the first round there are none
-    pooled: Mapping[str, float]
+    pooled: Mapping[str, float]  # as measured, if the rule does not pool
     expected: Mapping[str, float] | None = None  # of the next round; only with forecasts
 
     def used(self, client: str) -> tuple[float, float | None]:

@@ -138,7 +138,7 @@ class RunReport:
     warnings: tuple[str, ...]  # sentences: rationality failed, node limit reached, ...
     metric: MetricName = MetricName()
     utility: str = "gain"  # what utility is measured from: gain over the last round, or advantage over training alone
-    figures: str = "measured"  # how profits are used: as measured, pooled over clients, or also forecast
+    figures: str = "measured"  # which gains profits follow from
     profits: ProfitsRule = "private"  # what they follow from: what each client alone knows, or agreed rates
     mechanism: MechanismFacts | None = None  # None: written by an earlier version
     advice: Advice | None = None  # who gains by federating; None: nobody trains alone

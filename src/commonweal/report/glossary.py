@@ -80,7 +80,7 @@ def metric_meaning(metric: MetricName) -> str:
 def _used_profits(figures: str) -> dict[str, str]:
     words = {
         "profit": "Utility minus cost, before transfers. "
-        + (GLOSSARY["profit"].partition(". ")[2] if figures == "pooled" else "Transfers follow from it."),
+        + ("Transfers follow from it." if figures == "forecast" else GLOSSARY["profit"].partition(". ")[2]),
         "measured profit": "What the profit would have been by the client's own measurement since the round before.",
     }
     if figures == "forecast":
@@ -107,7 +107,10 @@ def run_glossary(
             "profit": "Utility minus what the round cost more than training alone, before transfers. A client with a "
             "negative profit is a loss-maker; only loss-makers can be eliminated."
         }
-    if figures != "measured":
+    if figures == "paired":
+        worth += " Both models are measured on the samples that the client has now."
+        own["profit"] = _used_profits(figures)
+    elif figures != "measured":
         worth = (
             f"What the round's {gain} was worth to the client, where the gain is pooled over all clients: the few "
             "samples of one client say little, so each gain is drawn towards the mean of all."

@@ -29,6 +29,7 @@ from commonweal.valuation.registry import MEASURES
 
 FIGURES_IN_WORDS = {
     "measured": "profits as measured",
+    "paired": "gains over the model that opened the round",
     "pooled": "gains pooled over clients",
     "forecast": "gains pooled over clients; selection by the expected profit of the next round",
 }

@@ -140,7 +140,7 @@ class MechanismSpec:
     measure: str = "marginal"  # a name in valuation/registry.py
     evaluation_limit: int | None = None  # coalition models per round; only for sampled measures
     utility: UtilityRule = "gain"  # over the last round, or advantage over the model that the client trains alone
-    figures: FiguresRule = "measured"  # how profits are used: as measured, pooled over clients, or also forecast
+    figures: FiguresRule = "measured"  # which gains profits follow from
     harm: HarmRule = "none"  # what becomes of clients that are harmful beyond doubt; only for path contributions
     ending: EndingRule = "none"  # what happens when no further round is expected to pay; only for forecasts
     contribution_score: ContributionScore = "metric"  # what contributions are measured on; "path" is always smooth

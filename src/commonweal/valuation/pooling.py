@@ -68,14 +68,7 @@ def pool(gains: Mapping[str, PairedGain], newcomers: Collection[str] = ()) -> Po
     """Pool the gains of a round. Newcomers stay out of the pool and keep what was measured."""
     members = [client for client in gains if client not in newcomers]
     if len(members) < FEWEST_POOLED:
-        return PooledGains(
-            values={client: one.gain for client, one in gains.items()},
-            weights=dict.fromkeys(gains, 1.0),
-            precisions={},
-            mean=None,
-            between_variance=None,
-            variance_per_sample=None,
-        )
+        return not_pooled(gains)
     rows = [gains[client] for client in members]
     most = 2 * median(row.sample_count for row in rows)
     counts = [min(row.sample_count, most) for row in rows]
@@ -90,6 +83,18 @@ def pool(gains: Mapping[str, PairedGain], newcomers: Collection[str] = ()) -> Po
         mean=effects.mean,
         between_variance=effects.between_variance,
         variance_per_sample=variance,
+    )
+
+
+def not_pooled(gains: Mapping[str, PairedGain], newcomers: Collection[str] = ()) -> PooledGains:
+    """Everybody keeps what was measured."""
+    return PooledGains(
+        values={client: one.gain for client, one in gains.items()},
+        weights=dict.fromkeys(gains, 1.0),
+        precisions={},
+        mean=None,
+        between_variance=None,
+        variance_per_sample=None,
     )
 
 

@@ -338,11 +338,12 @@ class MemberAgent:
                 f"Round {number} was settled without this member, so a late report must name the entry that says so."
             )
         KeptReceipts(self._store, member).check_all_kept(number)
-        check_figures(fields, state.pinned.get("figures", "measured"), is_late=number == state.missed_round)
+        figures = state.pinned.get("figures", "measured")
+        check_figures(fields, figures, is_late=number == state.missed_round)
         now, baseline = open_round.accuracies[fields["adopted"]], baseline_of(state, open_round)
         assert baseline is not None, "opening a round sets the baseline"
         alone = self._local.alone(fields, state, open_round) if fields["utility"] == "advantage" else None
-        told = read_told(fields, member.name, own_gain(self._store, open_round, fields["adopted"], metric))
+        told = read_told(fields, member.name, own_gain(self._store, open_round, fields["adopted"], metric), figures)
         rates = read_rates(self._store, state, member, fields, _signed_terms(open_round))
         opening = open_round.accuracies.get(open_round.opening or "", math.nan)
         own = account(

@@ -9,11 +9,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from commonweal.ledger.member_documents import ROUND_LIMIT
+from commonweal.records import FiguresRule
 from commonweal.remote.messages.message import (
     CLOSE,
     EVALUATE,
@@ -101,7 +102,7 @@ SETTING_RULES: Mapping[str, Rule] = {
     "metric": (_is_name(_LONGEST_NAME), "a name"),
     "lower_is_better": _FLAG,
     "utility": (lambda value: value in ("gain", "advantage"), "gain or advantage"),
-    "figures": (lambda value: value in ("measured", "pooled", "forecast"), "measured, pooled or forecast"),
+    "figures": (lambda value: value in get_args(FiguresRule), "measured, paired, pooled or forecast"),
     "smooth": _FLAG,
     "learning": (_is_learning, "the text of a JSON object with algorithm, learning_rate, parameters, iteration_limit"),
 }

@@ -1,8 +1,8 @@
 """What a member checks before it signs a profit that follows from a gain which the coordinator told it.
 
-The coordinator sends everybody's gains as measured, and the member's own pooled over all. The member compares its row
-with what it measured itself, and pools the table again. The gain that is expected of the next round follows from the
-tables of all rounds; the ledger holds them, and verifying the ledger computes it again.
+The coordinator sends everybody's gains as measured, and the member's own as it is used, pooled or not. The member
+compares its row with what it measured itself, and pools the table again. The gain that is expected of the next round
+follows from the tables of all rounds; the ledger holds them, and verifying the ledger computes it again.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from commonweal.remote.messages.message import QuestionError
 from commonweal.task.measured import Measured, paired_gain
 from commonweal.task.metrics import Metric
 from commonweal.task.records import Model
-from commonweal.valuation.pooling import pool
-from commonweal.valuation.used_gains import FIGURES_VERSIONS
+from commonweal.valuation.used_gains import FIGURES_VERSIONS, pooled_again
 
 _ROUNDING = 1e-9  # processors round differently
 
@@ -53,15 +52,22 @@ def check_figures(fields: Mapping[str, Any], figures: str, *, is_late: bool) -> 
     """
     if ("gains" in fields) == (figures != "measured" and not is_late):
         return
-    agreed = "as measured" if figures == "measured" or is_late else f"{figures} with those of the others"
+    agreed = (
+        "as measured"
+        if figures == "measured" or is_late
+        else "over the model that opened the round"
+        if figures == "paired"
+        else f"{figures} with those of the others"
+    )
     told = "with a table of gains" if "gains" in fields else "without a table of gains"
     raise QuestionError(f"Gains are used {agreed} in round {fields['round']}, but the question came {told}.")
 
 
-def read_told(fields: Mapping[str, Any], client: str, own: PairedGain | None) -> Told | None:
+def read_told(fields: Mapping[str, Any], client: str, own: PairedGain | None, figures: str) -> Told | None:
     """What the question tells of gains; None if profits are used as measured.
 
-    Raises `QuestionError` if the table contradicts what the member measured, or the told gain the table.
+    Raises `QuestionError` if the table contradicts what the member measured, or the told gain the table, or if gains
+    are used otherwise than agreed.
     """
     if "gains" not in fields:
         return None
@@ -75,7 +81,7 @@ def read_told(fields: Mapping[str, Any], client: str, own: PairedGain | None) ->
             pooled={client: told.pooled},
             expected=None if told.expected is None else {client: told.expected},
         )
-        fault = _fault_of(gains, told, client, own)
+        fault = _fault_of(gains, told, client, own, figures)
         if not fault and gains.table_document(fields["round"]) != given["table"]:
             fault = f"it is not a table of round {fields['round']}"
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
@@ -100,16 +106,20 @@ def gains_in_words(signed: SignedGain, metric: Metric) -> str:
     expected = ""
     if signed.expected is not None:
         expected = f"; expected next: a gain of {signed.expected:+.6g}, a profit of {signed.expected_profit:+.6g}"
+    is_own = signed.measured is not None and signed.pooled == signed.measured.gain
+    used = "it" if is_own else f"the gain pooled over all members, {signed.pooled:+.6g}"
     return (
-        f". The gain in {metric.label} over the model that opened the round {measured}; the utility follows from the "
-        f"gain pooled over all members, {signed.pooled:+.6g}{expected}"
+        f". The gain in {metric.label} over the model that opened the round {measured}; the utility follows from "
+        f"{used}{expected}"
     )
 
 
-def _fault_of(gains: RoundGains, told: ToldGain, client: str, own: PairedGain | None) -> str:
+def _fault_of(gains: RoundGains, told: ToldGain, client: str, own: PairedGain | None, figures: str) -> str:
     """What is wrong with it; empty if nothing is."""
     if gains.version not in FIGURES_VERSIONS.values():
         return f"its version {gains.version!r} is not known here; install the federation's version of commonweal"
+    if gains.version.partition("/")[0] != figures:
+        return f"gains are {figures} in this federation, but its version is {gains.version!r}"
     row = gains.table.get(client)
     if own is None or row is None:
         if own is not None:
@@ -121,7 +131,7 @@ def _fault_of(gains: RoundGains, told: ToldGain, client: str, own: PairedGain | 
             f"the row of {client} is {_row(row)}, but {client} measured {_row(own)}; both are gain, samples and "
             "squared change"
         )
-    pooled = pool(gains.table, gains.newcomers).values.get(client, 0.0)
+    pooled = pooled_again(gains).values.get(client, 0.0)
     if not _is_close(pooled, told.pooled):
         return f"by the table, the pooled gain of {client} is {pooled:.9g}, but {told.pooled:.9g} was told"
     return ""
