@@ -88,6 +88,7 @@ def outcome(replications, mu):
         durations={client: interval(durations[:, place]) for place, client in enumerate(replications.clients)},
         tsw=tuple(interval(after) for after in tsw.T),
         tsfi=tuple(interval(after) for after in tsfi.T),
+        welfare_of_all=interval(tsw[:, -1] - 0.125),
         ended_early_share=float(((durations == ROUND_COUNT).sum(axis=1) <= 1).mean()),
     )
 

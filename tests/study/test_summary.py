@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,10 +13,10 @@ from hypothesis import strategies as st
 
 from commonweal.paper.experiments import MUS
 from commonweal.records.study import Interval, MuStep
-from commonweal.study.outcomes import gather
+from commonweal.study.outcomes import Outcomes, gather
 from commonweal.study.replication import ReplicationTask, replicate
 from commonweal.study.result_set import read_results
-from commonweal.study.summary import axis_steps, experiment_study, recommend, shown_mus
+from commonweal.study.summary import _only, axis_steps, experiment_study, recommend, recommendations, shown_mus
 from tests.study.small_federation import small_federation
 
 
@@ -37,6 +38,55 @@ def test_steps_are_the_means_at_every_mu(outcomes):
         assert step.tsfi.value == pytest.approx(np.mean([o.tsfi[-1] for o in here]))
         for client, duration in step.durations.items():
             assert duration.value == pytest.approx(np.mean([o.durations[client] for o in here]))
+
+
+def invented(tsw_by_mu, tsfi_by_mu):
+    """Outcomes in which each replication has the given final welfare and fairness at each μ."""
+    count = len(next(iter(tsw_by_mu.values())))
+    rows = {
+        number: tuple(
+            SimpleNamespace(
+                mus=_only(mu),
+                clients=("a",),
+                round_count=3,
+                durations={"a": 3},
+                tsw=(tsw[number - 1],),
+                tsfi=(tsfi_by_mu[mu][number - 1],),
+            )
+            for mu, tsw in tsw_by_mu.items()
+        )
+        for number in range(1, count + 1)
+    }
+    return Outcomes(experiment="invented", contribution_rule="clip", replications=rows)
+
+
+def test_a_recommended_mu_is_measured_on_replications_that_did_not_choose_it():
+    """At 0.1 the odd replications do best and the even ones badly, at 0 it is the other way round."""
+    welfare = {0.0: [0.0, 5.0] * 6, 0.1: [9.0, 1.0] * 6, math.inf: [0.5, 0.5] * 6}
+    fairness = {0.0: [1.0, 1.0] * 6, 0.1: [0.9, 0.5] * 6, math.inf: [1.0, 1.0] * 6}
+    for_80, for_90, for_95 = recommendations(invented(welfare, fairness), (0.0, 0.1, math.inf))
+    for one in (for_80, for_90):
+        assert (one.step.mus.lower, one.step.mus.upper) == (0.1, 0.1)
+        assert one.step.tsw.value == 1.0
+        assert one.step.tsfi.value == 0.5
+    assert for_95.step.mus.lower == math.inf
+    assert for_95.step.tsw.value == 0.5
+
+
+def test_nothing_is_recommended_on_few_replications(outcomes):
+    assert recommendations(outcomes, MUS) == ()
+
+
+def test_welfare_of_all_counts_the_losses_of_the_eliminated(outcomes):
+    both = [(o.welfare_of_all, o.tsw[-1], o) for o in outcomes.at(0.0)]
+    assert any(of_all < tsw for of_all, tsw, _ in both)
+    for of_all, tsw, outcome in both:
+        last = [
+            record.decision.figures.profits[client]
+            for record in outcome.history.rounds
+            for client in record.decision.eliminated
+        ]
+        assert of_all == pytest.approx(tsw + math.fsum(last), abs=1e-12)
 
 
 def test_the_cost_of_a_sweep_is_the_number_of_rounds_it_computes(small_results: Path, small_replications):

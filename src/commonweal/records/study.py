@@ -43,6 +43,7 @@ class MuOutcome:
     durations: Mapping[str, Interval]  # by client, in rounds
     tsw: tuple[Interval, ...]  # after each round up to the last planned one
     tsfi: tuple[Interval, ...]
+    welfare_of_all: Interval  # at the end, with the losses of clients in the round that eliminates them
     ended_early_share: float  # replications with at most one client left before the last round
 
 
@@ -58,10 +59,10 @@ class MuStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """The μ with the most welfare among those that reach a fairness target."""
+    """The μ with the most welfare among those that reach a fairness target, chosen on half of the replications."""
 
     fairness_target: float  # the lowest acceptable mean TSFI at the end
-    step: MuStep | None  # None: no μ reaches it
+    step: MuStep | None  # with the figures of the other half; None: no μ reaches the target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ Training never depends on how money is divided, so other loss rules and indices 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -70,6 +71,11 @@ class Outcome:
     def tsw(self) -> tuple[float, ...]:
         """After each round; after an early end the last value stands for the rest. Indices likewise."""
         return metrics.tsw(self.history, round_count=self.round_count)
+
+    @property
+    def welfare_of_all(self) -> float:
+        """Σ profit of all who took part in each round; TSW leaves out the losses of those eliminated after it."""
+        return math.fsum(row["profit"] for row in self._rows)
 
     @cached_property
     def tsfi(self) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -36,6 +36,8 @@ from commonweal.study.outcomes import Outcome, Outcomes, OutcomesByKey, gather
 from commonweal.study.result_set import StoredReplication, read_results, scenario_digest
 
 FAIRNESS_TARGETS = (0.8, 0.9, 0.95)
+FEWEST_TO_RECOMMEND = 10
+"""Replications: half of them choose the recommended μ, and half measure it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ def experiment_study(
     axis = outcomes.with_whole_axis()
     own = [one for one in stored if one.replication in outcomes.replications]
     steps = axis_steps(axis) if axis.replications else ()
-    digest = own[0].origin.scenario_digest
+    digest, shown = own[0].origin.scenario_digest, shown_mus(outcomes, (*grid, *mus))
     return ExperimentStudy(
         name=outcomes.experiment,
         # The shipped scenario of this name may differ from the one that was run.
@@ -121,9 +123,9 @@ def experiment_study(
         replication_count=len(outcomes.replications),
         axis_replication_count=len(axis.replications),
         scenario_digest=digest,
-        outcomes=tuple(_mu_outcome(mu, outcomes.at(mu)) for mu in shown_mus(outcomes, (*grid, *mus))),
+        outcomes=tuple(_mu_outcome(mu, outcomes.at(mu)) for mu in shown),
         steps=steps,
-        recommendations=recommendations(steps),
+        recommendations=recommendations(outcomes, shown),
         sweep_cost=_sweep_cost(axis, grid) if axis.replications else None,
         seconds=mean_interval(np.array([one.seconds for one in own])),
         peak_memory_bytes=max(one.peak_memory_bytes for one in own),
@@ -146,16 +148,29 @@ def axis_steps(outcomes: Outcomes) -> tuple[MuStep, ...]:
         if not _contains_a_double(lower, upper):
             continue
         here = [ordered[bisect_right(s, lower) - 1] for ordered, s in zip(replications, starts, strict=True)]
-        durations, (tsw, tsfi) = _final_means(here)
-        steps.append(MuStep(mus=_between(lower, upper), durations=durations, tsw=tsw, tsfi=tsfi))
+        steps.append(_step(_between(lower, upper), here))
     return tuple(steps)
 
 
-def recommendations(steps: Sequence[MuStep]) -> tuple[Recommendation, ...]:
-    """One for each target; none if raw contributions take the index outside 0 to 1, where it measures nothing."""
-    if not steps or not all(-1e-9 <= step.tsfi.value <= 1 + 1e-9 for step in steps):
+def recommendations(outcomes: Outcomes, mus: Sequence[float]) -> tuple[Recommendation, ...]:
+    """One for each target: chosen on every second replication, and measured on the others.
+
+    None if that leaves too few replications, or if raw contributions take the index outside 0 to 1, where it measures
+    nothing. On the whole axis if all replications followed it, otherwise among these μ.
+    """
+    numbers = sorted(outcomes.replications)
+    if len(numbers) < FEWEST_TO_RECOMMEND:
         return ()
-    return tuple(recommend(steps, target) for target in FAIRNESS_TARGETS)
+    choosing, measuring = outcomes.only(numbers[::2]), outcomes.only(numbers[1::2])
+    on_axis = len(outcomes.with_whole_axis().replications) == len(numbers)
+    candidates = axis_steps(choosing) if on_axis else tuple(_step(_only(mu), choosing.at(mu)) for mu in mus)
+    if not candidates or not all(-1e-9 <= step.tsfi.value <= 1 + 1e-9 for step in candidates):
+        return ()
+    chosen = [recommend(candidates, target) for target in FAIRNESS_TARGETS]
+    return tuple(
+        one if one.step is None else replace(one, step=_step(one.step.mus, measuring.at(_member(one.step.mus))))
+        for one in chosen
+    )
 
 
 def recommend(steps: Sequence[MuStep], fairness_target: float) -> Recommendation:
@@ -163,6 +178,20 @@ def recommend(steps: Sequence[MuStep], fairness_target: float) -> Recommendation
     fair = [step for step in steps if step.tsfi.value >= fairness_target]
     best = max(fair, key=lambda step: step.tsw.value) if fair else None
     return Recommendation(fairness_target=fairness_target, step=best)
+
+
+def _step(mus: MuRange, here: Sequence[Outcome]) -> MuStep:
+    durations, (tsw, tsfi) = _final_means(here)
+    return MuStep(mus=mus, durations=durations, tsw=tsw, tsfi=tsfi)
+
+
+def _only(mu: float) -> MuRange:
+    return _between((mu, 0), (mu, 1))
+
+
+def _member(mus: MuRange) -> float:
+    """A μ of the range."""
+    return mus.lower if mus.includes_lower else math.nextafter(mus.lower, math.inf)
 
 
 Cut = tuple[float, int]
@@ -201,6 +230,7 @@ def _mu_outcome(mu: float, outcomes: Sequence[Outcome]) -> MuOutcome:
         durations=durations,
         tsw=tuple(mean_intervals(np.array([o.tsw for o in outcomes]))),
         tsfi=tuple(_inside(mean_intervals(np.array([o.tsfi for o in outcomes])), outcomes)),
+        welfare_of_all=mean_interval(np.array([o.welfare_of_all for o in outcomes])),
         ended_early_share=sum(o.ended_early for o in outcomes) / len(outcomes),
     )
 

@@ -47,15 +47,19 @@ FIELDS = {
     "experiments[].outcomes[].durations": "interval by client, in rounds",
     "experiments[].outcomes[].tsw[]": "interval after each round",
     "experiments[].outcomes[].tsfi[]": "interval after each round",
+    "experiments[].outcomes[].welfare_of_all": "interval at the end: as TSW, with the losses of clients in the round "
+    "that eliminates them",
     "experiments[].outcomes[].ended_early_share": "share of the replications that ended with at most one client",
     "experiments[].steps[]": "the whole axis of mu in rising order, ending with the point inf; empty if not covered",
     "experiments[].steps[].mus": "lower, upper, includes_lower, includes_upper: a range in which no outcome changes",
     "experiments[].steps[].durations": "interval by client, in rounds",
     "experiments[].steps[].tsw": "interval at the end",
     "experiments[].steps[].tsfi": "interval at the end",
-    "experiments[].recommendations[]": "the mu with the most welfare among those that are fair enough",
+    "experiments[].recommendations[]": "the mu with the most welfare among those that are fair "
+    "enough, on every second replication; empty if there are fewer than ten",
     "experiments[].recommendations[].fairness_target": "the lowest acceptable mean TSFI at the end",
-    "experiments[].recommendations[].step": "a step as above, or null if no mu reaches the target",
+    "experiments[].recommendations[].step": "a step as above, with the figures of the other replications, or null if no "
+    "mu reaches the target",
     "experiments[].recommendations[].sentence": "the recommendation as a sentence",
     "experiments[].sweep_cost": "null if no replication covered the whole axis",
     "experiments[].sweep_cost.replication_count": "replications behind the means",
@@ -135,6 +139,7 @@ def _outcome(outcome: MuOutcome) -> dict[str, Any]:
         "durations": _intervals(outcome.durations),
         "tsw": [_interval(after) for after in outcome.tsw],
         "tsfi": [_interval(after) for after in outcome.tsfi],
+        "welfare_of_all": _interval(outcome.welfare_of_all),
         "ended_early_share": _number(outcome.ended_early_share),
     }
 

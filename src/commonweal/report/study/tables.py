@@ -30,9 +30,9 @@ from commonweal.report.text import MISSING, number, shown
 
 _SPECIAL = re.compile(r"([\\`*_|$~]|\](?=[(\[]))")  # of Markdown; a single bracket does not make a link
 Document = Mapping[str, Any]
-_CHOSEN_WHERE_MEASURED = (
-    "A recommended mu did best in the replications that covered the whole axis. It was chosen on the same figures that "
-    "are shown here, so neighbouring mu may do as well with other seeds. Bounds of mu are rounded."
+_CHOSEN_ELSEWHERE = (
+    "A recommended mu did best in every second replication; its figures are those of the other replications, on which "
+    "it was not chosen, so TSFI may miss its target there. Neighbouring mu may do as well. Bounds of mu are rounded."
 )
 
 
@@ -198,9 +198,10 @@ def outcomes(experiment: Document) -> Table:
     return Table(
         name=f"outcomes/{_place(experiment)}",
         title=f"Outcome of {_called(experiment)} after round {experiment['round_count']}",
-        headings=("mu", "TSW", "TSFI", "ended early", "replications"),
+        headings=("mu", "TSW", "welfare of all who took part", "TSFI", "ended early", "replications"),
         rows=tuple(
             (mu_label(_float(outcome["mu"])), interval_of(outcome["tsw"][-1], decimals=3),
+             interval_of(outcome["welfare_of_all"], decimals=3) if "welfare_of_all" in outcome else MISSING,
              interval_of(outcome["tsfi"][-1], decimals=3), f"{100 * outcome['ended_early_share']:.0f} %",
              str(outcome["replication_count"]))
             for outcome in experiment["outcomes"]
@@ -213,7 +214,7 @@ def recommendations(document: Document) -> Table:
     """The μ with the most welfare for each fairness target."""
     rows = []
     for experiment in document["experiments"]:
-        count = str(experiment["axis_replication_count"])
+        count = str(experiment["replication_count"])
         if leaves_unit_interval(_float(step["tsfi"]["value"]) for step in experiment["steps"]):
             rows.append((experiment["name"], MISSING, NO_RECOMMENDATION, MISSING, MISSING, count))
             continue
@@ -227,7 +228,7 @@ def recommendations(document: Document) -> Table:
                     interval_of(step["tsfi"], decimals=3),
                 )
             rows.append((experiment["name"], number(_float(recommendation["fairness_target"])), *found, count))
-    chosen = [_CHOSEN_WHERE_MEASURED] if any(row[2] not in (MISSING, NO_RECOMMENDATION) for row in rows) else []
+    chosen = [_CHOSEN_ELSEWHERE] if any(row[2] not in (MISSING, NO_RECOMMENDATION) for row in rows) else []
     return Table(
         name="recommendations",
         title="The mu with the most welfare among those that are fair enough",
