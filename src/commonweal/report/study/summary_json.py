@@ -58,8 +58,8 @@ FIELDS = {
     "experiments[].recommendations[]": "the mu with the most welfare among those that are fair "
     "enough, on every second replication; empty if there are fewer than ten",
     "experiments[].recommendations[].fairness_target": "the lowest acceptable mean TSFI at the end",
-    "experiments[].recommendations[].step": "a step as above, with the figures of the other replications, or null if no "
-    "mu reaches the target",
+    "experiments[].recommendations[].step": "a step as above, with the figures of the other replications, or null if "
+    "no mu reaches the target",
     "experiments[].recommendations[].sentence": "the recommendation as a sentence",
     "experiments[].sweep_cost": "null if no replication covered the whole axis",
     "experiments[].sweep_cost.replication_count": "replications behind the means",
