@@ -149,8 +149,8 @@ def test_a_claim_without_exceptions_is_refuted_by_one(count: int) -> None:
 def test_the_cases_and_the_laws_are_all_claims() -> None:
     laws = {claim.name for claim in CLAIMS if claim.by_construction}
     assert {claim for claim, *_ in CASES} | laws | {"C9a", "C9b", "C9c"} == set(BY_NAME)
-    assert laws == {"C10", "C12a"}
-    assert {name.rstrip("abc") for name in BY_NAME} == {f"C{number}" for number in range(1, 13)}
+    assert laws == {"C10", "C12a", "C13", "C14"}
+    assert {name.rstrip("abc") for name in BY_NAME} == {f"C{number}" for number in range(1, 15)}
 
 
 @pytest.mark.parametrize(
@@ -227,11 +227,23 @@ def test_a_survivor_that_stays_to_the_end() -> None:
 def test_laws_hold_for_any_figures(rule: ContributionRule, seed: int) -> None:
     outcomes = {("heterogeneous", rule): decided("heterogeneous", [seed], MuGrid(MUS), rule)}
     found = findings(outcomes, variant="" if rule == "clip" else "raw contributions")
-    for law in ("C10", "C12a"):
+    for law in ("C10", "C12a", "C13", *(["C14"] if rule == "clip" else [])):
         assert only(found, law).verdict == "held", "also with one replication"
     if rule == "clip":
         ours = outcomes["heterogeneous", "clip"].at(0)[0].history
         assert not any(record.decision.irrational for record in ours.rounds), "at μ = 0 every one who stays earns"
+
+
+def test_a_negative_contribution_can_be_worth_eliminating_at_a_profit() -> None:
+    """Keeping client 0 gives 4.01; eliminating it 4 + μ · 1 / 2.2, which is more from μ = 0.022 on."""
+    script = Script(
+        profit=lambda mu, r, t, c: 0.01 if c == 0 else 1.0,
+        contribution=lambda mu, r, t, c: (-1.0, 1.2, 1.0, 0.0, 0.0)[c],
+    )
+    raw = only(findings(script.outcomes("heterogeneous", rule="raw"), variant="raw contributions"), "C14")
+    assert (raw.verdict, raw.interval.value) == ("not held", pytest.approx(3 / 6))
+    assert "In 450 of the 450 rounds where it fails, some contribution is negative" in raw.driver
+    assert only(findings(script.outcomes("heterogeneous")), "C14").verdict == "held"
 
 
 def test_one_broken_case_breaks_a_law() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from commonweal.errors import InputError
-from commonweal.paper.claims import durations, fairness, payoffs, welfare
+from commonweal.paper.claims import durations, fairness, payoffs, properties, welfare
 from commonweal.paper.claims.claim import Claim, verdict, verdict_on_cases
 from commonweal.paper.claims.sample import (
     LENIENT,
@@ -31,7 +31,9 @@ def _number(claim: Claim) -> tuple[int, str]:
     return int(found[1]), found[2]
 
 
-CLAIMS = tuple(sorted((*durations.CLAIMS, *welfare.CLAIMS, *fairness.CLAIMS, *payoffs.CLAIMS), key=_number))
+CLAIMS = tuple(
+    sorted((*durations.CLAIMS, *welfare.CLAIMS, *fairness.CLAIMS, *payoffs.CLAIMS, *properties.CLAIMS), key=_number)
+)
 """In the paper's order."""
 
 
