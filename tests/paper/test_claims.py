@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commonweal.errors import InputError
-from commonweal.paper.claims import alternative_findings, comparisons, findings, judging
+from commonweal.paper.claims import comparisons, findings, judging, regime_comparisons, results_of
 from commonweal.paper.claims.judging import ALTERNATIVES, CLAIMS
 from commonweal.paper.experiments import EXPERIMENTS, MUS
 from commonweal.records import ContributionRule
@@ -148,9 +148,9 @@ def test_a_claim_without_exceptions_is_refuted_by_one(count: int) -> None:
 
 def test_the_cases_and_the_laws_are_all_claims() -> None:
     laws = {claim.name for claim in CLAIMS if claim.by_construction}
-    assert {claim for claim, *_ in CASES} | laws | {"C9a", "C9b", "C9c"} == set(BY_NAME)
+    assert {claim for claim, *_ in CASES} | laws | {"C9a", "C9b", "C9c", "C15"} == set(BY_NAME)
     assert laws == {"C10", "C12a", "C13", "C14"}
-    assert {name.rstrip("abc") for name in BY_NAME} == {f"C{number}" for number in range(1, 15)}
+    assert {name.rstrip("abc") for name in BY_NAME} == {f"C{number}" for number in range(1, 16)}
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,11 @@ def test_the_cases_and_the_laws_are_all_claims() -> None:
         ("C9b", LEAVING_AT_A_LOSS, 1 - 1 / 65),
         ("C9c", LEAVING_AT_A_LOSS, 0.8),
         ("C12b", better_with_mu(0.1), 7.5),
+        (
+            "C15",
+            Script(profit=lambda mu, r, t, c: -0.1 if c < 2 else 0.1, contribution=lambda mu, r, t, c: 0.1 * c),
+            0.5,
+        ),
     ],
 )
 def test_effects_computed_by_hand(claim: str, script: Script, value: float) -> None:
@@ -339,7 +344,7 @@ def test_an_alternative_is_compared_with_ours_on_the_same_replications() -> None
     fewer = {key: some.only(DECIDED_SEEDS[:5]) for key, some in outcomes.items()}
     ours = {(f.claim, f.experiment, f.interval, f.p_value) for f in (*findings(outcomes), *findings(fewer))}
     assert all((f.claim, f.experiment, f.interval, f.p_value) in ours for f in (one.ours for one in pairs))
-    flat = alternative_findings(both)
+    flat = results_of(comparisons(both))
     assert len(flat) == len(set(flat))
     assert {f for one in pairs for f in (one.ours, one.other)} == set(flat)
     assert {finding.variant for finding in findings(both)} == {""}, "raw results change nothing of ours"
@@ -369,7 +374,7 @@ def test_experiments_without_the_mu_to_compare_are_skipped() -> None:
     outcomes = growing(2).outcomes("heterogeneous")["heterogeneous", "clip"]
     few = replace(outcomes, replications={n: (some[0], some[-1]) for n, some in outcomes.replications.items()})
     assert findings({("heterogeneous", "clip"): few}) == ()
-    assert findings({}) == comparisons({}) == alternative_findings({}) == ()
+    assert findings({}) == comparisons({}) == regime_comparisons({}) == ()
     without_the_largest = replace(outcomes, replications={n: some[:-2] + some[-1:] for n, some in
                                                           outcomes.replications.items()})  # fmt: skip
     assert "at μ = 0.1 minus" in only(findings({("heterogeneous", "clip"): without_the_largest}), "C1").effect

@@ -421,7 +421,7 @@ def test_variations_are_experiments_and_give_what_separate_runs_give_to_the_bit(
     assert high.equals(written)
     assert not high.equals(low)
     assert fulfil(asked, tmp_path / "set") == [], "they are found again"
-    study = make_study(tmp_path / "set", None)
+    study = make_study(tmp_path / "set", None).study
     assert [one.name for one in study.experiments] == list(both)
     assert {one.description for one in study.experiments} == {"Four clients on built-in digits, one with bad labels."}
     assert study.title != "The paper's experiments, reproduced"
@@ -479,7 +479,7 @@ def test_results_of_earlier_versions_are_read_but_not_continued(copied: Path) ->
         for one in document["replications"]:
             one["code_version"] = "0" * 64
         pq.write_table(table.replace_schema_metadata({b"commonweal": json.dumps(document).encode()}), path)
-    study = make_study(copied, None)
+    study = make_study(copied, None).study
     assert [one.name for one in study.experiments] == ["small-mnist", "label-noise"]
     assert {one.description for one in study.experiments} == {""}, "the shipped ones are others"
     with pytest.raises(InputError, match=r"an earlier version of commonweal.*can still be read.*choose another folder"):

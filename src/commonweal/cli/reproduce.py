@@ -121,6 +121,7 @@ def reproduce_command(
         from commonweal.cli.reproduce_view import ReproductionView, verdict_line
         from commonweal.data.sources import find_directory
         from commonweal.paper.make_study import make_study
+        from commonweal.paper.page.page import write_page
         from commonweal.report.study.page import write_study
         from commonweal.study.experiments import load_experiments, parse_settings
         from commonweal.study.runner import Request, carry_out, plan, result_directory
@@ -153,8 +154,8 @@ def reproduce_command(
                 written = [carry_out(request, planned, out, chosen, on_result=view.on_result)]
             if not no_report:
                 with view.reporting():
-                    study = make_study(out, request.data_directory, mus=() if mus == "all" else mus)
-                    written += write_study(study, out)
+                    paper = make_study(out, request.data_directory, mus=() if mus == "all" else mus)
+                    written += [*write_study(paper.study, out), *write_page(paper, out)]
         except BaseException:
             if not interrupts:  # an interrupt may surface as another error
                 raise
@@ -166,7 +167,7 @@ def reproduce_command(
             print(f"\ninterrupted: {done}; run the same command to continue", file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
     if not no_report:
-        print(verdict_line(study.findings, out))
+        print(verdict_line(paper.study.findings, out))
     for path in written:
         if path.name in ("results.parquet", "report.html"):
             print(f"{path.stem}: {path}")

@@ -128,6 +128,9 @@ class SampleSheet:
     source: str
     label: str  # says so where the data set is rebuilt
     images: NDArray[np.uint8]  # (sample, row, column, channel)
+    sample_count: int = 0  # of the whole source
+    fingerprint: str = ""  # SHA-256 of its images and labels
+    note: str = ""  # which samples these are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

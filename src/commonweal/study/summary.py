@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from bisect import bisect_right
 from collections import Counter
@@ -300,7 +301,19 @@ def _sheets(scenarios: Sequence[Scenario], directory: Path | None) -> tuple[Samp
         firsts = np.array([int(np.flatnonzero(samples.labels == label)[0]) for label in np.unique(samples.labels)])
         known = EXTERNAL.get(source)
         label = f"{source}: rebuilt, not the original" if known is not None and not known.is_original else source
-        sheets.append(SampleSheet(source=source, label=label, images=samples.images[firsts]))
+        content = hashlib.sha256(samples.images.tobytes())
+        content.update(samples.labels.tobytes())
+        prepared = known.prepared if known is not None else None
+        sheets.append(
+            SampleSheet(
+                source=source,
+                label=label,
+                images=samples.images[firsts],
+                sample_count=len(samples.labels),
+                fingerprint=content.hexdigest(),
+                note=prepared.rows if prepared is not None and prepared.sample_count == len(samples.labels) else "",
+            )
+        )
     return tuple(sheets)
 
 

@@ -46,6 +46,29 @@ class Effect:
         return self.values.reshape(len(self.values), -1)
 
 
+def difference(one: Effect, other: Effect) -> Significance | None:
+    """The other effect minus the one, on the same replications; None if they are not measured alike."""
+    first, second = one._rows, other._rows
+    if first.shape[0] != second.shape[0]:
+        return None
+    split = first.shape[1]
+
+    def statistic(means: Values) -> Values:
+        return _single(other.statistic(means[:, split:]), other.over) - _single(
+            one.statistic(means[:, :split]), one.over
+        )
+
+    rows = np.concatenate([first, second], axis=1)
+    return significance_of(rows[np.lexsort(rows.T)], statistic, 0.0)
+
+
+def _single(figures: Values, over: Over) -> Values:
+    """The one figure of each row that the effect is about: the largest if one is enough, the smallest if all count."""
+    if figures.ndim == 1:
+        return figures
+    return np.asarray(figures.max(axis=1) if over == "some" else figures.min(axis=1))
+
+
 def always_testable(sample: Sample) -> str:
     return ""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from commonweal.errors import InputError
 from commonweal.paper.claims import durations, fairness, payoffs, properties, welfare
-from commonweal.paper.claims.claim import Claim, verdict, verdict_on_cases
+from commonweal.paper.claims.claim import FEWEST_REPLICATIONS, Claim, difference, verdict, verdict_on_cases
 from commonweal.paper.claims.sample import (
     LENIENT,
     Sample,
@@ -22,7 +22,7 @@ from commonweal.paper.claims.sentences import mu_text
 from commonweal.records import ContributionRule, LossRule
 from commonweal.records.study import ClaimResult, Verdict
 from commonweal.study.outcomes import Outcome, Outcomes, OutcomesByKey
-from commonweal.study.significance import holm
+from commonweal.study.significance import Significance, holm
 
 
 def _number(claim: Claim) -> tuple[int, str]:
@@ -80,6 +80,7 @@ class Comparison:
 
     ours: ClaimResult
     other: ClaimResult
+    difference: Significance | None  # of the other effect minus ours; None: there is nothing to estimate
 
     @property
     def verdict_changes(self) -> bool:
@@ -109,14 +110,23 @@ def comparisons(outcomes: OutcomesByKey) -> tuple[Comparison, ...]:
         comparison
         for variant in ALTERNATIVES
         for regime, claim, experiment in _cases(outcomes, variant)
-        for comparison in _comparisons(outcomes, claim, experiment, regime, variant)
+        for comparison in _comparison(claim, experiment, (OURS, regime), (variant, regime), outcomes)
     )
 
 
-def alternative_findings(outcomes: OutcomesByKey) -> tuple[ClaimResult, ...]:
-    """The results of all comparisons, ours before those they are compared with, without repetition."""
-    both = (finding for one in comparisons(outcomes) for finding in (one.ours, one.other))
-    return tuple(dict.fromkeys(both))
+def regime_comparisons(outcomes: OutcomesByKey) -> tuple[Comparison, ...]:
+    """Every claim in every regime, beside the scenario as shipped on the same replications, without correction."""
+    return tuple(
+        comparison
+        for regime, claim, experiment in _cases(outcomes, OURS)
+        if regime
+        for comparison in _comparison(claim, experiment, (OURS, ""), (OURS, regime), outcomes)
+    )
+
+
+def results_of(compared: Iterable[Comparison]) -> tuple[ClaimResult, ...]:
+    """The results of comparisons, ours before those they are compared with, without repetition."""
+    return tuple(dict.fromkeys(finding for one in compared for finding in (one.ours, one.other)))
 
 
 def _cases(outcomes: OutcomesByKey, variant: Variant) -> list[tuple[str, Claim, str]]:
@@ -135,15 +145,26 @@ def _regimes(outcomes: OutcomesByKey) -> list[str]:
     return list(dict.fromkeys(name[len(name.partition("[")[0]) :] for name, _ in outcomes))
 
 
-def _comparisons(
-    outcomes: OutcomesByKey, claim: Claim, experiment: str, regime: str, variant: Variant
+_Choice = tuple[Variant, str]
+"""A variant, and a regime."""
+
+
+def _comparison(
+    claim: Claim, experiment: str, ours: _Choice, other: _Choice, outcomes: OutcomesByKey
 ) -> Iterator[Comparison]:
-    ours, theirs = (_runs(outcomes, claim, experiment, regime, choice) for choice in (OURS, variant))
-    samples = _samples([*ours, *theirs])
-    if ours and theirs and samples:
+    """One, if both were run on some of the same replications."""
+    (variant, regime), (other_variant, other_regime) = ours, other
+    own_runs = _runs(outcomes, claim, experiment, regime, variant)
+    other_runs = _runs(outcomes, claim, experiment, other_regime, other_variant)
+    samples = _samples([*own_runs, *other_runs])
+    if own_runs and other_runs and samples:
+        first, second = samples[: len(own_runs)], samples[len(own_runs) :]
         yield Comparison(
-            ours=_test(claim, experiment + regime, OURS, samples[: len(ours)]),
-            other=_test(claim, experiment + regime, variant, samples[len(ours) :]),
+            ours=_test(claim, experiment + regime, variant, first),
+            other=_test(claim, experiment + other_regime, other_variant, second),
+            difference=difference(claim.measure(_sample(first, variant)), claim.measure(_sample(second, other_variant)))
+            if claim.is_estimated
+            else None,
         )
 
 
@@ -162,10 +183,15 @@ def _samples(runs: Sequence[Outcomes]) -> list[Sample]:
     return [sample_of(one, mus) for one in kept] if mus else []
 
 
+def _sample(samples: Sequence[Sample], variant: Variant) -> Sample:
+    """The sample under a choice, with the one that it is compared with if the claim needs one."""
+    own, *beside = map(variant.applied, samples)
+    return replace(own, beside=beside[0]) if beside else own
+
+
 def _test(claim: Claim, experiment: str, variant: Variant, samples: Sequence[Sample]) -> ClaimResult:
     """One result, not corrected for others."""
-    own, *beside = map(variant.applied, samples)
-    sample = replace(own, beside=beside[0]) if beside else own
+    sample = _sample(samples, variant)
     effect, why_not = claim.measure(sample), claim.untestable(sample)
     test = None if claim.by_construction else effect.test(claim.threshold)
     interval = effect.census() if test is None else test.interval.within(claim.least, claim.most)
@@ -202,11 +228,18 @@ def _test(claim: Claim, experiment: str, variant: Variant, samples: Sequence[Sam
 
 
 def _corrected(found: Sequence[ClaimResult]) -> tuple[ClaimResult, ...]:
-    """The same with verdicts by p-values that are corrected for the number of results."""
-    adjusted = iter(holm([one.p_value for one in found if one.p_value is not None]))
+    """The same with verdicts by p-values that are corrected for the number of results.
+
+    Results of too few replications are never decided, so they do not count.
+    """
+
+    def counts(one: ClaimResult) -> bool:
+        return one.p_value is not None and one.replication_count >= FEWEST_REPLICATIONS
+
+    adjusted = iter(holm([one.p_value for one in found if one.p_value is not None and counts(one)]))
     corrected = []
     for one in found:
-        if one.p_value is None:
+        if not counts(one):
             corrected.append(one)
             continue
         p = next(adjusted)

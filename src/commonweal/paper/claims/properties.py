@@ -1,4 +1,4 @@
-"""Properties that the paper derives from its formulas: C13 and C14."""
+"""Properties that the paper derives from its formulas: C13 to C15."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from commonweal.paper.claims.claim import ALL, Claim, Effect, share_without_failure
 from commonweal.paper.claims.sample import FINITE, Sample
-from commonweal.paper.claims.sentences import joined
+from commonweal.paper.claims.sentences import joined, loss_makers_without_contribution
 from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.records import Decision
 from commonweal.records.study import Verdict
@@ -87,6 +87,19 @@ def _suffice_driver(sample: Sample, verdict: Verdict) -> str:
     return joined(f"In {negative} of the {len(failing)} rounds where it fails, some contribution is negative")
 
 
+def _kept_by_some_mu(sample: Sample) -> Effect:
+    """For each replication, the loss-makers that no finite μ retains, and all loss-makers, over rounds at finite μ."""
+    counts = []
+    for rounds in _rounds(sample):
+        used = [decision.used_contributions[client] for _, decision in rounds for client in decision.candidates]
+        counts.append((sum(q <= 0 for q in used), len(used)))
+    return Effect(np.array(counts, dtype=float), share_without_failure)
+
+
+def _kept_driver(sample: Sample, verdict: Verdict) -> str:
+    return joined(loss_makers_without_contribution(sample))
+
+
 CLAIMS = (
     Claim(
         name="C13",
@@ -112,5 +125,19 @@ CLAIMS = (
         measure=_loss_makers_suffice,
         driver=_suffice_driver,
         by_construction=True,
+    ),
+    Claim(
+        name="C15",
+        quote="the second approach [never eliminate any client] can be obtained by setting μ→∞.",
+        statement="A large enough finite μ retains every client.",
+        experiments=EXPERIMENTS,
+        effect="share of loss-makers, in rounds at finite μ, that contribute something, so that some finite μ retains "
+        "them",
+        threshold=ALL,
+        measure=_kept_by_some_mu,
+        driver=_kept_driver,
+        knows_no_exception=True,
+        least=0.0,
+        most=1.0,
     ),
 )

@@ -379,11 +379,12 @@ def markdown_tables(document: Document) -> dict[str, str]:
 
 
 def _markdown_table(table: Table) -> str:
-    head = [_markdown_row(table.headings), "|---" * len(table.headings) + "|"]
-    return "\n".join((*head, *map(_markdown_row, table.rows))) + "\n"
+    head = [markdown_cells(table.headings), "|---" * len(table.headings) + "|"]
+    return "\n".join((*head, *map(markdown_cells, table.rows))) + "\n"
 
 
-def _markdown_row(cells: tuple[str, ...]) -> str:
+def markdown_cells(cells: Sequence[str]) -> str:
+    """A row of a Markdown table."""
     return f"| {' | '.join(map(_markdown_text, cells))} |"
 
 

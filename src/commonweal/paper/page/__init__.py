@@ -1,0 +1,1 @@
+"""One page: the paper figure by figure and table by table, with our results beside it."""
