@@ -165,6 +165,22 @@ def test_figures_harm_and_endings_that_were_not_agreed_on_are_found(sample):
     assert "rounds keep to the terms: rules_version" in forged_round(sample, settled, rules_version="paper/1")
 
 
+def test_contributions_by_quantity_are_the_new_samples(tmp_path):
+    """Clients sign how many there are, so nobody takes the operator's word for it."""
+    sample = open_with(tmp_path, BY_COUNT)
+    others = {"ann": (0.3, 100.0, None), "bob": (0.2, 100.0, None), "cyd": (0.1, 998.0, None)}
+    settled = a_round(sample.ledger, 1, others, BY_COUNT)
+    match = "contribution of cyd is 100, the number of its new samples in the terms and 998"
+    with pytest.raises(LedgerError, match=match):
+        sample.ledger.settle(settled)
+    assert forged_round(sample, settled) == ["rounds keep to the terms: the contribution of cyd"]
+    unknown = replace(settled, sample_counts={"ann": 100, "bob": 100})
+    assert "rounds keep to the terms: the contribution of cyd" in forged_round(sample, unknown)
+    sample.ledger.settle(a_round(sample.ledger, 1, {c: (row[0], 100.0, None) for c, row in others.items()}, BY_COUNT))
+    assert not verified(sample.store).findings
+    sample.store.close()
+
+
 def test_an_end_that_was_agreed_on_cannot_be_hidden(tmp_path):
     agreed = replace(AGREED, ending="advise")
     sample = open_with(tmp_path, agreed)

@@ -15,6 +15,7 @@ from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
 from commonweal.records import Rates
 from commonweal.records.rounds import GAIN
+from commonweal.valuation.exact import QUANTITY, quantity
 from commonweal.valuation.harm import VERSION as HARM_VERSION
 from commonweal.valuation.harm import is_minority
 from commonweal.valuation.profit import utility
@@ -55,6 +56,8 @@ def departures(body: Mapping[str, Any], state: LedgerState) -> Iterator[Departur
     yield from _rules(agreed, body)
     yield from _course(agreed, body)
     yield from _measuring(agreed, body)
+    if agreed.measure == QUANTITY.name:
+        yield from _counted(body["inputs"])
     yield from _limits(agreed, body["inputs"])
     if agreed.rates is not None:
         for row in body["inputs"]:
@@ -126,6 +129,15 @@ def _measuring(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departu
             yield from _compared(name, agreed.measured_by.get(name, _MISSING), stated.get(name, _MISSING))
     used = body["gains"]["table"]["version"].partition("/")[0] if "gains" in body else "measured"
     yield from _compared("figures", agreed.figures, used)
+
+
+def _counted(inputs: Sequence[Mapping[str, Any]]) -> Iterator[Departure]:
+    """Contributions by quantity are the new samples that clients signed; those by other measures are the operator's."""
+    for row in inputs:
+        client, count = row["client"], row["sample_count"]
+        if count is None or row["contribution"] != quantity([client], {client: count}).values[client]:
+            samples = "missing" if count is None else f"{count}, the number of its new samples"
+            yield Departure(f"the contribution of {client}", samples, _text(row["contribution"]))
 
 
 def _limits(agreed: AgreedRules, inputs: Sequence[Mapping[str, Any]]) -> Iterator[Departure]:
