@@ -193,6 +193,15 @@ def test_an_end_that_was_agreed_on_cannot_be_hidden(tmp_path):
     sample.store.close()
 
 
+@pytest.mark.parametrize("expected", [0.5, 0.51, -0.51])
+def test_expected_profits_keep_to_the_bounds_too(sample, expected):
+    """They decide who stays."""
+    draft = draft_round(a_round(sample.ledger, 2), sample.ledger.identity, sample.ledger.terms)
+    rows = [{**row, "expected_profit": expected if row["client"] == "bob" else 0.1} for row in draft.body["inputs"]]
+    rules = forged_round(sample, a_round(sample.ledger, 2), inputs=rows)
+    assert ("rounds keep to the terms: the expected profit of bob" in rules) == (abs(expected) > 0.5)
+
+
 def test_statements_tell_of_amendments(sample):
     amendment = amendment_of(sample.ledger.state, rules=LENIENT.rules)
     sample.ledger.amend(amendment, signed_by(amendment, "ann", "bob"))

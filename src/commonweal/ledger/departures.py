@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -143,9 +144,11 @@ def _counted(inputs: Sequence[Mapping[str, Any]]) -> Iterator[Departure]:
 def _limits(agreed: AgreedRules, inputs: Sequence[Mapping[str, Any]]) -> Iterator[Departure]:
     for row in inputs:
         client, count = row["client"], row["sample_count"]
-        low, high = agreed.profit_bounds.get(client, (None, None))
-        if low is not None and high is not None and not low <= row["profit"] <= high:
-            yield Departure(f"the profit of {client}", f"from {low:g} to {high:g}", f"{row['profit']:g}")
+        low, high = agreed.profit_bounds.get(client, (-math.inf, math.inf))
+        for name in ("profit", "expected_profit"):
+            if name in row and not low <= row[name] <= high:
+                what = f"the {name.replace('_', ' ')} of {client}"
+                yield Departure(what, f"from {low:g} to {high:g}", f"{row[name]:g}")
         most = agreed.most_samples.get(client)
         if most is not None and (count is None or count > most):
             yield Departure(f"the number of new samples of {client}", f"at most {most}", _text(count))
