@@ -167,6 +167,8 @@ def _by_rates(
         if value is None:
             yield Departure(f"{what} of {client}", "needed for its profit", "missing")
             return
+    if gains is None and agreed.utility == "gain" and gain and _has_unsigned_metric(row):
+        yield Departure(f"the gain of {client}", "0 without both metrics that it is the change of", _text(gain))
 
     def profit_of(gain: Any) -> float:
         return rated_profit(rates, float(gain), count, is_advantage=agreed.utility == "advantage")
@@ -185,6 +187,11 @@ def _by_rates(
     for what, (expected, found) in stated.items():
         if found != expected:
             yield Departure(f"the {what} of {client}", f"{expected!r} by the agreed rates", _text(found))
+
+
+def _has_unsigned_metric(row: Mapping[str, Any]) -> bool:
+    """Whether a client that signs what its report rests on did not sign the metric of both models."""
+    return "report" in row and None in (row["report"]["baseline"], row["report"].get("measured"))
 
 
 def _order(what: str, clients: Sequence[str], state: LedgerState) -> Iterator[Departure]:
