@@ -157,6 +157,27 @@ def test_an_amendment_changes_rates():
 
 
 @pytest.mark.parametrize(
+    ("changed", "shown"),
+    [
+        ({"by_class": {"agreed": Rates(gain=9.0), "rules": Rates(gain=1.0)}}, "rates.classes.agreed.gain: 1 → 9"),
+        ({"classes": {"rules": "rules"}}, "rates.members.rules: agreed → rules"),
+        (
+            {"by_class": {"agreed": Rates(gain=1.0000001), "rules": Rates(gain=1.0)}},
+            "rates.classes.agreed.gain: 1 → 1.0000001",
+        ),
+    ],
+)
+def test_no_name_and_no_rounding_hides_a_change_from_those_who_sign_it(changed, shown):
+    rates = AgreedRates(by_class=dict.fromkeys(("agreed", "rules"), Rates(gain=1.0)), classes={"rules": "agreed"})
+    bounds = {"rules": (-1.0, 1.0)}
+    before = Terms(name="x", agreed=replace(RATED, rates=rates, profit_bounds=bounds, most_samples={"rules": 5}))
+    after = replace(before, agreed=replace(before.agreed, rates=replace(rates, **changed)))
+    assert changes_between(before, after) == [shown]
+    wider = replace(before, agreed=replace(before.agreed, profit_bounds={"rules": (-1.0, 9.0)}))
+    assert changes_between(before, wider) == ["profit_bounds.rules: [-1.0, 1.0] → [-1.0, 9.0]"]
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ([("rates.bonus", "1")], "'rates.bonus' is not a rate that can be amended"),
