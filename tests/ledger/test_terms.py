@@ -24,7 +24,8 @@ from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.statements import make_statement
 from commonweal.ledger.terms import Terms
-from commonweal.records import Figures, RoundRecord, Rules
+from commonweal.records import Figures, PairedGain, RoundRecord, Rules
+from commonweal.valuation.used_gains import used_gains
 from tests.ledger.sample_ledger import (
     CLIENT_KEYS,
     FIRST_ROUND,
@@ -200,6 +201,15 @@ def test_expected_profits_keep_to_the_bounds_too(sample, expected):
     rows = [{**row, "expected_profit": expected if row["client"] == "bob" else 0.1} for row in draft.body["inputs"]]
     rules = forged_round(sample, a_round(sample.ledger, 2), inputs=rows)
     assert ("rounds keep to the terms: the expected profit of bob" in rules) == (abs(expected) > 0.5)
+
+
+@pytest.mark.parametrize("count", [400, 401])
+def test_validation_samples_are_among_those_that_a_client_may_have(sample, count):
+    """They weigh its gain where gains are pooled. Ann may declare 200 new samples per round."""
+    table = {"ann": PairedGain(gain=0.1, sample_count=count, squared_change=9.0)}
+    gains = used_gains("pooled/1", [table]).to_document(2)
+    rules = forged_round(sample, a_round(sample.ledger, 2), gains=gains)
+    assert ("rounds keep to the terms: the number of validation samples of ann" in rules) == (count > 400)
 
 
 def test_statements_tell_of_amendments(sample):

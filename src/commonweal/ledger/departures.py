@@ -59,7 +59,7 @@ def departures(body: Mapping[str, Any], state: LedgerState) -> Iterator[Departur
     yield from _measuring(agreed, body)
     if agreed.measure == QUANTITY.name:
         yield from _counted(body["inputs"])
-    yield from _limits(agreed, body["inputs"])
+    yield from _limits(agreed, body)
     if agreed.rates is not None:
         for row in body["inputs"]:
             yield from _by_rates(agreed, agreed.rates.of(row["client"]), row, body.get("gains"))
@@ -141,8 +141,8 @@ def _counted(inputs: Sequence[Mapping[str, Any]]) -> Iterator[Departure]:
             yield Departure(f"the contribution of {client}", samples, _text(row["contribution"]))
 
 
-def _limits(agreed: AgreedRules, inputs: Sequence[Mapping[str, Any]]) -> Iterator[Departure]:
-    for row in inputs:
+def _limits(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]:
+    for row in body["inputs"]:
         client, count = row["client"], row["sample_count"]
         low, high = agreed.profit_bounds.get(client, (-math.inf, math.inf))
         for name in ("profit", "expected_profit"):
@@ -152,6 +152,11 @@ def _limits(agreed: AgreedRules, inputs: Sequence[Mapping[str, Any]]) -> Iterato
         most = agreed.most_samples.get(client)
         if most is not None and (count is None or count > most):
             yield Departure(f"the number of new samples of {client}", f"at most {most}", _text(count))
+    for row in body["gains"]["table"]["rows"] if "gains" in body else ():
+        most = agreed.most_samples.get(row["client"])
+        if most is not None and row["sample_count"] > most * body["round"]:
+            what = f"the number of validation samples of {row['client']}"
+            yield Departure(what, f"at most {most} for each round so far", _text(row["sample_count"]))
 
 
 def _by_rates(
