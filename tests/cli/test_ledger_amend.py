@@ -110,6 +110,20 @@ def test_an_amendment_goes_from_draft_to_entry(told, refused, federation):
     assert "sound: 5 entries" in told("ledger", "verify", "ledger.db")
 
 
+def test_nothing_in_a_draft_makes_the_terminal_show_another_one(told, federation, tmp_path):
+    federation.settle(1, 0.05)
+    told("ledger", "amend", "draft", "ledger.db", "--set", "mu=9", "--out", "a.json")
+    draft = json.loads((tmp_path / "a.json").read_text())
+    escape = "\x1b[2J\x1b[Hmu: 0.05 → 0.06"  # clear the screen, and begin again at its top
+    draft["signatures"] = {escape: "00"}
+    draft["amendment"]["terms"]["agreed"]["most_samples"] = {escape: 5}
+    (tmp_path / "a.json").write_text(json.dumps(draft))
+    shown = told("ledger", "amend", "show", "a.json")
+    assert shown.replace("\n", "").isprintable()
+    assert "mu: 0.05 → 9" in shown
+    assert shown.count("\\x1b[2J") == 2
+
+
 def test_signatures_may_come_in_several_files(told, refused, federation, tmp_path):
     federation.settle(1, 0.05)
     told("ledger", "amend", "draft", "ledger.db", "--set", "round_count=9", "--out", "a.json")

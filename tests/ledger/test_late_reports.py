@@ -8,8 +8,10 @@ import pytest
 
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import canonical
+from commonweal.ledger.late_reports import Play
 from commonweal.ledger.receipts import RECEIPT_FORMAT, ReportReceipt, receipt_document
 from commonweal.ledger.reports import ReportBasis, SignedReport
+from commonweal.ledger.rounds import draft_round
 from commonweal.ledger.signed_files import signed_content, signed_in
 from commonweal.ledger.verification.receipts import disproved_by_receipts
 from commonweal.records import Rules
@@ -96,6 +98,27 @@ def test_a_report_in_time_or_of_another_play_is_not_late(sample, other, match):
     settle_without_bob(sample, bases={"ann": basis(sample, "a/1")})
     given = basis(sample, "a/2", **{"entry": calls_him_silent(sample)} | other)
     refused_and_found(sample, *report_of_bob(sample, bases=dict.fromkeys(("ann", "bob"), given)), match)
+
+
+@pytest.mark.parametrize("others", ["without settings", "without what they rest on"])
+def test_a_report_in_time_is_not_late_whatever_the_others_sign(sample, others):
+    """Bob signs his settings, so he would sign the hash of the entry, too; the others sign less, or are made up."""
+    settle_without_bob(sample, bases={"ann": basis(sample, settings=None)} if others == "without settings" else {})
+    given = basis(sample, "a/2")
+    match = "does not name the entry that calls the client silent"
+    refused_and_found(sample, *report_of_bob(sample, bases=dict.fromkeys(("ann", "bob"), given)), match)
+
+
+def test_one_report_without_settings_makes_no_round_of_an_earlier_version(sample):
+    """Cyd has no key, so the operator writes his report."""
+    no_settings = basis(sample, settings=None)
+    settled = a_round(sample.ledger, 1, {"cyd": GAINS["cyd"], **TWO}, FREE, absent=("bob",))
+    assert Play.of(draft_of(sample, settled, {"cyd": no_settings, "ann": basis(sample)}), "").has_settings
+    assert not Play.of(draft_of(sample, settled, {"cyd": no_settings, "ann": no_settings}), "").has_settings
+
+
+def draft_of(sample, settled, bases):
+    return draft_round(replace(settled, bases=bases), sample.ledger.identity, sample.ledger.terms).body
 
 
 def test_a_late_report_of_an_earlier_version_is_noted(sample):

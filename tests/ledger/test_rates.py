@@ -11,10 +11,11 @@ from commonweal.decision.decide import decide_figures
 from commonweal.errors import InputError, LedgerError
 from commonweal.federation.amending import amended
 from commonweal.ledger.amendment_draft import changes_between
+from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.terms import Terms
 from commonweal.records import AgreedRates, Figures, Rates
 from commonweal.valuation.rates import rated_profit
-from tests.ledger.sample_ledger import verified
+from tests.ledger.sample_ledger import CLIENT_KEYS, verified
 from tests.ledger.test_taking_part import FREE
 from tests.ledger.test_terms import AGREED, a_round, forged_round, open_with
 
@@ -78,6 +79,26 @@ def test_a_profit_that_departs_from_the_rates_is_refused_and_found(sample, what)
     assert f"rounds keep to the terms: {what}" in forged_round(sample, settled)
 
 
+@pytest.mark.parametrize(
+    ("gain", "unsigned", "is_found"),
+    [(0.2, "measured", True), (-0.2, "baseline", True), (0.0, "measured", False), (0.2, None, False)],
+)
+def test_a_gain_is_the_change_of_metrics_that_were_signed(sample, gain, unsigned, is_found):
+    """A client that leaves one of them out would choose what its gain is measured from."""
+    given = {"number": 1, "attempt": "a/1", "model": "m" * 64, "opening_model": "o" * 64, "settings": "s" * 64}
+    metrics = {client: {"baseline": 0.5, "measured": 0.5 + own} for client, own in GAINS.items()}
+    metrics["bob"] = {"baseline": 0.5, "measured": 0.5 + gain} | ({} if unsigned is None else {unsigned: None})
+    terms = sample.ledger.state.terms_hash
+    bases = {client: ReportBasis(**given, **own, terms=terms) for client, own in metrics.items() if client != "cyd"}
+    settled = replace(the_round(sample, gains=GAINS | {"bob": gain}), bases=bases)
+    signatures = {c: settled.report(sample.ledger.identity, c).signed(CLIENT_KEYS[c]) for c in bases}
+    settled = replace(settled, signatures=signatures)
+    assert forged_round(sample, settled) == (["rounds keep to the terms: the gain of bob"] if is_found else [])
+    if is_found:
+        with pytest.raises(LedgerError, match="the gain of bob is 0 without both metrics that it is the change of"):
+            sample.ledger.settle(settled)
+
+
 def test_the_smallest_difference_is_found(sample):
     profit = rated_profit(COMMON.common, GAINS["ann"], 100)
     settled = the_round(sample, profits={"ann": profit + 1e-16})
@@ -133,6 +154,27 @@ def test_an_amendment_changes_rates():
          ("rates.members.ann", "big")],
     )  # fmt: skip
     assert by_class.agreed.rates.of("ann") == Rates(gain=3.0, sample=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changed", "shown"),
+    [
+        ({"by_class": {"agreed": Rates(gain=9.0), "rules": Rates(gain=1.0)}}, "rates.classes.agreed.gain: 1 → 9"),
+        ({"classes": {"rules": "rules"}}, "rates.members.rules: agreed → rules"),
+        (
+            {"by_class": {"agreed": Rates(gain=1.0000001), "rules": Rates(gain=1.0)}},
+            "rates.classes.agreed.gain: 1 → 1.0000001",
+        ),
+    ],
+)
+def test_no_name_and_no_rounding_hides_a_change_from_those_who_sign_it(changed, shown):
+    rates = AgreedRates(by_class=dict.fromkeys(("agreed", "rules"), Rates(gain=1.0)), classes={"rules": "agreed"})
+    bounds = {"rules": (-1.0, 1.0)}
+    before = Terms(name="x", agreed=replace(RATED, rates=rates, profit_bounds=bounds, most_samples={"rules": 5}))
+    after = replace(before, agreed=replace(before.agreed, rates=replace(rates, **changed)))
+    assert changes_between(before, after) == [shown]
+    wider = replace(before, agreed=replace(before.agreed, profit_bounds={"rules": (-1.0, 9.0)}))
+    assert changes_between(before, wider) == ["profit_bounds.rules: [-1.0, 1.0] → [-1.0, 9.0]"]
 
 
 @pytest.mark.parametrize(

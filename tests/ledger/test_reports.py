@@ -39,9 +39,9 @@ def basis(number, terms, **other):
     return ReportBasis(**{**given, **other}, number=number, terms=terms)
 
 
-def reported(ledger, bases, round_number=1, profits=(0.9, -0.4)):
+def reported(ledger, bases, round_number=1, profits=(0.9, -0.4), figures=FIGURES):
     """A round in which each signer's reports are these, the last of which counts; `profits` are of the earlier ones."""
-    unsigned = signed_round(ledger.identity, round_number, FIGURES)
+    unsigned = signed_round(ledger.identity, round_number, figures)
     last, signatures = {}, {}
     for client, own in bases.items():
         report = unsigned.report(ledger.identity, client)
@@ -288,6 +288,20 @@ def test_clients_of_earlier_versions_sign_no_settings(sample):
     assert ann["report"]["earlier"][0]["report"]["format"] == "commonweal.report/3"
     assert ann["report"]["settings"] == "5" * 64
     assert "settings" not in bob["report"]
+
+
+def test_a_report_without_settings_does_not_hide_that_others_differ(tmp_path):
+    """Neither one of an earlier version nor one of a client without a key, which the operator writes itself."""
+    sample = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "operator")
+    sample.ledger.admit({"cyd": None, "ann": CLIENT_KEYS["ann"].public, "bob": CLIENT_KEYS["bob"].public})
+    terms = sample.ledger.state.terms_hash
+    bases = {"ann": [basis(1, terms)], "bob": [basis(1, terms, settings="6" * 64)]}
+    settled = reported(sample.ledger, bases, figures={name: FIGURES[name] for name in ("cyd", "ann", "bob")})
+    settle_by_force(sample, replace(settled, bases={"cyd": basis(1, terms, settings=None), **settled.bases}))
+    (finding,) = verified(sample.store).findings
+    assert finding.rule == "all clients measure by the same settings"
+    assert (finding.expected, finding.found) == (f"{'5' * 16}… as in the report of ann", f"{'6' * 16}… in that of bob")
+    sample.store.close()
 
 
 @pytest.mark.parametrize(("settings", "is_noted"), [("5" * 64, False), ("6" * 64, True), (None, False)])

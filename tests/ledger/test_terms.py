@@ -24,7 +24,8 @@ from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.statements import make_statement
 from commonweal.ledger.terms import Terms
-from commonweal.records import Figures, RoundRecord, Rules
+from commonweal.records import Figures, PairedGain, RoundRecord, Rules
+from commonweal.valuation.used_gains import used_gains
 from tests.ledger.sample_ledger import (
     CLIENT_KEYS,
     FIRST_ROUND,
@@ -165,6 +166,22 @@ def test_figures_harm_and_endings_that_were_not_agreed_on_are_found(sample):
     assert "rounds keep to the terms: rules_version" in forged_round(sample, settled, rules_version="paper/1")
 
 
+def test_contributions_by_quantity_are_the_new_samples(tmp_path):
+    """Clients sign how many there are, so nobody takes the operator's word for it."""
+    sample = open_with(tmp_path, BY_COUNT)
+    others = {"ann": (0.3, 100.0, None), "bob": (0.2, 100.0, None), "cyd": (0.1, 998.0, None)}
+    settled = a_round(sample.ledger, 1, others, BY_COUNT)
+    match = "contribution of cyd is 100, the number of its new samples in the terms and 998"
+    with pytest.raises(LedgerError, match=match):
+        sample.ledger.settle(settled)
+    assert forged_round(sample, settled) == ["rounds keep to the terms: the contribution of cyd"]
+    unknown = replace(settled, sample_counts={"ann": 100, "bob": 100})
+    assert "rounds keep to the terms: the contribution of cyd" in forged_round(sample, unknown)
+    sample.ledger.settle(a_round(sample.ledger, 1, {c: (row[0], 100.0, None) for c, row in others.items()}, BY_COUNT))
+    assert not verified(sample.store).findings
+    sample.store.close()
+
+
 def test_an_end_that_was_agreed_on_cannot_be_hidden(tmp_path):
     agreed = replace(AGREED, ending="advise")
     sample = open_with(tmp_path, agreed)
@@ -175,6 +192,24 @@ def test_an_end_that_was_agreed_on_cannot_be_hidden(tmp_path):
     gaining = [{**row, "expected_profit": 0.1} for row in draft.body["inputs"]]
     assert "rounds keep to the terms: ending" not in forged_round(sample, settled, inputs=gaining)
     sample.store.close()
+
+
+@pytest.mark.parametrize("expected", [0.5, 0.51, -0.51])
+def test_expected_profits_keep_to_the_bounds_too(sample, expected):
+    """They decide who stays."""
+    draft = draft_round(a_round(sample.ledger, 2), sample.ledger.identity, sample.ledger.terms)
+    rows = [{**row, "expected_profit": expected if row["client"] == "bob" else 0.1} for row in draft.body["inputs"]]
+    rules = forged_round(sample, a_round(sample.ledger, 2), inputs=rows)
+    assert ("rounds keep to the terms: the expected profit of bob" in rules) == (abs(expected) > 0.5)
+
+
+@pytest.mark.parametrize("count", [400, 401])
+def test_validation_samples_are_among_those_that_a_client_may_have(sample, count):
+    """They weigh its gain where gains are pooled. Ann may declare 200 new samples per round."""
+    table = {"ann": PairedGain(gain=0.1, sample_count=count, squared_change=9.0)}
+    gains = used_gains("pooled/1", [table]).to_document(2)
+    rules = forged_round(sample, a_round(sample.ledger, 2), gains=gains)
+    assert ("rounds keep to the terms: the number of validation samples of ann" in rules) == (count > 400)
 
 
 def test_statements_tell_of_amendments(sample):

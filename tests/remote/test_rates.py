@@ -182,6 +182,32 @@ def test_a_member_that_departs_from_the_rates_is_absent(tmp_path, field, reason)
     assert report.rounds[0].record.absent == ("east",)
 
 
+def test_a_member_does_not_choose_what_its_gain_is_measured_from(tmp_path):
+    """It signs another baseline than it measured in the round before, and leaves out what it measured in this one."""
+    toy = make_toy(tmp_path / "f", mechanism=KINDS["measured"][0], rounds=2)
+    rates = read_federation(tmp_path / "f" / "federation.toml").mechanism.rates.common
+    key = NodeKey.read(tmp_path / "f" / "members" / "east" / "node-key")
+
+    def twist(kind, question, answer):
+        if kind != "query.report" or question.fields["round"] != 2:
+            return answer
+        signed = dict(ReportBook(MemberStore(toy.home("east")), 2).last.document)
+        gain = signed["further"]["gain"] - 0.05
+        signed |= {"baseline": signed["baseline"] + 0.05, "further": {"gain": gain}}
+        signed |= {"profit": rated_profit(rates, gain, signed["sample_count"])}
+        del signed["measured"]
+        said = {"profit": signed["profit"], "gain": gain, "baseline": signed["baseline"]}
+        fields = {**answer.fields, **said, "signature": key.sign(canonical(signed))}
+        del fields["measured"]
+        return signed_again(toy, kind, question, replace(answer, fields=fields), signer="east")
+
+    toy.member("east").twist = twist
+    report, said = toy.coordinate()
+    assert [each.record.absent for each in report.rounds] == [(), ("east",)]
+    assert any("its gain must be 0 without both metrics that it is the change of" in line for line in said), said
+    assert not rounds_in(toy.out / "ledger.db")[1].findings
+
+
 def test_rates_change_only_with_the_terms(tmp_path):
     toy = make_toy(tmp_path / "f", mechanism=KINDS["measured"][0], rounds=2)
 

@@ -90,7 +90,7 @@ def changes_between(before: Terms, after: Terms) -> list[str]:
     """Every rule that differs, with both values."""
     old, new = (dict(_flat(_readable(terms))) for terms in (before, after))
     return [
-        f"{name}: {_text(old.get(name))} → {_text(new.get(name))}"
+        f"{'.'.join(name)}: {_text(old.get(name))} → {_text(new.get(name))}"
         for name in dict.fromkeys((*old, *new))
         if old.get(name) != new.get(name)
     ]
@@ -109,14 +109,19 @@ def _readable(terms: Terms) -> dict[str, Any]:
     return document
 
 
-def _flat(document: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(document: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """By path, not by text: clients and classes may have any names."""
     for name, value in document.items():
-        inner = name if name in ("agreed", "rules") or not path else f"{path}{name}"
+        inner = (*path, name)
         if isinstance(value, Mapping):
-            yield from _flat(value, "" if name in ("agreed", "rules") else f"{inner}.")
+            yield from _flat(value, () if inner in (("agreed",), ("rules",)) else inner)
         else:
             yield inner, value
 
 
 def _text(value: Any) -> str:
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    """Floats in full if six digits would not tell them apart from others."""
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value)
+    return "none" if value is None else str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
 from commonweal.records import Rates
 from commonweal.records.rounds import GAIN
+from commonweal.valuation.exact import QUANTITY, quantity
 from commonweal.valuation.harm import VERSION as HARM_VERSION
 from commonweal.valuation.harm import is_minority
 from commonweal.valuation.profit import utility
@@ -55,7 +57,9 @@ def departures(body: Mapping[str, Any], state: LedgerState) -> Iterator[Departur
     yield from _rules(agreed, body)
     yield from _course(agreed, body)
     yield from _measuring(agreed, body)
-    yield from _limits(agreed, body["inputs"])
+    if agreed.measure == QUANTITY.name:
+        yield from _counted(body["inputs"])
+    yield from _limits(agreed, body)
     if agreed.rates is not None:
         for row in body["inputs"]:
             yield from _by_rates(agreed, agreed.rates.of(row["client"]), row, body.get("gains"))
@@ -128,15 +132,31 @@ def _measuring(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departu
     yield from _compared("figures", agreed.figures, used)
 
 
-def _limits(agreed: AgreedRules, inputs: Sequence[Mapping[str, Any]]) -> Iterator[Departure]:
+def _counted(inputs: Sequence[Mapping[str, Any]]) -> Iterator[Departure]:
+    """Contributions by quantity are the new samples that clients signed; those by other measures are the operator's."""
     for row in inputs:
         client, count = row["client"], row["sample_count"]
-        low, high = agreed.profit_bounds.get(client, (None, None))
-        if low is not None and high is not None and not low <= row["profit"] <= high:
-            yield Departure(f"the profit of {client}", f"from {low:g} to {high:g}", f"{row['profit']:g}")
+        if count is None or row["contribution"] != quantity([client], {client: count}).values[client]:
+            samples = "missing" if count is None else f"{count}, the number of its new samples"
+            yield Departure(f"the contribution of {client}", samples, _text(row["contribution"]))
+
+
+def _limits(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]:
+    for row in body["inputs"]:
+        client, count = row["client"], row["sample_count"]
+        low, high = agreed.profit_bounds.get(client, (-math.inf, math.inf))
+        for name in ("profit", "expected_profit"):
+            if name in row and not low <= row[name] <= high:
+                what = f"the {name.replace('_', ' ')} of {client}"
+                yield Departure(what, f"from {low:g} to {high:g}", f"{row[name]:g}")
         most = agreed.most_samples.get(client)
         if most is not None and (count is None or count > most):
             yield Departure(f"the number of new samples of {client}", f"at most {most}", _text(count))
+    for row in body["gains"]["table"]["rows"] if "gains" in body else ():
+        most = agreed.most_samples.get(row["client"])
+        if most is not None and row["sample_count"] > most * body["round"]:
+            what = f"the number of validation samples of {row['client']}"
+            yield Departure(what, f"at most {most} for each round so far", _text(row["sample_count"]))
 
 
 def _by_rates(
@@ -152,6 +172,8 @@ def _by_rates(
         if value is None:
             yield Departure(f"{what} of {client}", "needed for its profit", "missing")
             return
+    if gains is None and agreed.utility == "gain" and gain and _has_unsigned_metric(row):
+        yield Departure(f"the gain of {client}", "0 without both metrics that it is the change of", _text(gain))
 
     def profit_of(gain: Any) -> float:
         return rated_profit(rates, float(gain), count, is_advantage=agreed.utility == "advantage")
@@ -170,6 +192,11 @@ def _by_rates(
     for what, (expected, found) in stated.items():
         if found != expected:
             yield Departure(f"the {what} of {client}", f"{expected!r} by the agreed rates", _text(found))
+
+
+def _has_unsigned_metric(row: Mapping[str, Any]) -> bool:
+    """Whether a client that signs what its report rests on did not sign the metric of both models."""
+    return "report" in row and None in (row["report"]["baseline"], row["report"].get("measured"))
 
 
 def _order(what: str, clients: Sequence[str], state: LedgerState) -> Iterator[Departure]:

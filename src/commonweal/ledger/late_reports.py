@@ -1,7 +1,8 @@
 """A late report was made after its round was settled: a report in time cannot be entered as one.
 
 A client that reports late signs the hash of the entry that calls it silent. Reports of earlier versions do not have it;
-of them, only the attempt shows whether they are late.
+of them, only the attempt shows whether they are late. Clients that sign their settings can sign that hash, too: such a
+report without it came in time.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ class Play:
     terms: str | None = None
     attempt: str | None = None
     opening_model: str | None = None
-    has_settings: bool = False  # as in all reports of members that can sign the hash of an entry
+    has_settings: bool = False  # one of them does, as all reports of members that can sign the hash of an entry
 
     @classmethod
     def of(cls, body: Mapping[str, Any], entry: str) -> Play:
-        report = next((row["report"] for row in body["inputs"] if "report" in row), None)
-        if report is None:
+        reports = [row["report"] for row in body["inputs"] if "report" in row]
+        if not reports:
             return cls(entry=entry)
         return cls(
             entry=entry,
             terms=body["terms"],
-            attempt=report["attempt"],
-            opening_model=report["opening_model"],
-            has_settings=report.get("settings") is not None,
+            attempt=reports[0]["attempt"],
+            opening_model=reports[0]["opening_model"],
+            has_settings=any(report.get("settings") is not None for report in reports),
         )
 
 
@@ -46,6 +47,8 @@ def fault_of_late_report(document: Mapping[str, Any], play: Play) -> str | None:
         return f"it is not a report, but has the format {form!r}"
     if form == LATE_REPORT_FORMAT and document.get("entry") != play.entry:
         return f"it does not name the entry {play.entry[:16]}…, which calls the client silent"
+    if form == BASED_REPORT_FORMATS[1]:
+        return "it does not name the entry that calls the client silent"
     if play.attempt is None:
         return None
     if form not in (*BASED_REPORT_FORMATS, LATE_REPORT_FORMAT):

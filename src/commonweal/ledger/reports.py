@@ -187,6 +187,7 @@ def faults_of_reports(
         if key is not None and client not in bases
     ]
     first_client, first = next(iter(bases.items()))
+    setting = next(((client, basis.settings) for client, basis in bases.items() if basis.settings is not None), None)
     for client, basis in bases.items():
         for name in ("attempt", "model", "opening_model"):
             expected, found = getattr(first, name), getattr(basis, name)
@@ -199,12 +200,12 @@ def faults_of_reports(
                         f"{_short(found)} in that of {client}",
                     )
                 )
-        if None not in (first.settings, basis.settings) and basis.settings != first.settings:
+        if setting is not None and basis.settings not in (None, setting[1]):
             faults.append(
                 ReportFault(
                     "all clients measure by the same settings",
-                    f"{_short(str(first.settings))} as in the report of {first_client}",
-                    f"{_short(str(basis.settings))} in that of {client}",
+                    f"{_short(setting[1])} as in the report of {setting[0]}",
+                    f"{_short(basis.settings)} in that of {client}",
                 )
             )
         if basis.terms != terms:

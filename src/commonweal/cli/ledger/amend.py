@@ -61,6 +61,7 @@ def draft_command(
         from commonweal.ledger.checks import check_names
         from commonweal.ledger.ledger import Ledger
         from commonweal.ledger.order import check_nothing_is_reversed
+        from commonweal.ledger.printable import printable
 
         state, before = (ledger := Ledger(store, None)).state, ledger.terms
         check_nothing_is_reversed("An amendment", state)
@@ -85,7 +86,8 @@ def draft_command(
         print(f"in force from round {state.next_round} on, if it is entered before that round is settled")
         if signing or any(members.values()):
             newcomers = f", and by {', '.join(name for name in members)}" if members else ""
-            print(f"to be signed by {needed_count(state)} of {', '.join(signing) or 'no member'}{newcomers}")
+            asked = printable(", ".join(signing)) or "no member"
+            print(f"to be signed by {needed_count(state)} of {asked}{newcomers}")
         else:
             print("no member has a key, so that nobody signs: the operator vouches for their agreement")
 
@@ -98,11 +100,13 @@ def show_draft_command(file: Draft) -> None:
     """
     with needed_for("an amendment", "ledger"):
         from commonweal.ledger.amendment_draft import read_draft
+        from commonweal.ledger.printable import printable
 
     draft = read_draft(file)
     _show(draft)
     print(f"in force from round {draft.amendment.first_round} on")
-    print(f"signed by: {', '.join(draft.signatures) or 'nobody yet'} (checked when the amendment is entered)")
+    signed = printable(", ".join(draft.signatures)) or "nobody yet"
+    print(f"signed by: {signed} (checked when the amendment is entered)")
 
 
 @amend_app.command("sign")
@@ -150,8 +154,10 @@ def enter_command(
 
 
 def _show(draft: AmendmentDraft) -> None:
+    from commonweal.ledger.printable import printable
+
     for line in draft.changes():
-        print("".join(letter if letter.isprintable() else "?" for letter in line))
+        print(printable(line))
 
 
 def _change(text: str) -> tuple[str, str]:

@@ -58,7 +58,7 @@ def show_command(
             Text(f"{terms.name}: one unit of utility is worth {worth} {terms.currency}, settled by {terms.settlement}")
         )
         for line in terms_in_words(terms):
-            console.print(Text(line), soft_wrap=True)
+            console.print(Text(printable(line)), soft_wrap=True)
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
         table.add_column("entry", justify="right")
         table.add_column("time (UTC)", no_wrap=True)
@@ -79,7 +79,8 @@ def show_command(
         console.print(Text(f"{counted}; head {state.head}"), soft_wrap=True)
         for client, rounds in state.silences.items():
             if rounds:
-                console.print(Text(f"{client} had the model of {_rounds(rounds)} and did not report"), soft_wrap=True)
+                line = f"{printable(client)} had the model of {_rounds(rounds)} and did not report"
+                console.print(Text(line), soft_wrap=True)
 
 
 def balances_command(

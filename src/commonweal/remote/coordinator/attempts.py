@@ -129,9 +129,14 @@ def check_baseline(basis: ReportBasis, settled: Mapping[str, Any] | None) -> Non
         )
 
 
-def check_gain(basis: ReportBasis, gain: float, *, higher_is_better: bool) -> None:
-    """What a client signs of the round's model and of the one that opened it gives the gain that it measured."""
+def check_gain(basis: ReportBasis, gain: float, *, higher_is_better: bool, needs_metrics: bool = False) -> None:
+    """What a client signs of the round's model and of the one that opened it gives the gain that it measured.
+
+    With `needs_metrics`, nothing was gained where it did not sign both.
+    """
     if basis.change is None:
+        if needs_metrics and gain:
+            raise BrokenRuleError(f"its gain must be 0 without both metrics that it is the change of, got {gain:.12g}")
         return
     change = basis.change if higher_is_better else -basis.change
     if not basis.is_gain(gain, change):

@@ -485,7 +485,12 @@ class RemoteClients:
         else:
             gain = table.gains.table[client].gain if client in table.gains.table else None
         if gain is not None:
-            check_gain(basis, gain, higher_is_better=self._metric.higher_is_better)
+            check_gain(
+                basis,
+                gain,
+                higher_is_better=self._metric.higher_is_better,
+                needs_metrics=table is None and self._federation.mechanism.utility == "gain",
+            )
         report = ClientReport(
             ledger=self._ledger,
             round_number=self._round,
