@@ -39,17 +39,24 @@ class Outcome:
     round_count: int  # planned
     _rows: tuple[Mapping[str, Any], ...]
 
-    @cached_property
+    @property
     def history(self) -> History:
         """The history under the paper's loss rule."""
         return self.history_with("contribution")
 
     def history_with(self, loss_rule: LossRule) -> History:
         """The same decisions, with losses divided by this rule."""
-        rules = Rules(mu=self.mus.lower, contribution_rule=self.contribution_rule, loss_rule=loss_rule)
-        rounds = tuple(_record(number, list(rows), rules) for number, rows in groupby(self._rows, itemgetter("round")))
-        first = rounds[0].decision.figures.clients
-        return History(clients=first, rounds=rounds)
+        if loss_rule not in self._histories:
+            rules = Rules(mu=self.mus.lower, contribution_rule=self.contribution_rule, loss_rule=loss_rule)
+            by_round = groupby(self._rows, itemgetter("round"))
+            rounds = tuple(_record(number, list(rows), rules) for number, rows in by_round)
+            self._histories[loss_rule] = History(clients=rounds[0].decision.figures.clients, rounds=rounds)
+        return self._histories[loss_rule]
+
+    @cached_property
+    def _histories(self) -> dict[LossRule, History]:
+        """Those that were asked for."""
+        return {}
 
     @cached_property
     def retained_sets(self) -> tuple[tuple[str, ...], ...]:

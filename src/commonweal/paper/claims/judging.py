@@ -21,7 +21,7 @@ from commonweal.paper.claims.sample import (
 from commonweal.paper.claims.sentences import mu_text
 from commonweal.records import ContributionRule, LossRule
 from commonweal.records.study import ClaimResult, Verdict
-from commonweal.study.outcomes import Outcome, Outcomes, OutcomesByKey
+from commonweal.study.outcomes import ExperimentKey, Outcome, Outcomes, OutcomesByKey
 from commonweal.study.significance import Significance, holm
 
 
@@ -94,33 +94,35 @@ def findings(outcomes: OutcomesByKey, *, variant: str = "") -> tuple[ClaimResult
     results together. `variant` names another choice of what the paper leaves open; then only the claims that it can
     change are tested.
     """
-    chosen = _variant(variant)
+    chosen, samples = _variant(variant), _Samples(outcomes)
     return _corrected(
         [
-            _test(claim, experiment + regime, chosen, samples)
-            for regime, claim, experiment in _cases(outcomes, chosen)
-            if (samples := _samples(_runs(outcomes, claim, experiment, regime, chosen)))
+            _test(claim, experiment + regime, chosen, found)
+            for regime, claim, experiment in _cases(samples.regimes, chosen)
+            if (found := samples.of(_keys(claim, experiment, regime, chosen)))
         ]
     )
 
 
 def comparisons(outcomes: OutcomesByKey) -> tuple[Comparison, ...]:
     """Every claim under every other choice that was run, beside ours on the same replications, without correction."""
+    samples = _Samples(outcomes)
     return tuple(
         comparison
         for variant in ALTERNATIVES
-        for regime, claim, experiment in _cases(outcomes, variant)
-        for comparison in _comparison(claim, experiment, (OURS, regime), (variant, regime), outcomes)
+        for regime, claim, experiment in _cases(samples.regimes, variant)
+        for comparison in _comparison(claim, experiment, (OURS, regime), (variant, regime), samples)
     )
 
 
 def regime_comparisons(outcomes: OutcomesByKey) -> tuple[Comparison, ...]:
     """Every claim in every regime, beside the scenario as shipped on the same replications, without correction."""
+    samples = _Samples(outcomes)
     return tuple(
         comparison
-        for regime, claim, experiment in _cases(outcomes, OURS)
+        for regime, claim, experiment in _cases(samples.regimes, OURS)
         if regime
-        for comparison in _comparison(claim, experiment, (OURS, ""), (OURS, regime), outcomes)
+        for comparison in _comparison(claim, experiment, (OURS, ""), (OURS, regime), samples)
     )
 
 
@@ -129,20 +131,15 @@ def results_of(compared: Iterable[Comparison]) -> tuple[ClaimResult, ...]:
     return tuple(dict.fromkeys(finding for one in compared for finding in (one.ours, one.other)))
 
 
-def _cases(outcomes: OutcomesByKey, variant: Variant) -> list[tuple[str, Claim, str]]:
+def _cases(regimes: Sequence[str], variant: Variant) -> list[tuple[str, Claim, str]]:
     """Regimes, claims that the variant can change, and experiments that they are about."""
     return [
         (regime, claim, experiment)
         for claim in CLAIMS
         for experiment in claim.experiments
-        for regime in _regimes(outcomes)
+        for regime in regimes
         if variant.concerns(claim.name)
     ]
-
-
-def _regimes(outcomes: OutcomesByKey) -> list[str]:
-    """The ends of experiments' names that say what differs from the paper's scenario: "", "[learning_rate=0.01]"."""
-    return list(dict.fromkeys(name[len(name.partition("[")[0]) :] for name, _ in outcomes))
 
 
 _Choice = tuple[Variant, str]
@@ -150,15 +147,14 @@ _Choice = tuple[Variant, str]
 
 
 def _comparison(
-    claim: Claim, experiment: str, ours: _Choice, other: _Choice, outcomes: OutcomesByKey
+    claim: Claim, experiment: str, ours: _Choice, other: _Choice, samples: _Samples
 ) -> Iterator[Comparison]:
     """One, if both were run on some of the same replications."""
     (variant, regime), (other_variant, other_regime) = ours, other
-    own_runs = _runs(outcomes, claim, experiment, regime, variant)
-    other_runs = _runs(outcomes, claim, experiment, other_regime, other_variant)
-    samples = _samples([*own_runs, *other_runs])
-    if own_runs and other_runs and samples:
-        first, second = samples[: len(own_runs)], samples[len(own_runs) :]
+    own_keys = _keys(claim, experiment, regime, variant)
+    found = samples.of((*own_keys, *_keys(claim, experiment, other_regime, other_variant)))
+    if found:
+        first, second = found[: len(own_keys)], found[len(own_keys) :]
         yield Comparison(
             ours=_test(claim, experiment + regime, variant, first),
             other=_test(claim, experiment + other_regime, other_variant, second),
@@ -168,19 +164,36 @@ def _comparison(
         )
 
 
-def _runs(outcomes: OutcomesByKey, claim: Claim, experiment: str, regime: str, variant: Variant) -> list[Outcomes]:
-    """The experiment, and the one it is compared with if the claim needs one; empty where one was not run."""
+def _keys(claim: Claim, experiment: str, regime: str, variant: Variant) -> tuple[ExperimentKey, ...]:
+    """The experiment, and the one it is compared with if the claim needs one."""
     names = [experiment, claim.beside] if claim.beside else [experiment]
-    found = [outcomes.get((name + variant.experiment_suffix + regime, variant.contribution_rule)) for name in names]
-    return [one for one in found if one is not None] if None not in found else []
+    return tuple((name + variant.experiment_suffix + regime, variant.contribution_rule) for name in names)
 
 
-def _samples(runs: Sequence[Outcomes]) -> list[Sample]:
-    """All on the same replications at the same μ; empty if they have none in common."""
-    common = sorted(set.intersection(*(set(one.replications) for one in runs))) if runs else []
-    kept = [one.only(common) for one in runs]
-    mus = common_grid(*kept) if common else ()
-    return [sample_of(one, mus) for one in kept] if mus else []
+class _Samples:
+    """Samples of a result set; each is made once, although many claims are tested on it."""
+
+    def __init__(self, outcomes: OutcomesByKey) -> None:
+        self._outcomes = outcomes
+        self._made: dict[tuple[ExperimentKey, ...], list[Sample]] = {}
+
+    @property
+    def regimes(self) -> list[str]:
+        """The ends of names that say what differs from the paper's scenario: "", "[learning_rate=0.01]"."""
+        return list(dict.fromkeys(name[len(name.partition("[")[0]) :] for name, _ in self._outcomes))
+
+    def of(self, keys: tuple[ExperimentKey, ...]) -> list[Sample]:
+        """All on the same replications at the same μ; empty if one was not run, or if they have none in common."""
+        if keys not in self._made:
+            self._made[keys] = self._make([self._outcomes[key] for key in keys if key in self._outcomes], len(keys))
+        return self._made[keys]
+
+    @staticmethod
+    def _make(runs: Sequence[Outcomes], count: int) -> list[Sample]:
+        common = sorted(set.intersection(*(set(one.replications) for one in runs))) if len(runs) == count else []
+        kept = [one.only(common) for one in runs]
+        mus = common_grid(*kept) if common else ()
+        return [sample_of(one, mus) for one in kept] if mus else []
 
 
 def _sample(samples: Sequence[Sample], variant: Variant) -> Sample:
