@@ -20,6 +20,7 @@ from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import make_statement, signed_statement
 from commonweal.remote.member.agent import MemberAgent
 from commonweal.remote.member.member_file import read_member
+from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message, QuestionError
 from tests.ledger.sample_ledger import parsed, rewritten
 from tests.remote.test_coordinator_killed import run_and_die
@@ -194,6 +195,29 @@ def test_a_new_line_about_an_entry_told_before_is_doubted(toy):
         "a line about entry 4 does not lie between entry 5 and entry 9"
         in close(toy, edited(toy, head=LATER, lines=lines), ROUNDS + 1)["doubt"]
     )
+
+
+@pytest.mark.parametrize("words", ["round 3: eliminated", "round 9: retained"])
+@pytest.mark.parametrize("head", [{}, {"head": {"number": 9, "hash": "ab" * 32}}], ids=["again", "later"])
+def test_lines_that_are_told_again_in_words_that_say_something_else_are_doubted(toy, head, words):
+    """The running hash over the lines does not cover their words."""
+    before, home = statements(toy), MemberStore(toy.home("north"))
+    known, document = home.load(), json.loads(told(toy, toy.out / "ledger.db"))["document"]
+    lines = [*document["lines"][:-1], document["lines"][-1] | {"text": words}]
+    assert f"the line about entry 5 says '{words}', but 'round 3: retained" in (
+        close(toy, edited(toy, lines=lines, **head))["doubt"]
+    )
+    assert statements(toy) == before
+    assert len(doubtful(toy)) == len(shouts(toy)) == 1
+    assert home.load() == known, "nothing is adopted of what is not kept"
+
+
+def test_lines_that_are_told_again_without_explanations_or_in_words_of_version_0_1_are_not_doubted(toy):
+    document = json.loads(told(toy, toy.out / "ledger.db"))["document"]
+    for fate in ("retained", "stays"):
+        lines = [*document["lines"][:-1], document["lines"][-1] | {"text": f"round 3: {fate}"}]
+        assert close(toy, edited(toy, lines=lines))["kept"]
+    assert shouts(toy) == []
 
 
 def test_a_stranger_is_doubted_and_so_is_a_retired_key(toy):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.ledger.statement_parts import part_in
 from commonweal.records.statement import StatementLine
 from commonweal.remote.member.kept_statements import Kept, count_statements, keep_statement, kept_lines
 from commonweal.remote.member.member_file import Member
@@ -65,13 +64,10 @@ class Evidence:
                 round_number=self._fields.get("round"),
             )
             self._log_kept(kept)
-        is_kept = kept is not None and kept.is_kept
         self._log(self._seen.learn(statement, self._fields.get("trail"), kept))
         self._log(PeerHeads(self._store, self._member).compare_waiting(self._seen))
-        if is_kept:
-            assert isinstance(statement, str), "it was kept"
-            part, _ = part_in(statement.encode(), "the statement")
-            self._adopt(part.statement.lines)
+        if kept is not None and kept.is_kept:
+            self._adopt(kept.new_lines)  # those before them were adopted as they were kept
             self._log(KeptReceipts(self._store, self._member).give_up(before=self._state.told_round + 1))
         return kept
 

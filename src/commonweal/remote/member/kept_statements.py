@@ -22,6 +22,7 @@ from commonweal.errors import CommonwealError, StorageError
 from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.chain import keys_since
 from commonweal.ledger.keys import public_pem, read_public_key
+from commonweal.ledger.line_texts import says_the_same
 from commonweal.ledger.signed_files import STATEMENT_PART_FORMAT, SignedDocument, signed_in
 from commonweal.ledger.statement_parts import (
     STATEMENT_FORMATS,
@@ -226,6 +227,7 @@ class _Keeper:
             _doubt(mislabelled(part.statement.lines, is_part=signed.document["format"] == STATEMENT_PART_FORMAT))
             if account is not None and part.before.count <= account.lines.count:
                 _doubt(account.line_contradictions(part))
+                _doubt(self._told_otherwise(part, account))
             elif account is None and not part.before.count:
                 _doubt(_out_of_order(part.statement.lines, 0, part.statement.head_number))
         except (_DoubtError, StorageError):
@@ -234,6 +236,19 @@ class _Keeper:
             reason = str(error) if isinstance(error, CommonwealError) else f"it cannot be read ({type(error).__name__})"
             raise _DoubtError(reason, kind=self._kind_of_unreadable(content)) from None
         return part, signed
+
+    def _told_otherwise(self, part: StatementPart, account: Account) -> list[str]:
+        """Lines that are kept, and that now say something else: the running hash does not cover their words."""
+        again = part.statement.lines[: account.lines.count - part.before.count]
+        kept: dict[int, StatementLine] = {}
+        for line in self.lines() if again else ():
+            kept.setdefault(line.entry, line)
+        return [
+            f"the line about entry {line.entry} says {line.text[:40]!r}, but {kept[line.entry].text[:40]!r} in the "
+            "statements kept here"
+            for line in again
+            if line.entry in kept and not says_the_same(line, kept[line.entry])
+        ]
 
     def _kind_of_unreadable(self, content: bytes) -> str:
         """What the operator signed has a room of its own, which others cannot fill."""
