@@ -19,6 +19,7 @@ from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.sql.store import open_store
 from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.member.agent import MemberAgent
+from commonweal.remote.member.kept_statements import _Keeper
 from commonweal.remote.member.member_file import read_member
 from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.report_book import ReportBook
@@ -183,7 +184,12 @@ def test_doubtful_receipts_are_kept_aside_and_nothing_is_overwritten(toy):
     assert len(list(folder.glob("doubtful-*"))) == len(doubts)
 
 
-def test_a_receipt_by_a_key_that_the_operator_replaced_is_doubtful(toy):
+class Crash(BaseException):
+    """The member's process, at once."""
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_receipt_by_a_key_that_the_operator_replaced_is_doubtful(toy, monkeypatch, is_killed):
     """The member knows of the change from its statements; whoever has the old key leaves it out."""
     toy.coordinate()
     keys = KeyDirectory(toy.folder / "operator-keys")
@@ -198,8 +204,17 @@ def test_a_receipt_by_a_key_that_the_operator_replaced_is_doubtful(toy):
         agent_of(toy, "north").answer("query.receipt", asked(toy, "north", "query.receipt", receipt=forged))
         return log(toy, "north").splitlines()[-1]
 
+    def crash(*given):
+        raise Crash
+
     assert "DOUBTFUL" not in told(), "nobody has told it yet"
-    toy.coordinate()  # sends the last statements again, under the new key
+    if is_killed:  # right after it kept the statement
+        monkeypatch.setattr(_Keeper, "_save", crash)
+        with pytest.raises(Crash):
+            toy.coordinate()
+        monkeypatch.undo()
+    else:
+        toy.coordinate()  # sends the last statements again, under the new key
     assert f"DOUBTFUL RECEIPT in doubtful-0002-1.json: it is signed with the key {old.public[:16]}…, which" in told()
 
 
@@ -217,10 +232,6 @@ def test_who_reports_twice_because_another_was_lost_has_two_receipts(toy):
     for name in receipts(toy, "north"):
         code, said = verify(toy, toy.home("north") / "receipts" / name)
         assert code == 0, f"the entry lists both reports: {said}"
-
-
-class Crash(BaseException):
-    """The member's process, at once."""
 
 
 def test_a_receipt_that_comes_again_after_a_crash_is_no_doubt(toy, monkeypatch):

@@ -12,7 +12,7 @@ from typing import Any
 
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.records.statement import StatementLine
-from commonweal.remote.member.kept_statements import Kept, count_statements, keep_statement, kept_lines
+from commonweal.remote.member.kept_statements import Kept, count_statements, keep_statement, kept_lines, renew_account
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.peer_heads import PeerHeads
 from commonweal.remote.member.receipts import KeptReceipts
@@ -37,9 +37,11 @@ class Evidence:
         self._seen = SeenEntries(store, member, fields["book"])
 
     def catch_up(self) -> None:
-        """Adopt what statements that are kept show settled: the program may have been killed before it could."""
+        """Compare and adopt what statements that are kept show: the program may have been killed before it could."""
         count = count_statements(self._store)
         if (self._state.adopted_statements or 0) < count:
+            renew_account(self._store, self._member, self._fields["book"])
+            self._log(self._seen.catch_up())
             self._adopt(kept_lines(self._store, self._member, self._fields["book"]))
         self._state.adopted_statements = count
 

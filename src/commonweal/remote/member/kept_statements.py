@@ -148,6 +148,11 @@ def count_statements(store: MemberStore) -> int:
     return len(list((store.path / STATEMENTS).glob("*.json")))
 
 
+def renew_account(store: MemberStore, member: Member, ledger: str) -> None:
+    """Make the account again if a statement was kept since: it says which key of the operator is in use."""
+    _Keeper(store, member, ledger).renew_account()
+
+
 def kept_lines(store: MemberStore, member: Member, ledger: str) -> list[StatementLine]:
     """The lines of all statements kept, in the order of the ledger; those told twice are here twice."""
     return _Keeper(store, member, ledger).lines()
@@ -311,6 +316,9 @@ class _Keeper:
         make_directory(folder)
         write_atomically(file, content, what="a doubtful statement")
         return f"kept as {DOUBTFUL}/{file.name}", self._place(file)
+
+    def renew_account(self) -> None:
+        self._account()
 
     def _account(self) -> Account | None:
         """What the statements come to; None if there are none."""
