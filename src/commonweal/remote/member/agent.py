@@ -98,17 +98,21 @@ class MemberAgent:
         return signed_answer(answer, kind=kind, number=question.fields[NUMBER], key=self._key)
 
     def _answer(self, kind: str, question: Message) -> Message:
-        """Evidence is taken in first, whatever else a question says; then come its own wishes."""
+        """Evidence is taken in first, whatever else a question says; then come its own wishes.
+
+        Until a round was opened, no ledger is this member's: evidence of another one would stand in the way for good.
+        """
         fields = question.fields
         with self._store.locked():
             state = self._store.load()
-            if state.book is None:  # nothing was shown here yet that evidence could contradict
+            is_first = state.book is None
+            if is_first:
                 check_addressed(self._store, state, self._member.name, kind, fields)
             evidence = Evidence(self._store, self._member, state, {**fields, "book": state.book or fields["book"]})
             evidence.catch_up()
             is_statement = kind == CLOSE or "statement" in fields or "trail" in fields
             kept = evidence.take_statement() if is_statement else None
-            if kind == OPEN or "ledger_head" in fields:
+            if not is_first and (kind == OPEN or "ledger_head" in fields):
                 evidence.take_head()
             check_addressed(self._store, state, self._member.name, kind, fields)
             check_question(self._store, state, kind, question)
@@ -126,6 +130,8 @@ class MemberAgent:
                 return Message(fields={LACKS: lacking})
             answer = self._answers()[kind](question, state)
             if kind == OPEN:
+                if is_first:
+                    evidence.take_head()
                 answer = replace(answer, fields={**answer.fields, "head": evidence.latest_head(self._key)})
             return answer
 
