@@ -23,11 +23,15 @@ from commonweal.remote.member.kept_statements import _Keeper
 from commonweal.remote.member.member_file import read_member
 from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.report_book import ReportBook
-from commonweal.remote.messages.message import Message
+from commonweal.remote.messages.message import Message, QuestionError
 from commonweal.remote.transport import NoAnswer
 from tests.remote.toy import NAMES, TASK, make_toy
 
 RULES = {"learning": "iteration_limit = 1", "mechanism": 'mu = "inf"', "names": NAMES[:3]}
+
+
+class Crash(BaseException):
+    """The member's process, at once."""
 
 
 @pytest.fixture
@@ -129,6 +133,35 @@ def test_a_report_without_a_receipt_is_logged_once(toy, monkeypatch):
     assert "round 1: NO RECEIPT came for the report" in log(toy, "north")
 
 
+def test_a_member_killed_before_it_gives_up_on_a_receipt_has_logged_that(toy, monkeypatch):
+    def give_up(self, before, honest=KeptReceipts.give_up):
+        def crash(self, awaited):
+            raise Crash
+
+        with monkeypatch.context() as patch:
+            patch.setattr(KeptReceipts, "_save", crash)
+            yield from honest(self, before)
+
+    monkeypatch.setattr(RemoteClients, "_acknowledge", lambda self, signed: None)
+    monkeypatch.setattr(KeptReceipts, "give_up", give_up)
+    with pytest.raises(Crash):
+        toy.coordinate()
+    assert "round 1: NO RECEIPT came for the report" in log(toy, "north")
+
+
+@pytest.mark.parametrize("wrong", [{"models": "none"}, {"round": "two"}, {"client": "south"}])
+def test_a_receipt_leaves_a_trace_however_wrong_its_question_is(toy, wrong):
+    toy.coordinate()
+    folder = toy.home("north") / "receipts"
+    (folder / "round-0002-1.json").rename(toy.folder / "kept-elsewhere.json")
+    with pytest.raises(QuestionError):
+        agent_of(toy, "north").answer("query.receipt", asked(toy, "north", "query.receipt", **wrong))
+    name = "doubtful-0000-1.json" if "round" in wrong else "round-0002-1.json"
+    assert name in receipts(toy, "north")
+    assert name in log(toy, "north").splitlines()[-2]
+    assert "refused a question query.receipt" in log(toy, "north").splitlines()[-1]
+
+
 def test_a_report_that_is_asked_for_again_needs_no_second_receipt(toy):
     """The question comes again after the receipt: the report is the same, and nothing is missing."""
     member, again = toy.member("north"), []
@@ -182,10 +215,6 @@ def test_doubtful_receipts_are_kept_aside_and_nothing_is_overwritten(toy):
         assert doubt in line
     assert {file.name: file.read_bytes() for file in folder.glob("round-*")} == before
     assert len(list(folder.glob("doubtful-*"))) == len(doubts)
-
-
-class Crash(BaseException):
-    """The member's process, at once."""
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

@@ -386,6 +386,16 @@ def test_large_unsigned_statements_leave_room_for_signed_ones(toy):
     assert [file.read_text() for file in folder.iterdir()] == [contradicting]
 
 
+def test_rubbish_leaves_room_for_heads_and_trails_that_the_operator_signed(toy):
+    for number in range(25):
+        close(toy, trail=f"no JSON {number}")
+    _, lines = close(toy, trail=trail(toy, 4, ["no hash"]))
+    assert "it must list hashes of entries (trails/doubtful/doubtful-" in lines
+    lines = open_again(toy, ledger_head=head(toy, 0, "cd" * 32))
+    assert "does not name the ledger's last entry" in lines
+    assert "(trails/doubtful/doubtful-" in lines
+
+
 def test_what_a_question_can_write_is_limited(toy):
     head, lines = close(toy, trail=trail(toy, 4, ["cd" * 32] * 120_000), outcome="x" * 5_000_000)
     assert head["number"] == 3

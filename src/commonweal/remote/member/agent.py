@@ -42,7 +42,6 @@ from commonweal.remote.member.pinned_settings import (
 )
 from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.report_book import ReportBook
-from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.sent_models import keep_sent_models
 from commonweal.remote.member.settled_rounds import (
     baseline_of,
@@ -114,6 +113,8 @@ class MemberAgent:
             kept = evidence.take_statement() if is_statement else None
             if not is_first and (kind == OPEN or "ledger_head" in fields):
                 evidence.take_head()
+            if not is_first and "receipt" in fields:
+                evidence.take_receipt()
             check_addressed(self._store, state, self._member.name, kind, fields)
             check_question(self._store, state, kind, question)
             if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.went_back)) is not None:
@@ -143,7 +144,7 @@ class MemberAgent:
             EVALUATE: self._evaluate,
             GRADIENT: self._gradient,
             REPORT: self._report,
-            RECEIPT: self._receipt,
+            RECEIPT: lambda question, state: Message(fields={"kept": True}),  # it was taken in with the evidence
         }
 
     def _summarise(self, question: Message, state: MemberState) -> Message:
@@ -447,16 +448,6 @@ class MemberAgent:
             f"cost {own.cost:.6g} ({open_round.cost_count} samples, {sum(open_round.steps.values())} steps)"
             f"{spared}{by_gain}"
         )
-
-    def _receipt(self, question: Message, state: MemberState) -> Message:
-        fields = question.fields
-        line = KeptReceipts(self._store, self._member).keep(
-            fields["receipt"], ledger=fields["book"], round_number=fields["round"]
-        )
-        self._store.log(f"round {fields['round']}: {line}")
-        for found in SeenEntries(self._store, self._member, fields["book"]).compare_receipt(fields["receipt"]):
-            self._store.log(found)
-        return Message(fields={"kept": True})
 
     def _look_around(self, fields: Mapping[str, Any]) -> None:
         """Before a round: did receipts come for the reports of earlier ones, and do the others see the same ledger?"""

@@ -1,4 +1,4 @@
-"""What a question brings that the operator signed: statement, trail and head are taken in before anything else is read.
+"""What a question brings that the operator signed: statement, trail, head and receipt are taken in before all else.
 
 A question may be malformed or go back, and is refused then. What came with it is kept, logged, compared and adopted all
 the same, or an operator could hand out evidence that leaves no trace.
@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from commonweal.ledger.member_documents import ROUND_LIMIT
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.records.statement import StatementLine
 from commonweal.remote.member.kept_statements import Kept, count_statements, keep_statement, kept_lines, renew_account
@@ -76,6 +77,15 @@ class Evidence:
     def take_head(self) -> None:
         """Keep the operator's head of the ledger that a round is opened on: it proves what the question says of it."""
         self._log(self._seen.take_head(self._fields.get("ledger_head")))
+
+    def take_receipt(self) -> None:
+        """Keep a receipt, and compare what it tells of the operator's key."""
+        receipt, number = self._fields.get("receipt"), self._fields.get("round")
+        if not isinstance(receipt, str):
+            return
+        number = number if type(number) is int and 0 < number <= ROUND_LIMIT else 0
+        kept = KeptReceipts(self._store, self._member).keep(receipt, ledger=self._fields["book"], round_number=number)
+        self._log([f"round {number or '?'}: {kept}", *self._seen.compare_receipt(receipt)])
 
     @property
     def went_back(self) -> str:

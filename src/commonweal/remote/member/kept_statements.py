@@ -35,6 +35,7 @@ from commonweal.ledger.statement_parts import (
 from commonweal.ledger.statements import faults_of_signature
 from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
+from commonweal.remote.member.operator_key import key_in_use
 from commonweal.remote.member.store import ACCOUNT, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
 from commonweal.remote.member.told_rounds import differences, last_round_told, mislabelled
 from commonweal.remote.messages.message import printable
@@ -202,8 +203,8 @@ class _Keeper:
             return Kept(line=line, is_kept=True, line_count=line_count, difference=difference)
         if file.exists():
             file = self._folder / f"{name}-entry-{part.statement.head_number}.json"
+        self._trust(signed.signer)  # first: what came between a crash and the next statement could be trusted instead
         write_atomically(file, content, what="a statement")
-        self._trust(signed.signer)
         self._save(Account.after(part, signed, account))
         return Kept(
             line=_signed_line(f"statement {file.name}", part),
@@ -262,7 +263,7 @@ class _Keeper:
             rotations = signed.document.get("key_rotations")
             known = self._operator_key() or signed.signer
             keys = keys_since(known, self._ledger, rotations if isinstance(rotations, list) else [])
-            if signed.is_sound and signed.signer in keys:
+            if signed.is_sound and signed.signer in (*keys, key_in_use(self._store, known)):
                 return OTHER
         return UNSIGNED
 
@@ -283,7 +284,8 @@ class _Keeper:
         found = faults_of_part(part, signed, key)
         if statement.client != self._member.name or statement.ledger != self._ledger:
             found.append(f"it is for {statement.client!r} in ledger {statement.ledger[:16]}…, not for this member")
-        _doubt(found, kind=UNSIGNED if faults_of_signature(statement, signed, key) else OTHER)
+        keys = (key, key_in_use(self._store, key))  # who signs with the latter may have left out how it came about
+        _doubt(found, kind=UNSIGNED if all(faults_of_signature(statement, signed, each) for each in keys) else OTHER)
 
     def _operator_key(self) -> str | None:
         """None: no statement has come yet, and the key that signs the first one will be trusted."""

@@ -28,7 +28,7 @@ from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.chain import keys_since, rotation_entries
 from commonweal.ledger.receipts import RECEIPT_FORMAT
 from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
-from commonweal.ledger.signed_files import KnownHead, SignedDocument, known_head_in, read_signed, signed_in
+from commonweal.ledger.signed_files import WITH_HEAD, KnownHead, SignedDocument, known_head_in, read_signed, signed_in
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.kept_statements import DOUBTFUL, EARLY, Kept
 from commonweal.remote.member.member_file import Member
@@ -350,11 +350,21 @@ class SeenEntries:
         """Keep what cannot be read or checked, whatever is wrong with it; returns the line for the log."""
         reason = str(error) if isinstance(error, CommonwealError) else f"it cannot be read ({type(error).__name__})"
         aside = (
-            self._keep_aside(content, "doubtful")
+            self._keep_aside(content, self._kind_of_doubt(content))
             if len(content) <= LARGEST_HEAD
             else f"not kept, since it has {len(content)} bytes; SHA-256 {hash_of(content)}"
         )
         return f"DOUBTFUL {what}: {reason} ({aside})"
+
+    def _kind_of_doubt(self, content: bytes) -> str:
+        """What the operator signed has a room of its own, which others cannot fill."""
+        with suppress(Exception):
+            signed = signed_in(content, "it", (TRAIL_FORMAT, *WITH_HEAD))
+            operator, rotations = known_operator(self._store, self._member, signed), signed.document["key_rotations"]
+            keys = (*keys_since(operator, self.ledger, rotations), key_in_use(self._store, operator))
+            if signed.is_sound and signed.signer in keys:
+                return "doubtful"
+        return "unsigned"
 
     def _learn_trail(self, given: object, shown: Mapping[int, tuple[str, str]]) -> list[str]:
         """Remember the entries that a trail names; returns lines for the log if something is wrong with it.
