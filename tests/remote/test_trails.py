@@ -193,6 +193,25 @@ class Killed(BaseException):
     """The member's process, at once."""
 
 
+@pytest.mark.parametrize("shown", ["head", "apart"])
+def test_what_is_not_learned_is_compared_before_it_is_kept(toy, monkeypatch, shown):
+    def kill_after(step):
+        def killing(*given, **options):
+            step(*given, **options)
+            raise Killed
+
+        return killing
+
+    close(toy, trail=trail(toy, 4, ["bc" * 32, "dd" * 32]))
+    step = "_keep_head" if shown == "head" else "_keep_aside"
+    monkeypatch.setattr(SeenEntries, step, kill_after(getattr(SeenEntries, step)))
+    told = {"ledger_head": head(toy, 5, "cd" * 32)} if shown == "head" else {"trail": trail(toy, 5, ["cd" * 32])}
+    with pytest.raises(Killed):
+        close(toy, **told)
+    (contradiction,) = (toy.home("north") / "contradictions").iterdir()
+    assert json.loads(contradiction.read_text())["evidence"]["entry"] == 5
+
+
 @pytest.mark.parametrize("step", ["learn", "_compare"])
 def test_a_member_killed_before_it_compared_a_statement_does_so_at_the_next_question(toy, monkeypatch, step):
     def kill(*given):

@@ -268,8 +268,8 @@ class SeenEntries:
             )
         lines = []
         if known.number not in self._heads() and (known.number, known.head) not in self._stated:
-            lines = self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
-            lines += self._compare({known.number: known.head}, OPERATOR_HEAD)
+            lines = self._compare({known.number: known.head}, OPERATOR_HEAD)  # first: what is kept counts as compared
+            lines += self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
         return [*lines, *self.compare_rotations(known.signed, "the head of an opening", {}, content)]
 
     def _keep_head(self, content: bytes, number: int, digest: str, *, is_latest: bool) -> list[str]:
@@ -395,9 +395,9 @@ class SeenEntries:
         if hashes.keys() <= self.by_number.keys():
             return []  # nothing to learn
         if not shown:
+            found = self._compare(hashes, self._place_aside(content, _EARLY))
             source = self._keep_aside(content, _EARLY)
-            line = f"a trail of the ledger's entries came with a statement that was not kept ({source})"
-            return [line, *self._compare(hashes, source)]
+            return [f"a trail of the ledger's entries came with a statement that was not kept ({source})", *found]
         first, last, (head,) = min(hashes), max(hashes), shown
         lines, faults = [], []
         if not self.by_number and first > 1:
@@ -410,10 +410,11 @@ class SeenEntries:
         if last != head:
             faults.append(f"it ends with entry {last}, but the statement that came with it ends with entry {head}")
         if faults:
+            found = self._compare(hashes, self._place_aside(content, _APART))
             source = self._keep_aside(content, _APART)
             return [
                 f"{ERROR} a trail of the ledger's entries is not learned: {'; '.join(faults)} ({source}). {_ADVICE}",
-                *self._compare(hashes, source),
+                *found,
             ]
         file = self._store.path / TRAILS / f"{first:06d}-{last:06d}-{hash_of(content)[:32]}.json"
         make_directory(file.parent)
@@ -422,14 +423,17 @@ class SeenEntries:
 
     def _keep_aside(self, content: bytes, kind: str) -> str:
         """Keep a trail that the operator signed, as long as there is room for its kind; returns where it is."""
-        folder = self._store.path / TRAILS / DOUBTFUL
-        file = folder / f"{kind}-{hash_of(content)[:32]}.json"
+        place = self._place_aside(content, kind)
+        file = self._store.path / place
         if not file.exists():
-            if len(list(folder.glob(f"{kind}-*.json"))) >= MOST_DOUBTFUL:
+            if len(list(file.parent.glob(f"{kind}-*.json"))) >= MOST_DOUBTFUL:
                 return f"a trail that was not kept, SHA-256 {hash_of(content)}"
-            make_directory(folder)
+            make_directory(file.parent)
             write_atomically(file, content, what="a doubtful trail")
-        return f"{TRAILS}/{DOUBTFUL}/{file.name}"
+        return place
+
+    def _place_aside(self, content: bytes, kind: str) -> str:
+        return f"{TRAILS}/{DOUBTFUL}/{kind}-{hash_of(content)[:32]}.json"
 
     def _learn(self, hashes: dict[int, str], source: str) -> list[str]:
         """Compare entries and list them, in this order: what is listed counts as compared."""
