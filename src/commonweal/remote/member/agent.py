@@ -175,7 +175,13 @@ class MemberAgent:
         if older:
             self._store.log(f"{ERROR} {older}")
         refuse_unadopted(self._store, state, number)
-        state.agreed = json.loads(fields["agreed"])
+        agreed = json.loads(fields["agreed"])
+        if state.under_way is not None and agreed != state.agreed:  # possible until a round is settled
+            self._store.log(
+                f"round {number}: what the members' data have in common is told otherwise than before. Unless other "
+                "members were there then, ask the operator"
+            )
+        state.agreed = agreed
         if fields["utility"] == "advantage" and fields["settled_round"] > last and (older or state.alone is None):
             self._local.train_alone_since(last, fields, state)
         work = self._local.work(fields, digest)
