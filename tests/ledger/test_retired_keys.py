@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from commonweal.ledger.chain import key_rotations
+from commonweal.ledger.canonical import hash_of
+from commonweal.ledger.chain import key_rotations, keys_since, rotation_message
+from commonweal.ledger.entries import signed_message
+from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.receipts import read_receipt, receipt_document
 from commonweal.ledger.signed_files import head_document, read_known_head, signed_content
 from commonweal.ledger.statements import (
@@ -141,15 +144,18 @@ def receipt_faults(sample, path, known_rotations=()):
         (2, BEFORE, True),  # under way when the key was changed
         (3, BEFORE, False),  # the date is the word of whoever has the key
         (4, BEFORE, False),
-        (1, LATER, False),
-        (2, LATER, False),
-        (2, "now", False),
+        (1, LATER, True),  # and so is the date of the rotation the word of the operator, who could date it back
+        (2, LATER, True),
+        (2, "now", True),
     ],
 )
 def test_a_receipt_of_a_later_round_by_the_retired_key_is_found(
     sample, retired, tmp_path, round_number, at, is_in_use, with_rotations
 ):
-    """Nothing follows from it: whoever has the retired key could disprove what the operator settled."""
+    """Nothing follows from it: whoever has the retired key could disprove what the operator settled.
+
+    Dates decide nothing, and are noted.
+    """
     rotations = key_rotations(sample.store, "a test") if with_rotations else []
     document = receipt_document(
         ledger=sample.ledger.identity,
@@ -161,7 +167,8 @@ def test_a_receipt_of_a_later_round_by_the_retired_key_is_found(
     )
     path = tmp_path / "receipt.json"
     path.write_bytes(signed_content(document, retired))
-    found, _ = receipt_faults(sample, path)
+    found, notes = receipt_faults(sample, path)
+    assert (at in notes) == (is_in_use and at != BEFORE)
     assert found == [
         "the round has the report that receipt.json acknowledges"
         if is_in_use
@@ -172,6 +179,34 @@ def test_a_receipt_of_a_later_round_by_the_retired_key_is_found(
         found, notes = receipt_faults(sample, path)
         assert "in use" not in "".join(found)
         assert found or "not in the ledger" in notes
+
+
+def rotation_to_a_new_key(sample, number):
+    """A change of key that the operator signed, and that no ledger has."""
+    key, ledger = SigningKey.new(), sample.ledger.identity
+    body = {"operator": key.public, "proof": key.sign(rotation_message(ledger, key.public))}
+    content = json.dumps({"kind": "key-rotation", "number": number, "at": BEFORE, "body": body})
+    return {"content": content, "signature": sample.operator.sign(signed_message(hash_of(content.encode())))}
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_receipt_does_not_retire_the_key_that_signed_it(sample, tmp_path, number):
+    """Or an operator could hand out receipts that prove nothing."""
+    rotations = [*key_rotations(sample.store, "a test"), rotation_to_a_new_key(sample, number)]
+    document = receipt_document(
+        ledger=sample.ledger.identity, round_number=2, client="ann", signature="00", at=LATER, key_rotations=rotations
+    )
+    path = tmp_path / "receipt.json"
+    path.write_bytes(signed_content(document, sample.operator))
+    found, _ = receipt_faults(sample, path)
+    assert "the round has the report that receipt.json acknowledges" in found
+    assert "receipt.json is signed with a key that was in use" not in found
+
+
+@pytest.mark.parametrize(("number", "is_change"), [(-1, False), (0, False), (1, False), (2, True)])
+def test_the_first_entry_of_a_ledger_and_what_is_before_it_change_no_key(sample, number, is_change):
+    rotations = [rotation_to_a_new_key(sample, number)]
+    assert len(keys_since(sample.operator.public, sample.ledger.identity, rotations)) == 1 + is_change
 
 
 def test_another_file_knows_of_the_rotation_if_the_ledger_does_not(sample, retired, rotation, tmp_path):

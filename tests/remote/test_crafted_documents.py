@@ -13,6 +13,7 @@ from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.chain import keys_since
 from commonweal.ledger.entries import signed_message
 from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.keys import public_pem
 from commonweal.ledger.signed_files import known_head_in, signed_content
 from commonweal.ledger.statement_parts import part_in
 from commonweal.remote.member import kept_statements, receipts, seen_entries
@@ -300,3 +301,42 @@ def test_whatever_question_brings_a_statement_it_is_kept_and_compared(tmp_path):
             assert [file for file in home.glob("statements/doubtful/*.json") if digest in file.read_text()]
 
     run(tmp_path, in_round(2, "query.close", close), rounds=2, **FEW)
+
+
+OTHER = "ab" * 32  # a ledger of the same operator that this member has no part in
+ANOTHER_ENTRY = {"number": 100, "hash": "cd" * 32}
+
+
+def of_another_ledger(key, kind):
+    """What the operator signs for this member of another ledger."""
+    heading = {"book": OTHER, "name": "other", "at": "2026-01-01T00:00:00.000000Z", "key_rotations": []}
+    if kind == "head":
+        head = {"format": "commonweal.head/1", "head": ANOTHER_ENTRY, **heading}
+        return {"ledger_head": signed_content(head, key).decode()}
+    facts = {"client": VICTIM, "client_key": None, "currency": "EUR", "minor_digits": 2, "worth": "1"}
+    sums = {"settlement": "transfers", "lines": [], "balance": "0", "accrued": "0"}
+    statement = {"format": "commonweal.statement/1", "head": ANOTHER_ENTRY, **facts, **sums, **heading}
+    trail = {"format": "commonweal.trail/1", "first": 1, "hashes": ["cd" * 32] * 100, **heading}
+    return {
+        name: signed_content(document, key).decode() for name, document in (("statement", statement), ("trail", trail))
+    }
+
+
+@pytest.mark.parametrize("kind", ["head", "statement"])
+def test_before_a_round_was_opened_nothing_of_another_ledger_is_kept(tmp_path, kind):
+    """It would contradict all that is told of the member's own ledger, and prove nothing."""
+
+    def first(toy, operator, question, questions):
+        folder, key = toy.folder / "members" / VICTIM, operator_key(toy)
+        (folder / "operator.pem").write_bytes(public_pem(key.public))
+        with (folder / "member.toml").open("a") as file:
+            file.write('operator_key_file = "operator.pem"\n')
+        given = of_another_ledger(key, kind)
+        operator.extra("query.open", question, book=OTHER, models=["00" * 32], **given)
+
+    toy = run(tmp_path, in_round(1, "query.open", first), rounds=1, **FEW)
+    home = toy.home(VICTIM)
+    assert sorted(file.name for file in home.glob("statements/*.json")) == ["round-0001.json"]
+    assert "operator-head.json" in {file.name for file in home.iterdir()}, "of the opening, once it succeeded"
+    assert not any(OTHER in file.read_text(errors="replace") for file in home.rglob("*.json"))
+    assert not any(word in log(toy) for word in ("CONTRADICTION", "DOUBTFUL", "refused to go back"))

@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
+from commonweal.atomic_write import write_atomically
 from commonweal.cli.main import app
 from commonweal.ledger.entries import postings_of
 from commonweal.ledger.key_directory import KeyDirectory
-from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.keys import SigningKey, read_operator_key
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statements import make_statement, signed_statement
+from commonweal.remote.member import kept_statements
 from commonweal.remote.member.agent import MemberAgent
 from commonweal.remote.member.member_file import read_member
+from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message, QuestionError
 from tests.ledger.sample_ledger import parsed, rewritten
 from tests.remote.test_coordinator_killed import run_and_die
@@ -196,6 +200,30 @@ def test_a_new_line_about_an_entry_told_before_is_doubted(toy):
     )
 
 
+@pytest.mark.parametrize("words", ["round 3: eliminated", "round 9: retained"])
+@pytest.mark.parametrize("head", [{}, {"head": {"number": 9, "hash": "ab" * 32}}], ids=["again", "later"])
+def test_lines_that_are_told_again_in_words_that_say_something_else_are_doubted(toy, head, words):
+    """The running hash over the lines does not cover their words."""
+    before, home = statements(toy), MemberStore(toy.home("north"))
+    known, document = home.load(), json.loads(told(toy, toy.out / "ledger.db"))["document"]
+    lines = [*document["lines"][:-1], document["lines"][-1] | {"text": words}]
+    assert (
+        f"the line about entry 5 says '{words}', but 'round 3: retained"
+        in (close(toy, edited(toy, lines=lines, **head))["doubt"])
+    )
+    assert statements(toy) == before
+    assert len(doubtful(toy)) == len(shouts(toy)) == 1
+    assert home.load() == known, "nothing is adopted of what is not kept"
+
+
+def test_lines_that_are_told_again_without_explanations_or_in_words_of_version_0_1_are_not_doubted(toy):
+    document = json.loads(told(toy, toy.out / "ledger.db"))["document"]
+    for fate in ("retained", "stays"):
+        lines = [*document["lines"][:-1], document["lines"][-1] | {"text": f"round 3: {fate}"}]
+        assert close(toy, edited(toy, lines=lines))["kept"]
+    assert shouts(toy) == []
+
+
 def test_a_stranger_is_doubted_and_so_is_a_retired_key(toy):
     document = json.loads(edited(toy, head=LATER))["document"]
     stranger = signed_content(document, SigningKey.new()).decode()
@@ -206,6 +234,30 @@ def test_a_stranger_is_doubted_and_so_is_a_retired_key(toy):
         ledger.rotate_key()
     assert close(toy, told(toy, toy.out / "ledger.db"), ROUNDS + 1)["kept"]
     assert "but with" in close(toy, signed_content(document, retired).decode(), ROUNDS + 2)["doubt"]
+    short = json.loads(told(toy, toy.out / "ledger.db"))["document"] | {"key_rotations": []}
+    assert not close(toy, signed_content(short, keys_of(toy).current()).decode(), ROUNDS + 3)["kept"]
+    assert "kept as doubtful/other-" in shouts(toy)[-1], "who signs with the key in use is no stranger"
+
+
+class Killed(BaseException):
+    """The member's process, at once."""
+
+
+def test_the_first_statement_is_not_on_the_disk_before_the_key_that_is_trusted_from_it_on(toy, tmp_path, monkeypatch):
+    """Else the next thing that comes could make the member trust another key, and doubt the statement."""
+
+    def write(path, content, *, what):
+        if what == "a statement":
+            raise Killed
+        write_atomically(path, content, what=what)
+
+    member = replace(read_member(toy.folder / "members" / "north" / "member.toml"), home=tmp_path / "new")
+    statement = told(toy, toy.out / "ledger.db")
+    book = json.loads(statement)["document"]["book"]
+    monkeypatch.setattr(kept_statements, "write_atomically", write)
+    with MemberStore(member.home).locked(), pytest.raises(Killed):
+        kept_statements.keep_statement(MemberStore(member.home), member, statement, ledger=book, round_number=1)
+    assert read_operator_key(member.home / "operator.pub.pem") == keys_of(toy).current().public
 
 
 def test_the_room_for_doubtful_statements_is_limited_and_rubbish_does_not_fill_it(toy):

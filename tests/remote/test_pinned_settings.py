@@ -31,6 +31,8 @@ from commonweal.remote.messages.settings_hash import settings_hash
 from commonweal.tables.federated import table_task
 from commonweal.task.models import fingerprint
 from commonweal.task.records import TaskPlan
+from tests.remote.hostile import log, run
+from tests.remote.test_shown_heads import in_round
 from tests.remote.toy import NAMES, make_toy
 
 SETTINGS = {"target": "ill"}
@@ -62,6 +64,21 @@ OTHERS = {
     "smooth": True,
     "learning": json.dumps({"algorithm": "fedavg", "learning_rate": 9, "parameters": {}, "iteration_limit": 2}),
 }
+
+
+def test_what_data_have_in_common_can_be_told_anew_before_a_round_is_settled_and_the_log_shows_it(tmp_path):
+    """A coordinator that is started again asks for summaries again, and other members may be there then."""
+    told = []
+
+    def anew(toy, operator, question, questions):
+        if question.fields["iteration"] == 1 and not told:
+            for agreed in ('{"mean": 1}', '{"mean": 1}', "{}"):
+                before = len(log(toy))
+                operator.extra("query.open", number=1, agreed=agreed)
+                told.append("in common is told otherwise than before" in log(toy)[before:])
+
+    run(tmp_path, in_round(1, "train.iteration", anew), rounds=1, names=NAMES[:3])
+    assert told == [True, False, True]
 
 
 def test_members_sign_what_they_measure_by(tmp_path):

@@ -19,14 +19,19 @@ from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.sql.store import open_store
 from commonweal.remote.coordinator.client_set import RemoteClients
 from commonweal.remote.member.agent import MemberAgent
+from commonweal.remote.member.kept_statements import _Keeper
 from commonweal.remote.member.member_file import read_member
 from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.report_book import ReportBook
-from commonweal.remote.messages.message import Message
+from commonweal.remote.messages.message import Message, QuestionError
 from commonweal.remote.transport import NoAnswer
 from tests.remote.toy import NAMES, TASK, make_toy
 
 RULES = {"learning": "iteration_limit = 1", "mechanism": 'mu = "inf"', "names": NAMES[:3]}
+
+
+class Crash(BaseException):
+    """The member's process, at once."""
 
 
 @pytest.fixture
@@ -128,6 +133,35 @@ def test_a_report_without_a_receipt_is_logged_once(toy, monkeypatch):
     assert "round 1: NO RECEIPT came for the report" in log(toy, "north")
 
 
+def test_a_member_killed_before_it_gives_up_on_a_receipt_has_logged_that(toy, monkeypatch):
+    def give_up(self, before, honest=KeptReceipts.give_up):
+        def crash(self, awaited):
+            raise Crash
+
+        with monkeypatch.context() as patch:
+            patch.setattr(KeptReceipts, "_save", crash)
+            yield from honest(self, before)
+
+    monkeypatch.setattr(RemoteClients, "_acknowledge", lambda self, signed: None)
+    monkeypatch.setattr(KeptReceipts, "give_up", give_up)
+    with pytest.raises(Crash):
+        toy.coordinate()
+    assert "round 1: NO RECEIPT came for the report" in log(toy, "north")
+
+
+@pytest.mark.parametrize("wrong", [{"models": "none"}, {"round": "two"}, {"client": "south"}])
+def test_a_receipt_leaves_a_trace_however_wrong_its_question_is(toy, wrong):
+    toy.coordinate()
+    folder = toy.home("north") / "receipts"
+    (folder / "round-0002-1.json").rename(toy.folder / "kept-elsewhere.json")
+    with pytest.raises(QuestionError):
+        agent_of(toy, "north").answer("query.receipt", asked(toy, "north", "query.receipt", **wrong))
+    name = "doubtful-0000-1.json" if "round" in wrong else "round-0002-1.json"
+    assert name in receipts(toy, "north")
+    assert name in log(toy, "north").splitlines()[-2]
+    assert "refused a question query.receipt" in log(toy, "north").splitlines()[-1]
+
+
 def test_a_report_that_is_asked_for_again_needs_no_second_receipt(toy):
     """The question comes again after the receipt: the report is the same, and nothing is missing."""
     member, again = toy.member("north"), []
@@ -183,7 +217,8 @@ def test_doubtful_receipts_are_kept_aside_and_nothing_is_overwritten(toy):
     assert len(list(folder.glob("doubtful-*"))) == len(doubts)
 
 
-def test_a_receipt_by_a_key_that_the_operator_replaced_is_doubtful(toy):
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_receipt_by_a_key_that_the_operator_replaced_is_doubtful(toy, monkeypatch, is_killed):
     """The member knows of the change from its statements; whoever has the old key leaves it out."""
     toy.coordinate()
     keys = KeyDirectory(toy.folder / "operator-keys")
@@ -198,8 +233,17 @@ def test_a_receipt_by_a_key_that_the_operator_replaced_is_doubtful(toy):
         agent_of(toy, "north").answer("query.receipt", asked(toy, "north", "query.receipt", receipt=forged))
         return log(toy, "north").splitlines()[-1]
 
+    def crash(*given):
+        raise Crash
+
     assert "DOUBTFUL" not in told(), "nobody has told it yet"
-    toy.coordinate()  # sends the last statements again, under the new key
+    if is_killed:  # right after it kept the statement
+        monkeypatch.setattr(_Keeper, "_save", crash)
+        with pytest.raises(Crash):
+            toy.coordinate()
+        monkeypatch.undo()
+    else:
+        toy.coordinate()  # sends the last statements again, under the new key
     assert f"DOUBTFUL RECEIPT in doubtful-0002-1.json: it is signed with the key {old.public[:16]}…, which" in told()
 
 
@@ -217,10 +261,6 @@ def test_who_reports_twice_because_another_was_lost_has_two_receipts(toy):
     for name in receipts(toy, "north"):
         code, said = verify(toy, toy.home("north") / "receipts" / name)
         assert code == 0, f"the entry lists both reports: {said}"
-
-
-class Crash(BaseException):
-    """The member's process, at once."""
 
 
 def test_a_receipt_that_comes_again_after_a_crash_is_no_doubt(toy, monkeypatch):

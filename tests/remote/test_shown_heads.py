@@ -269,7 +269,9 @@ def test_a_part_that_starts_after_a_gap_and_its_trail_are_kept_aside(tmp_path):
     home = toy.home(VICTIM)
     assert len(list(home.glob("statements/doubtful/early-*.json"))) == 1
     assert len(list(home.glob("trails/doubtful/early-*.json"))) == 1
-    assert log(toy).count("doubtful/early-") == 2
+    told = [line.split(" ", 1)[1] for line in log(toy).splitlines() if "doubtful/early-" in line]
+    assert [line.startswith("CONTRADICTION") for line in told[:3]] == [False, False, True]
+    assert f"entries 4: {'dd' * 8}… in trails/doubtful/early-" in told[2], "the ledger has another entry 4"
 
 
 def test_verify_finds_a_change_of_key_that_the_ledger_does_not_have(tmp_path):

@@ -8,7 +8,9 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pytest
+from typer.testing import CliRunner
 
+from commonweal.cli.main import app
 from commonweal.ledger.entries import Draft
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.node_keys import NodeKey
@@ -16,6 +18,7 @@ from commonweal.ledger.seen_heads import SeenHead, trail_document
 from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.sql.store import open_store
 from commonweal.remote.member.contradictions import Contradictions
+from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message
 from commonweal.task.models import fingerprint
@@ -90,6 +93,12 @@ def statement(toy, number, digest):
     return signed_content(document, operator_key(toy)).decode()
 
 
+def head(toy, number, digest):
+    """The operator's head of the ledger, as when it opens a round."""
+    document = json.loads(sent(toy, "query.open").fields["ledger_head"])["document"]
+    return signed_content(document | {"head": {"number": number, "hash": digest}}, operator_key(toy)).decode()
+
+
 def head_of(toy, name, number, digest):
     ledger = sent(toy, "query.open").fields["book"]
     head = SeenHead(ledger=ledger, client=name, number=number, hash=digest, round_number=1)
@@ -161,6 +170,83 @@ def test_a_statement_without_the_trail_to_it_is_an_error_until_the_trail_comes(t
     head, lines = close(toy, trail=trail(toy, 4, ["bc" * 32, "cd" * 32]), **later)
     assert (head["number"], head["hash"]) == (5, "cd" * 32)
     assert "ERROR" not in lines
+
+
+@pytest.mark.parametrize("shown", ["trail", "head", "apart"])
+def test_a_trail_that_was_not_learned_is_compared_with_what_is_shown_later(toy, shown):
+    close(toy, trail=trail(toy, 4, ["bc" * 32, "dd" * 32]))
+    if shown == "trail":
+        later = {"statement": statement(toy, 5, "cd" * 32), "trail": trail(toy, 4, ["bc" * 32, "cd" * 32])}
+        _, lines = close(toy, **later, round=2)
+        assert "5 cdcd" in (toy.home("north") / "heads.txt").read_text()
+    elif shown == "head":
+        lines = open_again(toy, ledger_head=head(toy, 5, "cd" * 32))
+        assert "round 2: opened" in lines
+    else:
+        _, lines = close(toy, trail=trail(toy, 5, ["cd" * 32]))
+    found = f"CONTRADICTION: the operator signed two different entries 5: {'dd' * 8}… in trails/doubtful/apart-"
+    assert found in lines
+    assert f"{'cd' * 8}… in " in lines
+
+
+class Killed(BaseException):
+    """The member's process, at once."""
+
+
+@pytest.mark.parametrize("shown", ["head", "apart"])
+def test_what_is_not_learned_is_compared_before_it_is_kept(toy, monkeypatch, shown):
+    def kill_after(step):
+        def killing(*given, **options):
+            step(*given, **options)
+            raise Killed
+
+        return killing
+
+    close(toy, trail=trail(toy, 4, ["bc" * 32, "dd" * 32]))
+    step = "_keep_head" if shown == "head" else "_keep_aside"
+    monkeypatch.setattr(SeenEntries, step, kill_after(getattr(SeenEntries, step)))
+    told = {"ledger_head": head(toy, 5, "cd" * 32)} if shown == "head" else {"trail": trail(toy, 5, ["cd" * 32])}
+    with pytest.raises(Killed):
+        close(toy, **told)
+    (contradiction,) = (toy.home("north") / "contradictions").iterdir()
+    assert json.loads(contradiction.read_text())["evidence"]["entry"] == 5
+
+
+@pytest.mark.parametrize("step", ["learn", "_compare"])
+def test_a_member_killed_before_it_compared_a_statement_does_so_at_the_next_question(toy, monkeypatch, step):
+    def kill(*given):
+        raise Killed
+
+    open_again(toy, ledger_head=head(toy, 4, "dd" * 32))
+    with monkeypatch.context() as patch:
+        patch.setattr(SeenEntries, step, kill)
+        with pytest.raises(Killed):
+            close(toy, statement=statement(toy, 4, "cd" * 32), trail="", round=2)
+    assert "CONTRADICTION" not in log(toy)
+    found = (
+        f"CONTRADICTION: the operator signed two different entries 4: {'dd' * 8}… in operator-head.json and "
+        f"{'cd' * 8}… in statements/round-0002.json"
+    )
+    assert open_again(toy, attempt="c" * 16).count(found) == 1
+    assert found not in open_again(toy, attempt="d" * 16), "it is compared once"
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_a_head_is_kept_beside_a_trail_that_names_its_entry(toy, is_before):
+    """`commonweal ledger verify` reads heads and no trails."""
+    fork = {"ledger_head": head(toy, 4, "dd" * 32)}
+    if is_before:
+        open_again(toy, **fork)
+    close(toy, statement=statement(toy, 5, "cd" * 32), trail=trail(toy, 4, ["dd" * 32, "cd" * 32]), round=2)
+    if not is_before:
+        assert "refused to go back to round 2" in open_again(toy, **fork)
+    open_again(toy, ledger_head=head(toy, 6, "ef" * 32), attempt="c" * 16)
+    home = toy.home("north")
+    (kept,) = (file for file in on_disk(toy, "dd" * 32) if file.parent.name == "operator-heads")
+    assert json.loads((home / "operator-head.json").read_text())["document"]["head"]["number"] == 6
+    found = CliRunner().invoke(app, ["ledger", "verify", str(toy.out / "ledger.db"), "--against", str(kept)])
+    assert found.exit_code == 1
+    assert "the ledger has the entry that" in " ".join(found.output.split())
 
 
 def test_a_member_that_lost_its_folder_starts_with_the_first_trail(toy):
@@ -317,6 +403,16 @@ def test_large_unsigned_statements_leave_room_for_signed_ones(toy):
     assert "(kept as doubtful/round-0001-" in lines
     folder = toy.home("north") / "statements" / "doubtful"
     assert [file.read_text() for file in folder.iterdir()] == [contradicting]
+
+
+def test_rubbish_leaves_room_for_heads_and_trails_that_the_operator_signed(toy):
+    for number in range(25):
+        close(toy, trail=f"no JSON {number}")
+    _, lines = close(toy, trail=trail(toy, 4, ["no hash"]))
+    assert "it must list hashes of entries (trails/doubtful/doubtful-" in lines
+    lines = open_again(toy, ledger_head=head(toy, 0, "cd" * 32))
+    assert "does not name the ledger's last entry" in lines
+    assert "(trails/doubtful/doubtful-" in lines
 
 
 def test_what_a_question_can_write_is_limited(toy):

@@ -104,6 +104,7 @@ def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[t
         public, proof, number = body.get("operator", ""), body.get("proof", ""), document.get("number")
         if (
             type(number) is int
+            and number > 1  # the first entry opens the ledger
             and isinstance(public, str)
             and _PUBLIC.fullmatch(public)
             and is_signed_by_operator(announcement, rotation.get("signature"), key)

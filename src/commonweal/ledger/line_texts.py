@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from commonweal.ledger.member_documents import ROUND_LIMIT
 from commonweal.records.statement import StatementLine
@@ -52,7 +52,8 @@ def amendment_text(number: int, first_round: int) -> str:
 
 _NUMBER = "[1-9][0-9]{0,9}"
 _ROUND = f"(?P<rounds>{_NUMBER})"
-_FATES = ("retained", "eliminated", "eliminated as harmful", "stays", "let go")  # the last two: version 0.1
+_EARLIER_FATES = {"stays": "retained", "let go": "eliminated"}  # of version 0.1
+_FATES = ("retained", "eliminated", "eliminated as harmful", *_EARLIER_FATES)
 _TOOK_PART = f"(?P<fate>{'|'.join(_FATES)})(?:; .+)?"
 _MISSED_ONE = "|".join(re.escape(text) for text in _MISSED.values())
 _FORMS = {  # of each kind of entry, in all versions
@@ -101,6 +102,20 @@ def told_in(line: StatementLine) -> Told | None:
             is_own=kind != "charge" or match["own"] is not None,
         )
     return None
+
+
+def says_the_same(one: StatementLine, other: StatementLine) -> bool:
+    """Whether two lines about an entry say the same, in the words of any version and with any explanations.
+
+    Words that are not known here say nothing else.
+    """
+    if one.kind is None or other.kind is None:  # whole statements have no kinds; there the words must do
+        one, other = replace(one, kind=None), replace(other, kind=None)
+    first, second = told_in(one), told_in(other)
+    if first is None or second is None:
+        return True
+    first, second = (replace(told, fate=_EARLIER_FATES.get(told.fate, told.fate)) for told in (first, second))
+    return first == second
 
 
 def fault_of_line(line: StatementLine, *, is_part: bool) -> str:

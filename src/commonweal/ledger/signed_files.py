@@ -81,7 +81,7 @@ STATEMENT_FORMAT = "commonweal.statement/1"
 STATEMENT_PART_FORMAT = "commonweal.statement-part/1"
 ENTRY_LIMIT = 10**15  # numbers of entries are below it
 _HASH = re.compile("[0-9a-f]{64}")
-_WITH_HEAD = (STATEMENT_FORMAT, STATEMENT_PART_FORMAT, HEAD_FORMAT)
+WITH_HEAD = (STATEMENT_FORMAT, STATEMENT_PART_FORMAT, HEAD_FORMAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +119,12 @@ def head_document(state: LedgerState, at: str, key_rotations: Sequence[Document]
 
 def read_known_head(path: Path) -> KnownHead:
     """The head that a statement, a part of one or an exported head states."""
-    return _known_head(read_signed(path, _WITH_HEAD), path.name, str(path))
+    return _known_head(read_signed(path, WITH_HEAD), path.name, str(path))
 
 
 def known_head_in(content: bytes, source: str) -> KnownHead:
     """The head that the content of such a file states."""
-    return _known_head(signed_in(content, source, _WITH_HEAD), source, source)
+    return _known_head(signed_in(content, source, WITH_HEAD), source, source)
 
 
 def _known_head(signed: SignedDocument, source: str, path: str) -> KnownHead:

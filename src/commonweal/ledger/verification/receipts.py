@@ -45,7 +45,7 @@ def disproved_by_receipts(
         for receipt in valid:
             rotations = receipt.signed.document["key_rotations"]
             check_rotations(receipt.source, receipt.ledger, rotations, operators, seen, findings)
-        valid = _by_keys_in_use(store, valid, known_rotations, findings)
+        valid = _by_keys_in_use(store, valid, known_rotations, findings, notes)
     settlements = _settlements(store, {receipt.round_number for receipt in valid}, state)
     for client, number in dict.fromkeys((receipt.client, receipt.round_number) for receipt in valid):
         given = [receipt for receipt in valid if (receipt.client, receipt.round_number) == (client, number)]
@@ -166,12 +166,18 @@ def _is_valid(receipt: ReportReceipt, state: LedgerState, operators: Sequence[st
 
 
 def _by_keys_in_use(
-    store: Store, receipts: Sequence[ReportReceipt], known_rotations: Sequence[Any], findings: Findings
+    store: Store,
+    receipts: Sequence[ReportReceipt],
+    known_rotations: Sequence[Any],
+    findings: Findings,
+    notes: Findings,
 ) -> list[ReportReceipt]:
     """The receipts that the operator can have signed: whoever has a key that was retired may not be the operator.
 
-    A receipt names no entry, and its date is the word of whoever signed it. But the key may have been changed between a
-    receipt and the settlement of its round only in the first round that is settled after the change.
+    A receipt names no entry. But the key may have been changed between a receipt and the settlement of its round only
+    in the first round that is settled after the change. Dates decide nothing: that of a receipt is the word of whoever
+    signed it, and that of the change is the operator's, who could date it back to be rid of receipts. So could a change
+    of key that only the receipt itself names.
     """
     rotations, settled = list[Any](), list[tuple[int, int]]()  # entry and round, in order
     with store.reading() as reading:
@@ -183,10 +189,11 @@ def _by_keys_in_use(
             elif document.get("kind") == "round" and isinstance(body, dict) and type(body.get("round")) is int:
                 settled.append((entry.number, body["round"]))
     rotations += known_rotations  # a rewritten ledger may lack them
-    rotations += [rotation for receipt in receipts for rotation in receipt.signed.document["key_rotations"]]
     in_use = []
     for receipt in receipts:
-        retirement = retirement_of(receipt.signed.signer, receipt.ledger, rotations)
+        others = [each.signed.document["key_rotations"] for each in receipts if each is not receipt]
+        known = [*rotations, *(rotation for told in others for rotation in told)]
+        retirement = retirement_of(receipt.signed.signer, receipt.ledger, known)
         if retirement is None:
             in_use.append(receipt)
             continue
@@ -194,13 +201,15 @@ def _by_keys_in_use(
         ever_before = {settled_round for entry, settled_round in settled if entry < number}
         under_way = next((each for entry, each in settled if entry > number and each not in ever_before), None)
         given, retired = moment_of(receipt.signed.document["at"]), moment_of(retirement.get("at"))
-        is_after = given is None or (retired is not None and given > retired + CLOCK_SKEW)
-        if is_after or (under_way is not None and receipt.round_number > under_way):
+        if under_way is not None and receipt.round_number > under_way:
             expected = f"a key of the operator after entry {number}"
             found = f"{receipt.signed.signer[:16]}…, which entry {number} retired"
             findings.add(number, f"{receipt.source} is signed with a key that was in use", expected, found)
-        else:
-            in_use.append(receipt)
+            continue
+        in_use.append(receipt)
+        if given is None or (retired is not None and given > retired + CLOCK_SKEW):
+            rule = f"{receipt.source} is dated before entry {number}, which retired the key that signed it"
+            notes.add(number, rule, str(retirement.get("at")), receipt.signed.document["at"])
     return in_use
 
 

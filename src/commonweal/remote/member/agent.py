@@ -42,7 +42,6 @@ from commonweal.remote.member.pinned_settings import (
 )
 from commonweal.remote.member.receipts import KeptReceipts
 from commonweal.remote.member.report_book import ReportBook
-from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.sent_models import keep_sent_models
 from commonweal.remote.member.settled_rounds import (
     baseline_of,
@@ -98,18 +97,24 @@ class MemberAgent:
         return signed_answer(answer, kind=kind, number=question.fields[NUMBER], key=self._key)
 
     def _answer(self, kind: str, question: Message) -> Message:
-        """Evidence is taken in first, whatever else a question says; then come its own wishes."""
+        """Evidence is taken in first, whatever else a question says; then come its own wishes.
+
+        Until a round was opened, no ledger is this member's: evidence of another one would stand in the way for good.
+        """
         fields = question.fields
         with self._store.locked():
             state = self._store.load()
-            if state.book is None:  # nothing was shown here yet that evidence could contradict
+            is_first = state.book is None
+            if is_first:
                 check_addressed(self._store, state, self._member.name, kind, fields)
             evidence = Evidence(self._store, self._member, state, {**fields, "book": state.book or fields["book"]})
             evidence.catch_up()
             is_statement = kind == CLOSE or "statement" in fields or "trail" in fields
             kept = evidence.take_statement() if is_statement else None
-            if kind == OPEN or "ledger_head" in fields:
+            if not is_first and (kind == OPEN or "ledger_head" in fields):
                 evidence.take_head()
+            if not is_first and "receipt" in fields:
+                evidence.take_receipt()
             check_addressed(self._store, state, self._member.name, kind, fields)
             check_question(self._store, state, kind, question)
             if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.went_back)) is not None:
@@ -126,6 +131,8 @@ class MemberAgent:
                 return Message(fields={LACKS: lacking})
             answer = self._answers()[kind](question, state)
             if kind == OPEN:
+                if is_first:
+                    evidence.take_head()
                 answer = replace(answer, fields={**answer.fields, "head": evidence.latest_head(self._key)})
             return answer
 
@@ -137,7 +144,7 @@ class MemberAgent:
             EVALUATE: self._evaluate,
             GRADIENT: self._gradient,
             REPORT: self._report,
-            RECEIPT: self._receipt,
+            RECEIPT: lambda question, state: Message(fields={"kept": True}),  # it was taken in with the evidence
         }
 
     def _summarise(self, question: Message, state: MemberState) -> Message:
@@ -168,7 +175,13 @@ class MemberAgent:
         if older:
             self._store.log(f"{ERROR} {older}")
         refuse_unadopted(self._store, state, number)
-        state.agreed = json.loads(fields["agreed"])
+        agreed = json.loads(fields["agreed"])
+        if state.under_way is not None and agreed != state.agreed:  # possible until a round is settled
+            self._store.log(
+                f"round {number}: what the members' data have in common is told otherwise than before. Unless other "
+                "members were there then, ask the operator"
+            )
+        state.agreed = agreed
         if fields["utility"] == "advantage" and fields["settled_round"] > last and (older or state.alone is None):
             self._local.train_alone_since(last, fields, state)
         work = self._local.work(fields, digest)
@@ -442,16 +455,6 @@ class MemberAgent:
             f"cost {own.cost:.6g} ({open_round.cost_count} samples, {sum(open_round.steps.values())} steps)"
             f"{spared}{by_gain}"
         )
-
-    def _receipt(self, question: Message, state: MemberState) -> Message:
-        fields = question.fields
-        line = KeptReceipts(self._store, self._member).keep(
-            fields["receipt"], ledger=fields["book"], round_number=fields["round"]
-        )
-        self._store.log(f"round {fields['round']}: {line}")
-        for found in SeenEntries(self._store, self._member, fields["book"]).compare_receipt(fields["receipt"]):
-            self._store.log(found)
-        return Message(fields={"kept": True})
 
     def _look_around(self, fields: Mapping[str, Any]) -> None:
         """Before a round: did receipts come for the reports of earlier ones, and do the others see the same ledger?"""

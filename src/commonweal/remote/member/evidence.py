@@ -1,4 +1,4 @@
-"""What a question brings that the operator signed: statement, trail and head are taken in before anything else is read.
+"""What a question brings that the operator signed: statement, trail, head and receipt are taken in before all else.
 
 A question may be malformed or go back, and is refused then. What came with it is kept, logged, compared and adopted all
 the same, or an operator could hand out evidence that leaves no trace.
@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from commonweal.ledger.member_documents import ROUND_LIMIT
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.ledger.statement_parts import part_in
 from commonweal.records.statement import StatementLine
-from commonweal.remote.member.kept_statements import Kept, count_statements, keep_statement, kept_lines
+from commonweal.remote.member.kept_statements import Kept, count_statements, keep_statement, kept_lines, renew_account
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.peer_heads import PeerHeads
 from commonweal.remote.member.receipts import KeptReceipts
@@ -38,9 +38,11 @@ class Evidence:
         self._seen = SeenEntries(store, member, fields["book"])
 
     def catch_up(self) -> None:
-        """Adopt what statements that are kept show settled: the program may have been killed before it could."""
+        """Compare and adopt what statements that are kept show: the program may have been killed before it could."""
         count = count_statements(self._store)
         if (self._state.adopted_statements or 0) < count:
+            renew_account(self._store, self._member, self._fields["book"])
+            self._log(self._seen.catch_up())
             self._adopt(kept_lines(self._store, self._member, self._fields["book"]))
         self._state.adopted_statements = count
 
@@ -65,19 +67,25 @@ class Evidence:
                 round_number=self._fields.get("round"),
             )
             self._log_kept(kept)
-        is_kept = kept is not None and kept.is_kept
         self._log(self._seen.learn(statement, self._fields.get("trail"), kept))
         self._log(PeerHeads(self._store, self._member).compare_waiting(self._seen))
-        if is_kept:
-            assert isinstance(statement, str), "it was kept"
-            part, _ = part_in(statement.encode(), "the statement")
-            self._adopt(part.statement.lines)
+        if kept is not None and kept.is_kept:
+            self._adopt(kept.new_lines)  # those before them were adopted as they were kept
             self._log(KeptReceipts(self._store, self._member).give_up(before=self._state.told_round + 1))
         return kept
 
     def take_head(self) -> None:
         """Keep the operator's head of the ledger that a round is opened on: it proves what the question says of it."""
         self._log(self._seen.take_head(self._fields.get("ledger_head")))
+
+    def take_receipt(self) -> None:
+        """Keep a receipt, and compare what it tells of the operator's key."""
+        receipt, number = self._fields.get("receipt"), self._fields.get("round")
+        if not isinstance(receipt, str):
+            return
+        number = number if type(number) is int and 0 < number <= ROUND_LIMIT else 0
+        kept = KeptReceipts(self._store, self._member).keep(receipt, ledger=self._fields["book"], round_number=number)
+        self._log([f"round {number or '?'}: {kept}", *self._seen.compare_receipt(receipt)])
 
     @property
     def went_back(self) -> str:

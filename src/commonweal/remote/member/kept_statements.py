@@ -22,6 +22,7 @@ from commonweal.errors import CommonwealError, StorageError
 from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.chain import keys_since
 from commonweal.ledger.keys import public_pem, read_public_key
+from commonweal.ledger.line_texts import says_the_same
 from commonweal.ledger.signed_files import STATEMENT_PART_FORMAT, SignedDocument, signed_in
 from commonweal.ledger.statement_parts import (
     STATEMENT_FORMATS,
@@ -34,6 +35,7 @@ from commonweal.ledger.statement_parts import (
 from commonweal.ledger.statements import faults_of_signature
 from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
+from commonweal.remote.member.operator_key import key_in_use
 from commonweal.remote.member.store import ACCOUNT, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
 from commonweal.remote.member.told_rounds import differences, last_round_told, mislabelled
 from commonweal.remote.messages.message import printable
@@ -147,6 +149,11 @@ def count_statements(store: MemberStore) -> int:
     return len(list((store.path / STATEMENTS).glob("*.json")))
 
 
+def renew_account(store: MemberStore, member: Member, ledger: str) -> None:
+    """Make the account again if a statement was kept since: it says which key of the operator is in use."""
+    _Keeper(store, member, ledger).renew_account()
+
+
 def kept_lines(store: MemberStore, member: Member, ledger: str) -> list[StatementLine]:
     """The lines of all statements kept, in the order of the ledger; those told twice are here twice."""
     return _Keeper(store, member, ledger).lines()
@@ -196,8 +203,8 @@ class _Keeper:
             return Kept(line=line, is_kept=True, line_count=line_count, difference=difference)
         if file.exists():
             file = self._folder / f"{name}-entry-{part.statement.head_number}.json"
+        self._trust(signed.signer)  # first: what came between a crash and the next statement could be trusted instead
         write_atomically(file, content, what="a statement")
-        self._trust(signed.signer)
         self._save(Account.after(part, signed, account))
         return Kept(
             line=_signed_line(f"statement {file.name}", part),
@@ -226,6 +233,7 @@ class _Keeper:
             _doubt(mislabelled(part.statement.lines, is_part=signed.document["format"] == STATEMENT_PART_FORMAT))
             if account is not None and part.before.count <= account.lines.count:
                 _doubt(account.line_contradictions(part))
+                _doubt(self._told_otherwise(part, account))
             elif account is None and not part.before.count:
                 _doubt(_out_of_order(part.statement.lines, 0, part.statement.head_number))
         except (_DoubtError, StorageError):
@@ -235,6 +243,19 @@ class _Keeper:
             raise _DoubtError(reason, kind=self._kind_of_unreadable(content)) from None
         return part, signed
 
+    def _told_otherwise(self, part: StatementPart, account: Account) -> list[str]:
+        """Lines that are kept, and that now say something else: the running hash does not cover their words."""
+        again = part.statement.lines[: account.lines.count - part.before.count]
+        kept: dict[int, StatementLine] = {}
+        for line in self.lines() if again else ():
+            kept.setdefault(line.entry, line)
+        return [
+            f"the line about entry {line.entry} says {line.text[:40]!r}, but {kept[line.entry].text[:40]!r} in the "
+            "statements kept here"
+            for line in again
+            if line.entry in kept and not says_the_same(line, kept[line.entry])
+        ]
+
     def _kind_of_unreadable(self, content: bytes) -> str:
         """What the operator signed has a room of its own, which others cannot fill."""
         with suppress(Exception):
@@ -242,7 +263,7 @@ class _Keeper:
             rotations = signed.document.get("key_rotations")
             known = self._operator_key() or signed.signer
             keys = keys_since(known, self._ledger, rotations if isinstance(rotations, list) else [])
-            if signed.is_sound and signed.signer in keys:
+            if signed.is_sound and signed.signer in (*keys, key_in_use(self._store, known)):
                 return OTHER
         return UNSIGNED
 
@@ -263,7 +284,8 @@ class _Keeper:
         found = faults_of_part(part, signed, key)
         if statement.client != self._member.name or statement.ledger != self._ledger:
             found.append(f"it is for {statement.client!r} in ledger {statement.ledger[:16]}…, not for this member")
-        _doubt(found, kind=UNSIGNED if faults_of_signature(statement, signed, key) else OTHER)
+        keys = (key, key_in_use(self._store, key))  # who signs with the latter may have left out how it came about
+        _doubt(found, kind=UNSIGNED if all(faults_of_signature(statement, signed, each) for each in keys) else OTHER)
 
     def _operator_key(self) -> str | None:
         """None: no statement has come yet, and the key that signs the first one will be trusted."""
@@ -296,6 +318,9 @@ class _Keeper:
         make_directory(folder)
         write_atomically(file, content, what="a doubtful statement")
         return f"kept as {DOUBTFUL}/{file.name}", self._place(file)
+
+    def renew_account(self) -> None:
+        self._account()
 
     def _account(self) -> Account | None:
         """What the statements come to; None if there are none."""

@@ -111,7 +111,7 @@ def check_summary(store: MemberStore, summary: object) -> None:
 
 
 def _too_early(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
-    if kind in _NOTHING_TO_MEASURE and state.book is None:
+    if state.book is None and (kind in _NOTHING_TO_MEASURE or "statement" in fields or "trail" in fields):
         return f"No round of ledger {fields['book'][:16]}… was opened here, so there is nothing to keep of it."
     opened = 0 if state.under_way is None else state.under_way.round_number
     if kind == SUMMARISE and (state.settled_round or opened > 1):

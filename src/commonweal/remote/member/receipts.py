@@ -60,7 +60,7 @@ class KeptReceipts:
         """
         awaited, here = self._awaited(), acknowledged(self._store, round_number)
         try:
-            receipt = ReportReceipt.of(signed_in(content.encode(), "the message", (RECEIPT_FORMAT,)), "the message")
+            receipt = ReportReceipt.of(signed_in(_bytes(content), "the message", (RECEIPT_FORMAT,)), "the message")
             operator = known_operator(self._store, self._member, receipt.signed)
             is_by_operator = receipt.is_by(operator)
             faults = [
@@ -113,12 +113,12 @@ class KeptReceipts:
         """For each report of a round before this one that no receipt came for, a line that says so, once."""
         awaited = self._awaited()
         for digest, number in [(digest, number) for digest, number in awaited.items() if number < before]:
-            del awaited[digest]
-            self._save(awaited)
             yield (
                 f"round {number}: NO RECEIPT came for the report {digest[:16]}…; if the ledger calls this member "
                 "absent from that round, nothing here disproves it"
             )
+            del awaited[digest]  # after it was logged
+            self._save(awaited)
 
     def _aside(self, content: str, round_number: int) -> str:
         """Keep a doubtful receipt, as long as there are few of them and it is small."""
@@ -132,9 +132,9 @@ class KeptReceipts:
         for place in range(1, 10_000):
             file = self._folder / f"{name}-{place}.json"
             if not file.exists():
-                write_atomically(file, content.encode(), what="a receipt")
+                write_atomically(file, _bytes(content), what="a receipt")
                 return file
-            if file.read_bytes() == content.encode():
+            if file.read_bytes() == _bytes(content):
                 return file
         raise CommonwealError(f"{self._folder} is full of receipts named {name}. Move them elsewhere.")
 
@@ -149,3 +149,7 @@ class KeptReceipts:
         make_directory(self._folder)
         content = json.dumps(awaited, indent=1).encode()
         write_atomically(self._folder / _AWAITED, content, what="the list of awaited receipts")
+
+
+def _bytes(content: str) -> bytes:
+    return content.encode(errors="surrogatepass")

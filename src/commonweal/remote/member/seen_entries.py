@@ -6,7 +6,7 @@ heads.txt          one line for each entry that a statement or a trail named: nu
 trails/            the trails as the operator signed them
 trails/doubtful/   trails and heads that do not continue what was seen, or that cannot be read
 operator-head.json the latest head that the operator signed when it opened a round
-operator-heads/    heads before it, as long as no trail or statement names the same entries
+operator-heads/    heads before it, as long as no statement ends with the same entries
 
 A trail is learned if no entry is left out between those seen and the statement that came with it: it starts right after
 the last entry seen, or before, with the same hashes, and ends with the last entry of the statement. A member that has
@@ -28,7 +28,7 @@ from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.chain import keys_since, rotation_entries
 from commonweal.ledger.receipts import RECEIPT_FORMAT
 from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
-from commonweal.ledger.signed_files import KnownHead, SignedDocument, known_head_in, read_signed, signed_in
+from commonweal.ledger.signed_files import WITH_HEAD, KnownHead, SignedDocument, known_head_in, read_signed, signed_in
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.kept_statements import DOUBTFUL, EARLY, Kept
 from commonweal.remote.member.member_file import Member
@@ -38,6 +38,7 @@ from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, STATEMENTS, Mem
 HEADS, TRAILS = "heads.txt", "trails"
 OPERATOR_HEADS = "operator-heads"
 LARGEST_HEAD = 1_000_000  # bytes
+_EARLY, _APART = "early", "apart"  # how the names of trails start that are not learned, and only compared
 MOST_DOUBTFUL = 20  # trails of a kind; together at most 500 MB
 _ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
 _TRAIL_NAME = re.compile(rf"{TRAILS}/(\d{{6,15}})-(\d{{6,15}})-[0-9a-f]{{32}}\.json")
@@ -77,6 +78,11 @@ class SeenEntries:
         """The files that heads.txt names; trails only with all their entries: the list may have been cut off."""
         return {place for place in {place for _, _, place in self._lines} if self._is_complete(place)}
 
+    @cached_property
+    def _stated(self) -> set[tuple[int, str]]:
+        """The last entries of statements that are kept: each proves as much as a head, which a trail does not."""
+        return {(number, digest) for number, digest, place in self._lines if place.startswith(f"{STATEMENTS}/")}
+
     def _is_complete(self, place: str) -> bool:
         name = _TRAIL_NAME.fullmatch(place)
         return name is None or all(number in self.by_number for number in range(int(name[1]), int(name[2]) + 1))
@@ -109,24 +115,26 @@ class SeenEntries:
         """The entries of statements and trails that heads.txt does not name, and of statements that came early."""
         if not has_operator(self._store, self._member):
             return
-        statements = self._store.path / STATEMENTS
-        for file in (
-            *sorted(statements.glob("*.json")),
-            *sorted((self._store.path / TRAILS).glob("*.json")),
-            *sorted((statements / DOUBTFUL).glob(f"{EARLY}*.json")),
-        ):
-            place = self._place(file)
-            if place in self._listed:
-                continue
-            if file not in self._in_file:
-                self._in_file[file] = self._entries_in(file)
-            for number, digest in self._in_file[file].items():
-                yield number, digest, place
+        early = (self._store.path / STATEMENTS / DOUBTFUL).glob(f"{EARLY}*.json")
+        for file in (*self._kept(), *sorted(early)):
+            if (place := self._place(file)) not in self._listed:
+                for number, digest in self._read_once(file).items():
+                    yield number, digest, place
+
+    def _not_learned(self) -> list[Path]:
+        """The files of trails that came early or apart. They prove nothing of the entries before, but are signed."""
+        folder = self._store.path / TRAILS / DOUBTFUL
+        return [file for kind in (_EARLY, _APART) for file in sorted(folder.glob(f"{kind}-*.json"))]
+
+    def _read_once(self, file: Path) -> dict[int, str]:
+        if file not in self._in_file:
+            self._in_file[file] = self._entries_in(file)
+        return self._in_file[file]
 
     def _entries_in(self, file: Path) -> dict[int, str]:
         """The entries that a file names; none if the operator did not sign it: earlier versions kept such files."""
         with suppress(CommonwealError, OSError):
-            if file.parent.name == TRAILS:
+            if TRAILS in (file.parent.name, file.parent.parent.name):
                 signed = read_signed(file, (TRAIL_FORMAT,))
                 return hashes_in_trail(
                     signed, ledger=self.ledger, operator=known_operator(self._store, self._member, signed)
@@ -173,6 +181,27 @@ class SeenEntries:
             round_number=round_number,
         )
 
+    def catch_up(self) -> list[str]:
+        """Compare and list the statements and trails that were kept right before the program was killed.
+
+        Returns lines for the log.
+        """
+        lines: list[str] = []
+        for file in self._kept():
+            place = self._place(file)
+            entries = {} if place in self._listed else self._entries_in(file)
+            if entries and file.parent.name == TRAILS:
+                lines += self._learn(entries, place)
+            for number, digest in entries.items() if file.parent.name == STATEMENTS else ():
+                signed = known_head_in(file.read_bytes(), file.name).signed
+                lines += self.compare_rotations(signed, place, {number: (digest, place)})
+                lines += self._learn_last(number, digest, place)
+        return lines
+
+    def _kept(self) -> list[Path]:
+        """The files of trails and statements; as a trail comes with its statement, trails come first."""
+        return [file for folder in (TRAILS, STATEMENTS) for file in sorted((self._store.path / folder).glob("*.json"))]
+
     def learn(self, statement: object, trail: object, kept: Kept | None) -> list[str]:
         """Remember what a question that closes a round names; returns lines for the log if something is wrong.
 
@@ -191,15 +220,21 @@ class SeenEntries:
             lines += self.compare_rotations(known.signed, source, {known.number: (known.head, source)})
             lines += [] if shown else self._compare({known.number: known.head}, source)
         for number, (digest, source) in shown.items():
-            if (latest := max(self._heads(), default=0)) > number:
-                lines.append(
-                    f"{ERROR} the statement ends with entry {number}, but the operator signed entry {latest} when it "
-                    f"opened a round. {_ADVICE}"
-                )
-            if not self.by_number or number >= min(self.by_number):
-                lines += self._learn({number: digest}, source)
+            lines += self._learn_last(number, digest, source)
             if not lines and number > (last := self._last()):
                 lines.append(f"{ERROR} no trail came of entries {last + 1} to {number}. {_ADVICE}")
+        return lines
+
+    def _learn_last(self, number: int, digest: str, source: str) -> list[str]:
+        """Remember the last entry of a statement that is kept; returns lines for the log."""
+        lines = []
+        if (latest := max(self._heads(), default=0)) > number:
+            lines = [
+                f"{ERROR} the statement ends with entry {number}, but the operator signed entry {latest} when it "
+                f"opened a round. {_ADVICE}"
+            ]
+        if not self.by_number or number >= min(self.by_number):
+            lines += self._learn({number: digest}, source)
         return lines
 
     def take_head(self, given: object) -> list[str]:
@@ -232,12 +267,16 @@ class SeenEntries:
                 f"before, in {seen[latest][1]}"
             )
         lines = []
-        if known.number not in seen:
-            lines = self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
+        if known.number not in self._heads() and (known.number, known.head) not in self._stated:
+            lines = self._compare({known.number: known.head}, OPERATOR_HEAD)  # first: what is kept counts as compared
+            lines += self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
         return [*lines, *self.compare_rotations(known.signed, "the head of an opening", {}, content)]
 
     def _keep_head(self, content: bytes, number: int, digest: str, *, is_latest: bool) -> list[str]:
-        """Keep it beside those before it: none is lost that no trail has passed yet. Returns lines for the log."""
+        """Keep it beside those before it: none is lost, except for a statement that ends with the same entry.
+
+        Returns lines for the log.
+        """
         folder, newest = self._store.path / OPERATOR_HEADS, self._store.path / OPERATOR_HEAD
         make_directory(folder)
         if not is_latest:
@@ -248,7 +287,7 @@ class SeenEntries:
             before = newest.read_bytes()
             try:
                 known = known_head_in(before, OPERATOR_HEAD)
-                if self.by_number.get(known.number, ("",))[0] != known.head:
+                if (known.number, known.head) not in self._stated:
                     file = folder / f"{known.number:06d}-{hash_of(before)[:32]}.json"
                     write_atomically(file, before, what="an entry of the ledger")
             except CommonwealError as error:
@@ -292,22 +331,40 @@ class SeenEntries:
         return number
 
     def _compare(self, hashes: Mapping[int, str], source: str) -> list[str]:
-        """Compare entries that a file names with those that other files name; returns lines for the log."""
+        """Compare entries that a file names with those that other files name; returns lines for the log.
+
+        Of a trail that was not learned, one entry is enough: all of it may be false.
+        """
         differing: dict[int, tuple[str, str]] = {}
         for number, digest, place in self._named():
             if place != source and hashes.get(number, digest) != digest:
                 differing.setdefault(number, (digest, place))
+        for file in self._not_learned():
+            entries, place = self._read_once(file), self._place(file)
+            first = next((number for number in entries if hashes.get(number, entries[number]) != entries[number]), None)
+            if place != source and first is not None:
+                differing.setdefault(first, (entries[first], place))
         return [self._contradiction(number, hashes[number], source, *before) for number, before in differing.items()]
 
     def _doubt(self, what: str, content: bytes, error: Exception) -> str:
         """Keep what cannot be read or checked, whatever is wrong with it; returns the line for the log."""
         reason = str(error) if isinstance(error, CommonwealError) else f"it cannot be read ({type(error).__name__})"
         aside = (
-            self._keep_aside(content, "doubtful")
+            self._keep_aside(content, self._kind_of_doubt(content))
             if len(content) <= LARGEST_HEAD
             else f"not kept, since it has {len(content)} bytes; SHA-256 {hash_of(content)}"
         )
         return f"DOUBTFUL {what}: {reason} ({aside})"
+
+    def _kind_of_doubt(self, content: bytes) -> str:
+        """What the operator signed has a room of its own, which others cannot fill."""
+        with suppress(Exception):
+            signed = signed_in(content, "it", (TRAIL_FORMAT, *WITH_HEAD))
+            operator, rotations = known_operator(self._store, self._member, signed), signed.document["key_rotations"]
+            keys = (*keys_since(operator, self.ledger, rotations), key_in_use(self._store, operator))
+            if signed.is_sound and signed.signer in keys:
+                return "doubtful"
+        return "unsigned"
 
     def _learn_trail(self, given: object, shown: Mapping[int, tuple[str, str]]) -> list[str]:
         """Remember the entries that a trail names; returns lines for the log if something is wrong with it.
@@ -338,8 +395,9 @@ class SeenEntries:
         if hashes.keys() <= self.by_number.keys():
             return []  # nothing to learn
         if not shown:
-            source = self._keep_aside(content, "early")
-            return [f"a trail of the ledger's entries came with a statement that was not kept ({source})"]
+            found = self._compare(hashes, self._place_aside(content, _EARLY))
+            source = self._keep_aside(content, _EARLY)
+            return [f"a trail of the ledger's entries came with a statement that was not kept ({source})", *found]
         first, last, (head,) = min(hashes), max(hashes), shown
         lines, faults = [], []
         if not self.by_number and first > 1:
@@ -352,9 +410,11 @@ class SeenEntries:
         if last != head:
             faults.append(f"it ends with entry {last}, but the statement that came with it ends with entry {head}")
         if faults:
-            source = self._keep_aside(content, "apart")
+            found = self._compare(hashes, self._place_aside(content, _APART))
+            source = self._keep_aside(content, _APART)
             return [
-                f"{ERROR} a trail of the ledger's entries is not learned: {'; '.join(faults)} ({source}). {_ADVICE}"
+                f"{ERROR} a trail of the ledger's entries is not learned: {'; '.join(faults)} ({source}). {_ADVICE}",
+                *found,
             ]
         file = self._store.path / TRAILS / f"{first:06d}-{last:06d}-{hash_of(content)[:32]}.json"
         make_directory(file.parent)
@@ -363,23 +423,27 @@ class SeenEntries:
 
     def _keep_aside(self, content: bytes, kind: str) -> str:
         """Keep a trail that the operator signed, as long as there is room for its kind; returns where it is."""
-        folder = self._store.path / TRAILS / DOUBTFUL
-        file = folder / f"{kind}-{hash_of(content)[:32]}.json"
+        place = self._place_aside(content, kind)
+        file = self._store.path / place
         if not file.exists():
-            if len(list(folder.glob(f"{kind}-*.json"))) >= MOST_DOUBTFUL:
+            if len(list(file.parent.glob(f"{kind}-*.json"))) >= MOST_DOUBTFUL:
                 return f"a trail that was not kept, SHA-256 {hash_of(content)}"
-            make_directory(folder)
+            make_directory(file.parent)
             write_atomically(file, content, what="a doubtful trail")
-        return f"{TRAILS}/{DOUBTFUL}/{file.name}"
+        return place
+
+    def _place_aside(self, content: bytes, kind: str) -> str:
+        return f"{TRAILS}/{DOUBTFUL}/{kind}-{hash_of(content)[:32]}.json"
 
     def _learn(self, hashes: dict[int, str], source: str) -> list[str]:
-        known = self.by_number
+        """Compare entries and list them, in this order: what is listed counts as compared."""
+        lines, known = self._compare(hashes, source), self.by_number
         fresh = {number: digest for number, digest in hashes.items() if number not in known}
         if source not in self._listed:  # also if it names nothing new: then it need not be read again
             self._append([f"{number} {digest} {source}" for number, digest in (fresh or hashes).items()])
             self._listed.add(source)
         known |= {number: (digest, source) for number, digest in fresh.items()}
-        return self._compare(hashes, source)
+        return lines
 
     def _contradiction(self, number: int, digest: str, source: str, before: str, where: str) -> str:
         text = (
