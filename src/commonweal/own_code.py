@@ -33,7 +33,7 @@ def imported(path: Path, what: str) -> ModuleType:
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # leave nothing in the user's folder
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"Cannot run {path}{line_of(error, path)}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(folder)
@@ -41,7 +41,7 @@ def imported(path: Path, what: str) -> ModuleType:
     return module
 
 
-def line_of(error: Exception, path: Path) -> str:
+def line_of(error: BaseException, path: Path) -> str:
     """ ", line 12 (return 1 / 0)": where in the file an error arose; "" if it did not arise there."""
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
