@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results_page import FOLDER, update
+
 from commonweal.report.text import number
 
 COMPARISONS = FOLDER / "mechanisms"

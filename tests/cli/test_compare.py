@@ -100,6 +100,14 @@ def test_the_terminal_names_label_and_what_stands_out(finished):
     assert "These read no private figure: power-of-choice." in said
 
 
+def test_who_chooses_the_iterations_keeps_to_the_limit_of_the_scenario(tmp_path):
+    compare(tmp_path, "--mechanisms", "tang-wong,equal", "--rounds", 2, "--workers", 1, "--out", "out")
+    found = rows(tmp_path)
+    assert "iteration_limit 2" in found["tang-wong"]["label"]
+    most = 2 * 3 * 2 * 2  # down and up, clients, rounds, iterations
+    assert [found[name]["figures"]["models_sent"]["mean"]["value"] <= most for name in found] == [True, True]
+
+
 def test_a_mechanism_without_mu_in_the_scenario_is_skipped(tmp_path):
     (tmp_path / "equal.toml").write_text(three_text(mechanism='kind = "equal"', rounds=1))
     done = run_here(["compare", "equal.toml", "--out", "out", "--json"], tmp_path)

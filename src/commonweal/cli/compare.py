@@ -95,7 +95,9 @@ def compare_command(
         from commonweal.simulation.simulated_task import with_sites
 
     described = with_sites(described)
-    contenders, skipped = find_contenders(described.mechanism.rules, names, mu=leniency)
+    contenders, skipped = find_contenders(
+        described.mechanism.rules, names, mu=leniency, iteration_limit=described.learning.iteration_limit
+    )
     directory = Path("out") / f"compare-{folder_name(described.name)}" if out is None else out
     request = Request(
         scenario=described,
