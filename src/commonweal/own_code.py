@@ -55,7 +55,7 @@ def _content(path: Path, what: str) -> bytes:
         return read_bounded(path, LARGEST_SOURCE)
     except FileNotFoundError:
         raise StorageError(
-            f"Cannot read the {what}'s file {path}: no such file. Relative paths start at the scenario's folder."
+            f"Cannot read the {what}'s file {path}: no such file. In a scenario, relative paths start at its folder."
         ) from None
     except OSError as error:
         raise StorageError(f"Cannot read the {what}'s file {path}: {os_reason(error)}.") from None

@@ -150,6 +150,7 @@ def scenario(tmp_path):
         (["--workers", "0"], "--workers must be at least 1, got 0"),
         (["--mu", "much"], "mu must be a number, got 'much'"),
         (["--mu", "inf", "--mechanisms", "clarke-ir"], "needs a finite mu"),
+        (["--mu", "3", "--mechanisms", "equal,least-lenient"], "--mu changes nothing for equal, least-lenient."),
         (["--rounds", "0"], "rounds must be"),
         (["--out", "file/inside"], "Cannot write results into 'file/inside'"),
     ],
