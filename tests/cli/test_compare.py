@@ -93,6 +93,12 @@ def test_more_replications_and_mechanisms_are_added(finished, tmp_path):
     assert "replication 2, 0 of " in again.stderr
 
 
+def test_which_mechanisms_may_reward_a_lie_without_money_is_said(finished):
+    notes = json.loads((finished / "out/comparison.json").read_text())["notes"]
+    assert any(note.endswith("decide something about it: power-of-choice, zhang.") for note in notes)
+    assert "none in money" in (finished / "said").read_text()
+
+
 def test_the_terminal_names_label_and_what_stands_out(finished):
     said = (finished / "said").read_text()
     assert "zhang (reconstruction)" in said

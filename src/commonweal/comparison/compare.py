@@ -278,7 +278,7 @@ def _notes(request: Request, replications: Sequence[ComparedReplication]) -> lis
     planning = [one.name for one in request.contenders if one.mechanism.decides]
     if planning:
         notes.append(
-            "Gains of lies are in money. What a lie changes in the data, participants or iterations of the next round "
-            f"is not counted; these mechanisms decide about them: {', '.join(planning)}."
+            "Gains of lies are in money. What a lie changes in the next round is not counted; these mechanisms decide "
+            f"something about it: {', '.join(planning)}."
         )
     return notes
