@@ -17,6 +17,8 @@ from typing import Any
 
 from benchmarks.results_page import FOLDER, update
 
+from commonweal.report.text import number
+
 COMPARISONS = FOLDER / "mechanisms"
 _NONE = "–"
 _TICKS = ("isi", "ns", "fairness", "ir", "bb", "dh")
@@ -61,12 +63,14 @@ def _table_1(comparison: Mapping[str, Any]) -> str:
 def _welfare(comparison: Mapping[str, Any]) -> str:
     rows = [
         [_name(one), _interval(one, "welfare"), _number(one, "stayed_welfare", 2), _percent(one, "tsfi"),
-         _number(one, "duration", 1), _number(one, "money_moved", 2), _number(one, "models_sent", 0), _best_lie(one)]
+         _number(one, "duration", 1), _number(one, "money_moved", 2), _number(one, "models_sent", 0), _simple_lie(one),
+         _best_reply(one)]
         for one in comparison["mechanisms"]
     ]  # fmt: skip
     return _markdown(
-        ["mechanism", "true welfare of all", "of those who stayed", "TSFI", "rounds per client", "money moved",
-         "models sent", "best lie, gain per round"],
+        ["mechanism", "true welfare of all" if comparison["truth"] is None else "welfare of all, as measured",
+         "of those who stayed", "TSFI", "rounds per client", "money moved", "models sent",
+         "best simple lie, gain per round", "best reply, gain per round"],
         rows,
     )  # fmt: skip
 
@@ -105,13 +109,33 @@ def _balance(one: Mapping[str, Any]) -> str:
     return "weak" if _value(one, "funded_rounds") == 1 else f"no: {_number(one, 'external', 2)}"
 
 
-def _best_lie(one: Mapping[str, Any]) -> str:
-    """Of those that surely gain; giving up its place for a gain in one round does not count."""
-    paying = [lie for lie in one["lies"] if lie["gain"]["lower"] > 0 and lie["name"] != "exit"]
+def _simple_lie(one: Mapping[str, Any]) -> str:
+    """Of the lies that need no knowledge of what the others report, the one that gains most on average."""
+    paying = [lie for lie in one["lies"] if _pays(lie) and lie["name"] not in ("best-reply", "exit")]
     if not paying:
-        return "none pays"
+        if one["decides"]:
+            return "none in money"
+        return "none pays" if {lie["name"] for lie in one["lies"]} > {"silence"} else "only silence was tried"
     best = max(paying, key=lambda lie: float(lie["gain"]["value"]))
-    return f"{best['gain']['value']:+.3f}: {best['title']}"
+    return f"{_gain(best)}: {best['title']}"
+
+
+def _best_reply(one: Mapping[str, Any]) -> str:
+    """With the rounds in which it was looked for; a dash if the mechanism reads no profits."""
+    found = next((lie for lie in one["lies"] if lie["name"] == "best-reply"), None)
+    if found is None:
+        return _NONE
+    rounds = f"{found['round_count']} round{'s' if found['round_count'] > 1 else ''}"
+    return f"{_gain(found) if _pays(found) else '0'} in {rounds}"
+
+
+def _pays(lie: Mapping[str, Any]) -> bool:
+    """As the command itself counts it."""
+    return bool(lie["gain"]["value"] > 0 and lie["pays_share"] > 0)
+
+
+def _gain(lie: Mapping[str, Any]) -> str:
+    return number(float(f"{lie['gain']['value']:.2g}"), signed=True)
 
 
 def _tick(has: bool | None) -> str:

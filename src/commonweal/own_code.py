@@ -33,7 +33,7 @@ def imported(path: Path, what: str) -> ModuleType:
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # leave nothing in the user's folder
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"Cannot run {path}{line_of(error, path)}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(folder)
@@ -41,7 +41,7 @@ def imported(path: Path, what: str) -> ModuleType:
     return module
 
 
-def line_of(error: Exception, path: Path) -> str:
+def line_of(error: BaseException, path: Path) -> str:
     """ ", line 12 (return 1 / 0)": where in the file an error arose; "" if it did not arise there."""
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
@@ -55,7 +55,7 @@ def _content(path: Path, what: str) -> bytes:
         return read_bounded(path, LARGEST_SOURCE)
     except FileNotFoundError:
         raise StorageError(
-            f"Cannot read the {what}'s file {path}: no such file. Relative paths start at the scenario's folder."
+            f"Cannot read the {what}'s file {path}: no such file. In a scenario, relative paths start at its folder."
         ) from None
     except OSError as error:
         raise StorageError(f"Cannot read the {what}'s file {path}: {os_reason(error)}.") from None

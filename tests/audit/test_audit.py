@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,6 +95,54 @@ def test_fli_is_led_through_the_rounds():
     gain = (paid[0.5] - paid[1.0]) / len(rounds)
     assert report.lie("half").client_gains["c1"] == pytest.approx(gain, abs=1e-12)
     assert report.lie("cost") is not None
+
+
+def test_a_best_reply_never_loses_however_few_rounds_there_are():
+    """Its interval over two rounds would reach far below 0 otherwise."""
+    for mechanism in ("equal", "paper"):
+        rounds = [*made_rounds(1, 3, gain=0.2), *made_rounds(1, 3, seed=1, gain=0.04)]
+        report = report_on(rounds, mu=0.05 if mechanism == "paper" else math.inf, mechanism=mechanism)
+        for liar_count in (1, 2):
+            best = report.lie("best-reply", liar_count)
+            assert best.gain.value > best.gain.lower >= 0
+            assert best.relative_gain.lower >= 0
+        assert report.lie("half").gain.lower < 0
+
+
+def test_a_false_metric_is_told_where_metrics_are_paid_for():
+    metrics = [{"c0": 0.5, "c1": 0.9, "c2": 0.3}, {"c0": 0.95, "c1": 0.6}]
+    rounds = [
+        replace(one, figures=replace(one.figures, further={"metric": measured}))
+        for one, measured in zip(made_rounds(2, 3), metrics, strict=True)
+    ]
+    report = report_on(rounds, mu=math.inf, mechanism="kang-contract")
+    paid = {}
+    for metric in (0.3, 0.5, 0.6, 0.9, 0.95, 1.0):
+        figures = replace(rounds[0].figures, further={"metric": dict.fromkeys(("c0", "c1", "c2"), metric)})
+        mechanism = make_mechanism(Rules(mu=math.inf, mechanism="kang-contract"))
+        paid[metric] = RoundDecider(mechanism).decide(figures).transfers["c0"]
+    gains = report.lie("metric").client_gains
+    assert gains["c0"] == pytest.approx((2 * paid[1.0] - paid[0.5] - paid[0.95]) / 2, abs=1e-12)
+    assert gains["c1"] == pytest.approx((2 * paid[1.0] - paid[0.9] - paid[0.6]) / 2, abs=1e-12)
+    assert gains["c2"] == pytest.approx((paid[1.0] - paid[0.3]) / 2, abs=1e-12)  # it has no metric in round 2
+    assert min(gains.values()) > 0
+
+
+def test_that_only_money_counts_is_said_where_a_mechanism_decides_more():
+    rounds = [
+        replace(
+            one,
+            sample_counts=dict.fromkeys(one.figures.clients, 30),
+            figures=replace(
+                one.figures,
+                further={"utility": {c: p + one.figures.costs[c] for c, p in one.figures.profits.items()}},
+            ),
+        )
+        for one in made_rounds(2, 3)
+    ]
+    said = "Gains are in money alone"
+    assert any("(data)" in note and said in note for note in report_on(rounds, mu=math.inf, mechanism="zhang").notes)
+    assert not any(said in note for note in report_on(rounds, mu=math.inf, mechanism="equal").notes)
 
 
 def test_the_search_finds_a_jump():

@@ -73,7 +73,7 @@ def test_a_mechanism_that_remembers(commonweal, rounds):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["mu"] is None
-    assert {one["name"] for one in found["not_tried"]} == {"count", "exit"}
+    assert {one["name"] for one in found["not_tried"]} == {"count", "metric", "exit"}
     assert any("remembers" in note for note in found["notes"])
 
 

@@ -93,11 +93,25 @@ def test_more_replications_and_mechanisms_are_added(finished, tmp_path):
     assert "replication 2, 0 of " in again.stderr
 
 
+def test_which_mechanisms_may_reward_a_lie_without_money_is_said(finished):
+    notes = json.loads((finished / "out/comparison.json").read_text())["notes"]
+    assert any(note.endswith("decide something about it: power-of-choice, zhang.") for note in notes)
+    assert "none in money" in (finished / "said").read_text()
+
+
 def test_the_terminal_names_label_and_what_stands_out(finished):
     said = (finished / "said").read_text()
     assert "zhang (reconstruction)" in said
     assert "Welfare is counted in true figures" in said
     assert "These read no private figure: power-of-choice." in said
+
+
+def test_who_chooses_the_iterations_keeps_to_the_limit_of_the_scenario(tmp_path):
+    compare(tmp_path, "--mechanisms", "tang-wong,equal", "--rounds", 2, "--workers", 1, "--out", "out")
+    found = rows(tmp_path)
+    assert "iteration_limit 2" in found["tang-wong"]["label"]
+    most = 2 * 3 * 2 * 2  # down and up, clients, rounds, iterations
+    assert [found[name]["figures"]["models_sent"]["mean"]["value"] <= most for name in found] == [True, True]
 
 
 def test_a_mechanism_without_mu_in_the_scenario_is_skipped(tmp_path):
@@ -142,6 +156,7 @@ def scenario(tmp_path):
         (["--workers", "0"], "--workers must be at least 1, got 0"),
         (["--mu", "much"], "mu must be a number, got 'much'"),
         (["--mu", "inf", "--mechanisms", "clarke-ir"], "needs a finite mu"),
+        (["--mu", "3", "--mechanisms", "equal,least-lenient"], "--mu changes nothing for equal, least-lenient."),
         (["--rounds", "0"], "rounds must be"),
         (["--out", "file/inside"], "Cannot write results into 'file/inside'"),
     ],

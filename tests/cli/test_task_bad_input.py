@@ -175,7 +175,7 @@ def test_rounds_before_a_mistake_are_kept(commonweal, tmp_path, case):
         (
             'file = "task.py"',
             'file = "tusk.py"',
-            ["Cannot read the task's file", "tusk.py: no such file. Relative paths start at the scenario's folder."],
+            ["Cannot read the task's file", "tusk.py: no such file. In a scenario, relative paths start at its"],
         ),
         ('file = "task.py"', "file = 3", ["x.toml, line 13: file must be a path in quotes, got 3"]),
         ('metric = "roc-auc"', 'metric = "auc"', ["metric must be one of accuracy,", "got 'auc'"]),

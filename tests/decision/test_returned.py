@@ -91,6 +91,15 @@ def test_values_that_are_right_are_taken_over():
         ),
         ({"shares": np.zeros((2, 2))}, "shape (2, 2) as shares. Return one number for each of the 2 retained clients"),
         ({"payoffs": ["much", "little"]}, "['much', 'little'] as payoffs; only numbers are allowed."),
+        (
+            {"payoffs": np.array([0.25, 0.75])},
+            "a payoff of 0.75 for a profit of 0.2 and a transfer of 0.05; a payoff must be the profit plus",
+        ),
+        (
+            {"transfers": np.array([-0.05, 0.08]), "shares": np.array([1e15, 1e15])},
+            "transfers that sum to 0.03; they must sum to zero.",
+        ),
+        ({"transfers": np.array([-1e308, 1e308])}, "an amount above 1e+300 in transfers."),
     ],
 )
 def test_divisions_that_cannot_be_settled_are_refused(returned, sentence):
@@ -109,6 +118,8 @@ def test_divisions_that_cannot_be_settled_are_refused(returned, sentence):
         (Choice(retained=np.array([0, 2])), "an array of int64 of shape (2,) as retained"),
         (Choice(retained=np.array(["ann", "zoe"])), "one for each of the 3 clients in the round."),
         (Choice(retained=[True, True, True]), "a value of type list as retained"),
+        (Choice(retained=MASK, proven_gap=math.nan), "nan as proven_gap. Leave it out, or return at least 0."),
+        (Choice(retained=MASK, proven_gap="none"), "'none' as proven_gap. Leave it out, or return at least 0."),
     ],
 )
 def test_selections_of_others_than_the_clients_of_the_round_are_refused(selected, sentence):
@@ -116,6 +127,30 @@ def test_selections_of_others_than_the_clients_of_the_round_are_refused(selected
         decide_round(trial(selected=selected), FIGURES, {})
     assert str(refused.value).startswith("Mechanism 'trial' returned ")
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("objective", [math.nan, "large", None, True])
+def test_an_objective_that_is_no_number_is_refused(objective):
+    with pytest.raises(InputError, match=re.escape(f"'trial' returned {objective!r} from objective. Return a number.")):
+        decide_round(trial(objective=lambda self, view, retained: objective), FIGURES, {})
+
+
+def test_what_a_round_is_settled_by_cannot_be_changed():
+    views = []
+    decide_round(trial(views=views, reads=frozenset(READABLE)), RICH, {}, sample_counts={"ann": 1, "bob": 2, "cyd": 3})
+    (view,) = views
+    for name in ("profits", "contributions", "measured", "costs", "utilities", "metrics", "losses", "similarities"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(view, name)[:] = 0.0
+    given = []
+
+    def divide(self, view, state, retained):
+        given.append(retained)
+        return EVEN
+
+    decide_round(trial(divide=divide), FIGURES, {})
+    with pytest.raises(ValueError, match="read-only"):
+        given[0][:] = True
 
 
 def test_another_type_than_a_division_is_refused():
@@ -151,7 +186,7 @@ def test_states_that_are_not_json_are_refused(state, sentence):
 
 
 def test_in_a_grace_round_nobody_is_eliminated_whatever_select_would_return():
-    thirds = Division(budget=0.4, shares=np.full(3, 1 / 3), payoffs=np.zeros(3), transfers=np.zeros(3))
+    thirds = Division(budget=0.4, shares=np.full(3, 1 / 3), payoffs=np.array([0.3, -0.1, 0.2]), transfers=np.zeros(3))
     decision, _ = decide_round(trial(divided=thirds), FIGURES, {}, grace=True)
     assert decision.retained == ("ann", "bob", "cyd")
     assert decision.eliminated == ()
@@ -228,7 +263,9 @@ def test_further_figures_lose_those_of_clients_that_are_left_out():
     assert Figures(**RICH.to_document()) == RICH
 
 
-CHARGED = replace(EVEN, transfers=np.array([-0.05, 0.01]), charges=np.array([-0.02]), external=0.06)
+CHARGED = replace(
+    EVEN, payoffs=np.array([0.25, 0.21]), transfers=np.array([-0.05, 0.01]), charges=np.array([-0.02]), external=0.06
+)
 
 
 def test_money_with_the_outside_and_charges_to_those_who_go():

@@ -90,6 +90,9 @@ def test_the_lie_that_pays_most(comparison):
     assert best_lie(replace(one, lies=(*one.lies, leaving))) == best_lie(one)
     losing = tuple(replace(lie, gain=Interval(value=-0.1, lower=-0.2, upper=0.0)) for lie in one.lies)
     assert best_lie_text(replace(one, lies=losing)) == "none pays"
+    planning = replace(row(comparison, "zhang"), lies=losing)
+    assert best_lie_text(planning) == "none in money"
+    assert "none in money, of those tried" in to_page(replace(comparison, mechanisms=(planning,)))
     assert best_lie_text(row(comparison, "cgsv")) == "–"
 
 

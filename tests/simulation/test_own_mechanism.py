@@ -225,6 +225,8 @@ def test_another_content_of_the_file_is_another_run(folder, said, tmp_path):
 
 NOTHING = "import commonweal\n"
 AT_ONCE = LEVY.replace("(view.round_number == 3)", "True")
+OBJECTIVE = "\n    def objective(self, view, retained):\n        import sys\n        return "
+EXPLAIN = "\n    def explain(self, view, state, decision, client, path):\n        return "
 TWICE = LEVY + "\n\nclass Other(Levy):\n    pass\n"
 
 
@@ -245,6 +247,13 @@ TWICE = LEVY + "\n\nclass Other(Levy):\n    pass\n"
         (LEVY.replace("retained=~goes", "retained=np.ones(4, bool)"), "as retained. Return an array of True and False"),
         (LEVY.replace("active[place] for place in drawn", "['zoe']"), "in participants, which is no active client"),
         (LEVY.replace('"seen": [*', '"seen": [math.nan, *'), "JSON cannot hold"),
+        (f"{LEVY}{OBJECTIVE}math.nan\n", "returned nan from objective"),
+        (f"{LEVY}{OBJECTIVE}sys.exit(3)\n", "objective failed in"),
+        (f"{LEVY}{EXPLAIN}7\n", "returned a value of type int from explain"),
+        (f"{LEVY}{EXPLAIN}1 / 0\n", "explain failed in"),
+        (f"{LEVY}\n    def __init__(self):\n        pass\n", "__init__ failed in"),
+        (f"{LEVY}\n    label = 7\n", "label of Levy in"),
+        ("import sys\n\nsys.exit(3)\n", "SystemExit: 3"),
     ],
 )
 def test_bad_files_are_refused_in_a_sentence_and_nothing_is_settled(content, sentence, tmp_path):

@@ -206,9 +206,9 @@ class RoundsAudit:
         alone = {lie.name: Cases(name=lie.name, title=lie.title) for lie in self._lies}
         together = {lie.name: Cases(name=lie.name, title=lie.title, liar_count=2) for lie in self._lies}
         for name in (SILENCE, BEST, EXIT):
-            alone[name] = Cases(name=name, title=self._titles[name])
+            alone[name] = Cases(name=name, title=self._titles[name], never_loses=name == BEST)
         for name in (SILENCE, BEST):
-            together[name] = Cases(name=name, title=self._titles[name], liar_count=2)
+            together[name] = Cases(name=name, title=self._titles[name], liar_count=2, never_loses=name == BEST)
         if self._is_stateful:
             self._fold_lies(alone, together)
         else:
@@ -350,6 +350,11 @@ class RoundsAudit:
             notes.append(
                 f"Best replies were searched for in {len(self._searched_places):,} of {count:,} rounds. A search can "
                 "miss a better reply; a gain that it finds is real."
+            )
+        if self.mechanism.decides:
+            notes.append(
+                f"The mechanism also decides about the next round ({', '.join(sorted(self.mechanism.decides))}). Gains "
+                "are in money alone: what a lie changes there is not counted."
             )
         if self._is_stateful:
             notes.append(

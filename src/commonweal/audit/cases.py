@@ -40,12 +40,16 @@ class Cases:
     title: str
     kind: LieKind = "report"
     liar_count: int = 1
+    never_loses: bool = False  # the truth is among the reports of which it is the best
     cases: list[Case] = field(default_factory=list)
 
     def result(self) -> LieResult:
         """The lie's mean gain with a bootstrap interval, and how often it pays."""
         count = len(self.cases)
         gains, relative = _intervals(self.cases)
+        if self.never_loses:
+            gains = gains.within(min(0.0, gains.value))
+            relative = None if relative is None else relative.within(min(0.0, relative.value))
         by_client = defaultdict[str, list[float]](list)
         for case in self.cases:
             for liar in case.liars:

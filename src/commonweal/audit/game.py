@@ -71,6 +71,7 @@ class Report:
     utility: float | None = None  # where the mechanism reads it; profit = utility − cost
     cost: float | None = None
     sample_count: int | None = None
+    metric: float | None = None  # of the round's model at the client, where the mechanism reads it
     gain: float | None = None  # this and the next: in the metric, where profits follow from agreed rates
     expected_gain: float | None = None
 
@@ -201,6 +202,7 @@ def report_in(audited: AuditedRound, client: str) -> Report:
         utility=figures.further.get("utility", {}).get(client),
         cost=None if figures.costs is None else figures.costs[client],
         sample_count=audited.sample_counts.get(client),
+        metric=figures.further.get("metric", {}).get(client),
         gain=None if rated is None else rated.gains[client],
         expected_gain=None if rated is None or rated.expected_gains is None else rated.expected_gains[client],
     )
@@ -244,7 +246,8 @@ def with_reports(audited: AuditedRound, reports: Mapping[str, Report]) -> Audite
             expected=None if figures.expected is None else changed(figures.expected, "expected"),
             costs=None if figures.costs is None else changed(figures.costs, "cost"),
             further={
-                name: changed(values, name) if name == "utility" else values for name, values in figures.further.items()
+                name: changed(values, name) if name in ("utility", "metric") else values
+                for name, values in figures.further.items()
             },
         ),
         sample_counts={**audited.sample_counts, **counts},

@@ -9,7 +9,7 @@ from typing import Literal
 from commonweal.audit.game import AuditedRound, Report
 from commonweal.decision.mechanism import Mechanism
 
-About = Literal["profit", "cost", "sample_count", "gain"]
+About = Literal["profit", "cost", "sample_count", "metric", "gain"]
 
 SHIFT = 0.1
 """How far a shifted profit is from the true one, as a share of the mean |profit| of all rounds."""
@@ -55,6 +55,10 @@ def _twice_the_samples(true: Report, shift: float) -> Report:
     return replace(true, sample_count=2 * true.sample_count)
 
 
+def _best_metric(true: Report, shift: float) -> Report:
+    return true if true.metric is None else replace(true, metric=1.0)  # None: it cannot be measured
+
+
 def _a_point_less(true: Report, shift: float) -> Report:
     assert true.gain is not None, "told only where gains are known"
     expected = None if true.expected_gain is None else true.expected_gain - POINT
@@ -74,6 +78,7 @@ LIES = (
     Lie(name="no-profit", title="reports no profit where it made one", about="profit", tell=_no_profit),
     Lie(name="cost", title="reports half again its cost", about="cost", tell=_dearer),
     Lie(name="count", title="declares twice its samples", about="sample_count", tell=_twice_the_samples),
+    Lie(name="metric", title="claims a metric of 1 for its model", about="metric", tell=_best_metric),
 )
 RATED_LIES = (
     *LIES,
@@ -117,4 +122,6 @@ def reason_not_to_try(about: About, mechanism: Mechanism, rounds: Sequence[Audit
             return f"The mechanism {mechanism.name} reads no sample counts."
         if any(client not in audited.sample_counts for audited in rounds for client in audited.figures.clients):
             return "The figures have no sample counts."
+    if about == "metric" and "metric" not in mechanism.reads:
+        return f"The mechanism {mechanism.name} reads no metrics."
     return None

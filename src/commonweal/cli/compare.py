@@ -90,12 +90,16 @@ def compare_command(
     with needed_for("a comparison"):
         from commonweal.cli.compare_view import ComparisonView, show_comparison
         from commonweal.comparison.compare import ROUNDS, Request, compare, comparison_directory
-        from commonweal.comparison.contenders import find_contenders
+        from commonweal.comparison.contenders import EXTREMES, find_contenders
         from commonweal.data.sources import find_directory
         from commonweal.simulation.simulated_task import with_sites
 
     described = with_sites(described)
-    contenders, skipped = find_contenders(described.mechanism.rules, names, mu=leniency)
+    contenders, skipped = find_contenders(
+        described.mechanism.rules, names, mu=leniency, iteration_limit=described.learning.iteration_limit
+    )
+    if mu is not None and not any(one.mechanism.takes_mu and one.name not in EXTREMES for one in contenders):
+        raise InputError(f"--mu changes nothing for {', '.join(one.name for one in contenders)}. Leave it out.")
     directory = Path("out") / f"compare-{folder_name(described.name)}" if out is None else out
     request = Request(
         scenario=described,

@@ -275,4 +275,10 @@ def _notes(request: Request, replications: Sequence[ComparedReplication]) -> lis
         f"{counted(AUDITED_REPORTS, 'report')} in the first replications; best replies are searched for in some of "
         "them, and a search can miss a better one."
     )
+    planning = [one.name for one in request.contenders if one.mechanism.decides]
+    if planning:
+        notes.append(
+            "Gains of lies are in money. What a lie changes in the next round is not counted; these mechanisms decide "
+            f"something about it: {', '.join(planning)}."
+        )
     return notes

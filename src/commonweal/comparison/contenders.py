@@ -20,6 +20,8 @@ EVERY_ONE = "all"
 EXTREMES = {"least-lenient": 0.0, "most-lenient": math.inf}
 """The paper's mechanism at both ends of mu, by the name of its row."""
 
+_ITERATION_LIMIT = "iteration_limit"  # a parameter that stands for the scenario's setting of the same name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
@@ -41,12 +43,13 @@ def row_names() -> tuple[str, ...]:
 
 
 def find_contenders(
-    base: Rules, names: Sequence[str] = (EVERY_ONE,), *, mu: float | None = None
+    base: Rules, names: Sequence[str] = (EVERY_ONE,), *, mu: float | None = None, iteration_limit: int | None = None
 ) -> tuple[list[Contender], list[Skipped]]:
     """The mechanisms with these names, and those that cannot run with the reason; refused if one is asked for by name.
 
     `base` are the scenario's own rules: its mechanism keeps its parameters, and the others the rules that they honour.
-    `mu` is for the mechanisms that have one; None: that of the scenario.
+    `mu` is for the mechanisms that have one; None: that of the scenario. `iteration_limit` is the scenario's, which a
+    mechanism that chooses the iterations must keep to like the others.
     """
     own = mechanism_class(base)
     if mu is None and own.takes_mu:
@@ -58,7 +61,7 @@ def find_contenders(
     contenders, skipped = [], []
     for name in dict.fromkeys(wanted):
         try:
-            rules = _rules(name, base, mu)
+            rules = _within(_rules(name, base, mu), base, iteration_limit)
             make_mechanism(rules).check(has_costs=True)  # in a simulation costs are known
             contenders.append(Contender(name=name, rules=rules, is_asked_for=name in asked))
         except CommonwealError as error:
@@ -88,6 +91,14 @@ def _rules(name: str, base: Rules, mu: float | None) -> Rules:
     if mu is None:
         raise InputError(f"The mechanism {name!r} needs mu, and the scenario has none. Give mu.")
     return replace(rules, mu=mu)
+
+
+def _within(rules: Rules, base: Rules, iteration_limit: int | None) -> Rules:
+    """With the scenario's limit, if the mechanism has one and the scenario does not set it."""
+    given = dict(rules.parameters)
+    if iteration_limit is None or _ITERATION_LIMIT not in given or rules is base or rules.file:
+        return rules
+    return replace(rules, parameters=tuple({**given, _ITERATION_LIMIT: float(iteration_limit)}.items()))
 
 
 def _of_kind(kind: type[Mechanism], base: Rules) -> Rules:

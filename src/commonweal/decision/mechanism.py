@@ -19,7 +19,14 @@ import numpy as np
 from commonweal.decision.exact import BoolArray, FloatArray
 from commonweal.decision.mu_path import MuPath
 from commonweal.decision.problem import Choice, used_contributions
-from commonweal.decision.returned import checked_division, checked_instructions, checked_retained, checked_state
+from commonweal.decision.returned import (
+    checked_division,
+    checked_explanation,
+    checked_instructions,
+    checked_objective,
+    checked_retained,
+    checked_state,
+)
 from commonweal.decision.transfers import Division
 from commonweal.decision.validation import check_figures, expected_profits, further_column, similarity_matrix
 from commonweal.errors import InputError
@@ -234,7 +241,7 @@ def view_of(
     """The figures of a round, checked, as the mechanism reads them: what it does not declare is not there to read."""
     profits, contributions, costs = check_figures(figures)
     reads, named = mechanism.reads, repr(mechanism.name)
-    return RoundView(
+    view = RoundView(
         clients=figures.clients,
         profits=profits,
         contributions=used_contributions(contributions, mechanism.rules.contribution_rule),
@@ -250,6 +257,13 @@ def view_of(
         similarities=similarity_matrix(named, figures) if "similarity" in reads else None,
         seed=(mechanism.rules.seed or 0) if "seed" in reads else None,
     )
+    for array in (
+        view.profits, view.contributions, view.measured, view.expected, view.costs, view.utilities, view.metrics,
+        view.losses, view.similarities,
+    ):  # fmt: skip
+        if array is not None:
+            array.flags.writeable = False  # a mechanism that changed them would be settled by other figures
+    return view
 
 
 def decide_round(
@@ -271,6 +285,9 @@ def decide_round(
     others = figures.without(harmful)
     view = view_of(mechanism, others, grace=grace or finished, sample_counts=sample_counts, round_number=round_number)
     decision = decide_view(mechanism, others, view, state)
+    if mechanism.rules.file is not None:  # what cannot be explained is not settled
+        for client in others.clients:
+            checked_explanation(mechanism.name, mechanism.explain(view, state, decision, client, None))
     state = checked_state(mechanism.name, mechanism.advance(view, state, decision))
     return _with_harmful(replace(decision, grace=grace, finished=finished), figures), state
 
@@ -312,6 +329,7 @@ def decision_of(mechanism: Mechanism, figures: Figures, view: RoundView, state: 
         view.profits,
         retained,
         takes_external_money=mechanism.takes_external_money,
+        is_raw=mechanism.rules.contribution_rule == "raw",
     )
     fates = list(zip(view.clients, retained.tolist(), strict=True))
     staying = tuple(client for client, stays in fates if stays)
@@ -327,7 +345,7 @@ def decision_of(mechanism: Mechanism, figures: Figures, view: RoundView, state: 
         used_contributions=dict(zip(view.clients, view.contributions.tolist(), strict=True)),
         retained=staying,
         eliminated=going,
-        objective=mechanism.objective(view, retained),
+        objective=checked_objective(mechanism.name, mechanism.objective(view, retained)),
         budget=division.budget,
         shares=by_client(division.shares),
         payoffs=by_client(division.payoffs),

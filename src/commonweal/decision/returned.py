@@ -27,6 +27,7 @@ DECISIONS = MappingProxyType(
 """What a mechanism can decide about the next round: the field of `Instructions`, and how `decides` calls it."""
 
 _ROUNDING = 1e-12  # of the sizes of the amounts that are added up
+_LARGEST = 1e300  # amounts beyond it could not be added up
 
 
 def checked_retained(mechanism: str, choice: object, client_count: int) -> BoolArray:
@@ -42,15 +43,27 @@ def checked_retained(mechanism: str, choice: object, client_count: int) -> BoolA
             f"Mechanism {mechanism!r} returned {_kind(retained)} as retained. Return an array of True and False, one "
             f"for each of the {client_count} clients in the round."
         )
-    return retained
+    gap: object = choice.proven_gap
+    if isinstance(gap, bool) or not isinstance(gap, int | float | np.number) or not gap >= 0:
+        raise InputError(f"Mechanism {mechanism!r} returned {gap!r} as proven_gap. Leave it out, or return at least 0.")
+    mask = retained.copy()
+    mask.flags.writeable = False
+    return mask
 
 
 def checked_division(
-    mechanism: str, division: object, view_profits: FloatArray, retained: BoolArray, *, takes_external_money: bool
+    mechanism: str,
+    division: object,
+    view_profits: FloatArray,
+    retained: BoolArray,
+    *,
+    takes_external_money: bool,
+    is_raw: bool = False,
 ) -> Division:
-    """Finite amounts for each client, whose profits are given; the money sums to zero.
+    """Finite amounts for each client, whose profits are given; the money sums to zero, and payoffs are what it makes.
 
-    Only a mechanism that declares it may charge clients that are not retained, or deal with the outside.
+    Only a mechanism that declares it may charge clients that are not retained, or deal with the outside. Raw
+    contributions can give shares of any size, and transfers that cancel after they are multiplied by those.
     """
     if not isinstance(division, Division):
         raise InputError(f"Mechanism {mechanism!r} returned {_kind(division)} from divide. Return a Division.")
@@ -69,11 +82,19 @@ def checked_division(
         )
     amounts = [*transfers.tolist(), *charges.tolist(), external]
     total = math.fsum(amounts)
-    # Raw contributions can give shares of any size, and transfers that cancel after they are multiplied by those.
-    size = float(np.abs(profits).sum()) * (1 + float(np.abs(shares).sum())) + math.fsum(map(abs, amounts))
+    shares_size = float(np.abs(shares).sum()) if is_raw else 1.0
+    size = float(np.abs(profits).sum()) * (1 + shares_size) + math.fsum(map(abs, amounts))
     if abs(total) > _ROUNDING * size:
         what = "transfers, charges and external" if takes_external_money else "transfers"
         raise InputError(f"Mechanism {mechanism!r} returned {what} that sum to {total:.6g}; they must sum to zero.")
+    rounding = _ROUNDING * (np.abs(profits) + np.abs(transfers) + np.abs(payoffs))
+    odd = np.flatnonzero(np.abs(profits + transfers - payoffs) > rounding)
+    if len(odd):
+        payoff, profit, transfer = (float(values[odd[0]]) for values in (payoffs, profits, transfers))
+        raise InputError(
+            f"Mechanism {mechanism!r} returned a payoff of {payoff:.6g} for a profit of {profit:.6g} and a transfer of "
+            f"{transfer:.6g}; a payoff must be the profit plus the transfer."
+        )
     return Division(
         budget=float(budget[0]),
         shares=shares,
@@ -82,6 +103,20 @@ def checked_division(
         external=external,
         charges=charges,
     )
+
+
+def checked_objective(mechanism: str, objective: object) -> float:
+    """A number; −∞ where a set has none."""
+    if isinstance(objective, bool) or not isinstance(objective, int | float | np.number) or math.isnan(objective):
+        raise InputError(f"Mechanism {mechanism!r} returned {objective!r} from objective. Return a number.")
+    return float(objective)
+
+
+def checked_explanation(mechanism: str, explained: object) -> str:
+    """A text."""
+    if not isinstance(explained, str):
+        raise InputError(f"Mechanism {mechanism!r} returned {_kind(explained)} from explain. Return a text.")
+    return explained
 
 
 def checked_instructions(
@@ -176,6 +211,8 @@ def _amounts(mechanism: str, what: str, values: object, count: int, *, whose: st
     if not np.isfinite(array).all():
         odd = float(array[~np.isfinite(array)][0])
         raise InputError(f"Mechanism {mechanism!r} returned {odd} in {what}; amounts must be finite numbers.")
+    if (np.abs(array) > _LARGEST).any():
+        raise InputError(f"Mechanism {mechanism!r} returned an amount above {_LARGEST:g} in {what}.")
     return array
 
 

@@ -16,6 +16,7 @@ from commonweal.report.comparison_text import (
     cell,
     cell_interval,
     heterogeneity_text,
+    none_pays,
     private_text,
     sentences,
     tick,
@@ -97,6 +98,6 @@ def _lie_cells(one: ComparedMechanism) -> tuple[str, str, str, str]:
         return MISSING, MISSING, MISSING, MISSING
     best = best_lie(one)
     if best is None:
-        return "none of those tried", "0", MISSING, MISSING
+        return f"{none_pays(one)}, of those tried", "0", MISSING, MISSING
     relative = MISSING if best.relative_gain is None else percent(best.relative_gain.value, signed=True)
     return best.title, number(best.gain.value, signed=True), relative, percent(best.pays_share)

@@ -85,8 +85,13 @@ def best_lie_text(mechanism: ComparedMechanism) -> str:
     """What the best lie gains, and its name."""
     best = best_lie(mechanism)
     if best is None:
-        return "none pays" if mechanism.lies else MISSING
+        return none_pays(mechanism) if mechanism.lies else MISSING
     return f"{number(float(f'{best.gain.value:.2g}'), signed=True)} {best.name}"
+
+
+def none_pays(mechanism: ComparedMechanism) -> str:
+    """No lie that was tried is paid for; one may still change what the mechanism decides about the next round."""
+    return "none in money" if mechanism.decides else "none pays"
 
 
 def tick(has: bool | None) -> str:

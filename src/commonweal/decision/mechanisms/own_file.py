@@ -15,7 +15,7 @@ from commonweal.own_code import fingerprint_of, imported, line_of
 from commonweal.records import MechanismFile
 
 _NOT_REMOTE = "is a file of your own, which only the simulator runs: members could not check what it decides"
-_METHODS = ("check", "select", "divide", "advance", "plan", "objective", "mu_path", "explain")
+_METHODS = ("__init__", "check", "select", "divide", "advance", "plan", "objective", "mu_path", "explain")
 
 
 def mechanism_file(path: Path) -> MechanismFile:
@@ -54,6 +54,9 @@ def _check(mechanism: type[Mechanism], path: Path) -> None:
         ("honours", COMMON_RULES),
     ):
         _check_words(mechanism, name, known, path)
+    label: object = getattr(mechanism, "label", "")
+    if not isinstance(label, str):
+        raise InputError(f"label of {mechanism.__name__} in {path} must be a text, got {label!r}.")
     parameters: object = mechanism.parameters
     if not isinstance(parameters, Mapping) or not all(isinstance(one, Parameter) for one in parameters.values()):
         raise InputError(f"parameters of {mechanism.__name__} in {path} must be a dict of Parameter(...) by name.")
@@ -75,7 +78,7 @@ def _guarded(method: Callable[..., Any], name: str, path: Path) -> Callable[...,
             return method(*given, **named)
         except CommonwealError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             where = line_of(error, path)
             raise InputError(f"{name} failed in {path}{where}: {type(error).__name__}: {error}") from error
 
