@@ -24,7 +24,7 @@ SUMMARY = json.loads((FOLDER / "summary.json").read_text(encoding="utf-8"))
 def test_quoted_tables_match_the_summary():
     current = markdown_tables(SUMMARY)
     on_page = quoted(PAGE)
-    assert {"verdicts", "runs", "facts", "sweep-cost", "recommendations"} <= set(on_page)
+    assert {"verdicts", "runs", "facts", "sweep-cost"} <= set(on_page)
     for name, body in on_page.items():
         assert body == current[name].strip(), name
 
