@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from commonweal.paper.claims.sample import Sample, Values
+from commonweal.records import Decision
 from commonweal.records.study import Interval, Verdict
 from commonweal.study.intervals import LEVEL
 from commonweal.study.significance import Over, Significance, significance_of
@@ -102,6 +103,15 @@ def share_without_failure(means: Values) -> Values:
     """From means of (failures, cases), the share of cases without a failure; 1 where there is no case."""
     failures, cases = means.T
     return np.asarray(1 - failures / np.where(cases == 0, 1, cases))
+
+
+def share_of_rounds(sample: Sample, fails: Callable[[Decision], bool]) -> Effect:
+    """The share of all rounds, over all μ, that do not fail."""
+    counts = []
+    for row in sample.histories:
+        rounds = [record.decision for history in row for record in history.rounds]
+        counts.append((sum(map(fails, rounds)), len(rounds)))
+    return Effect(np.array(counts, dtype=float), share_without_failure)
 
 
 def verdict(interval: Interval, threshold: float, *, p_value: float, replication_count: int) -> Verdict:

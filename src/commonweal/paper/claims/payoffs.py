@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 from commonweal import metrics
-from commonweal.paper.claims.claim import ALL, Claim, Effect, share_without_failure
+from commonweal.paper.claims.claim import ALL, Claim, Effect, share_of_rounds, share_without_failure
 from commonweal.paper.claims.sample import FINITE, Sample
 from commonweal.paper.claims.sentences import by_mu, joined, percent
 from commonweal.paper.experiments import EXPERIMENTS
@@ -63,12 +63,8 @@ def _total_payoffs_of_all(history: History) -> dict[str, float]:
 
 
 def _proportional(sample: Sample) -> Effect:
-    """For each replication, the rounds with a payoff that is not its client's share of the budget, and all rounds."""
-    counts = []
-    for row in sample.histories:
-        rounds = [record.decision for history in row for record in history.rounds]
-        counts.append((sum(not _follows_shares(decision) for decision in rounds), len(rounds)))
-    return Effect(np.array(counts, dtype=float), share_without_failure)
+    """Rounds fail in which some payoff is not its client's share of the budget."""
+    return share_of_rounds(sample, lambda decision: not _follows_shares(decision))
 
 
 def _follows_shares(decision: Decision) -> bool:

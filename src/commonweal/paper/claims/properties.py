@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from commonweal.paper.claims.claim import ALL, Claim, Effect, share_without_failure
+from commonweal.paper.claims.claim import ALL, Claim, Effect, share_of_rounds, share_without_failure
 from commonweal.paper.claims.sample import FINITE, Sample
 from commonweal.paper.claims.sentences import joined, loss_makers_without_contribution
 from commonweal.paper.experiments import EXPERIMENTS
@@ -19,12 +19,7 @@ ROUNDING = 1e-12
 
 
 def _balanced(sample: Sample) -> Effect:
-    """For each replication, the rounds whose transfers do not sum to zero, and all rounds."""
-    counts = []
-    for row in sample.histories:
-        rounds = [record.decision for history in row for record in history.rounds]
-        counts.append((sum(not _sums_to_zero(d) for d in rounds), len(rounds)))
-    return Effect(np.array(counts, dtype=float), share_without_failure)
+    return share_of_rounds(sample, lambda decision: not _sums_to_zero(decision))
 
 
 def _sums_to_zero(decision: Decision) -> bool:
