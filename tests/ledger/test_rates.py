@@ -99,6 +99,39 @@ def test_a_gain_is_the_change_of_metrics_that_were_signed(sample, gain, unsigned
             sample.ledger.settle(settled)
 
 
+BEFORE = {"baseline": 0.5, "measured": 0.7}
+NOT_FROM_THERE = "utility is measured from what the client measured in its last settled round"
+
+
+@pytest.mark.parametrize(
+    ("signed", "found"),
+    [
+        ([{"baseline": 0.7, "measured": 0.8}], []),
+        ([{"baseline": 0.7, "measured": None}, {"baseline": 0.7, "measured": 0.8}], []),
+        ([{"baseline": None, "measured": None}], [NOT_FROM_THERE]),
+        ([{"baseline": 0.7, "measured": None}, {"baseline": None, "measured": 0.95}], [NOT_FROM_THERE]),
+        ([{"baseline": 0.7, "measured": None}, {"baseline": 0.95, "measured": 0.8}], [NOT_FROM_THERE]),
+        ([{"baseline": 0.7, "measured": None}, {"baseline": 0.95, "measured": 0.95}], [NOT_FROM_THERE]),
+    ],
+)
+def test_a_gain_is_measured_from_what_was_signed_last(sample, signed, found):
+    """A client that signs no metric in one round would choose what its next gain is measured from."""
+    for number, of_bob in enumerate([BEFORE, *signed], 1):
+        metrics = {"ann": {"baseline": 0.4 + 0.1 * number, "measured": 0.5 + 0.1 * number}, "bob": of_bob}
+        gains = {c: 0.0 if None in own.values() else own["measured"] - own["baseline"] for c, own in metrics.items()}
+        rest = {"attempt": f"{number}/1", "model": f"{number}" * 64, "opening_model": f"{number - 1}" * 64, "number": 1}
+        metrics["ann"]["baseline"] = metrics["ann"]["baseline"] if number == 1 else measured
+        gains["ann"], measured = metrics["ann"]["measured"] - metrics["ann"]["baseline"], metrics["ann"]["measured"]
+        terms = sample.ledger.state.terms_hash
+        bases = {client: ReportBasis(**rest, **own, terms=terms) for client, own in metrics.items()}
+        settled = replace(the_round(sample, number, gains=GAINS | gains, counts=1), bases=bases)
+        signatures = {c: settled.report(sample.ledger.identity, c).signed(CLIENT_KEYS[c]) for c in bases}
+        settled = replace(settled, signatures=signatures)
+        if number <= len(signed):
+            sample.ledger.settle(settled)
+    assert forged_round(sample, settled) == found
+
+
 def test_the_smallest_difference_is_found(sample):
     profit = rated_profit(COMMON.common, GAINS["ann"], 100)
     settled = the_round(sample, profits={"ann": profit + 1e-16})

@@ -108,6 +108,17 @@ class ReportBasis:
         """Whether a gain is this change of the metric, up to the rounding of other processors."""
         return math.isclose(change, gain, rel_tol=ROUNDING, abs_tol=ROUNDING * max(1.0, abs(self.baseline or 0.0)))
 
+    def goes_on_from(self, settled: Collection[Mapping[str, Any]], *, gains_count: bool) -> bool:
+        """Whether utility is measured from what the client signed of its last settled round, in one of these reports.
+
+        Where profits follow from gains (`gains_count`), a metric that was not signed does not let the client choose
+        another baseline: it goes on from what it signed last. Other profits are its word.
+        """
+        if gains_count:
+            return self.baseline in [went_on_to(report) for report in settled]
+        measured = [report.get("measured") for report in settled]
+        return None in (self.measured, *measured) or self.baseline in measured
+
     @property
     def signed_fields(self) -> Document:
         """Its part of the message that the client signs."""
@@ -137,6 +148,13 @@ class ReportBasis:
         }
         later = {"measured": self.measured, "settings": self.settings, "entry": self.entry}
         return fields | {name: value for name, value in later.items() if value is not None}
+
+
+def went_on_to(report: Mapping[str, Any]) -> float | None:
+    """What the next gain is measured from: the metric of the model, or if it was not signed, what this one was."""
+    measured: float | None = report.get("measured")
+    baseline: float | None = report["baseline"]
+    return baseline if measured is None else measured
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from commonweal.ledger.member_documents import SignedTable
-from commonweal.ledger.reports import ReportBasis, bases_in
+from commonweal.ledger.reports import ReportBasis, bases_in, went_on_to
 from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.records.rounds import GAIN
 
@@ -32,10 +32,12 @@ def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | Non
         _check_directions(number, {client: row.gain for client, row in table.gains.table.items()}, bases, replay)
     else:
         gains = {row["client"]: float(row["further"][GAIN]) for row in body["inputs"] if GAIN in row.get("further", {})}
+        agreed = replay.state.terms_of(round_number).terms.agreed if replay.state.terms_since else None
+        gains_count = agreed is not None and agreed.rates is not None and agreed.utility == "gain"
         for client, basis in bases.items():
             last = next((each for each in before if client in replay.measured[each]), None)
             if last is not None:
-                _check_baseline(number, client, basis, last, replay)
+                _check_baseline(number, client, basis, last, gains_count, replay)
             if client in gains:
                 rule = "a gain is measured from what the client signed"
                 _check_gain(number, client, basis, gains[client], rule, replay)
@@ -85,9 +87,11 @@ def _check_directions(
         replay.findings.add(number, rule, expected, f"{gains[client]:+g} from {basis.baseline!r} to {basis.measured!r}")
 
 
-def _check_baseline(number: int, client: str, basis: ReportBasis, last: int, replay: LedgerReplay) -> None:
-    measured = replay.measured[last][client]
-    if None not in (basis.measured, *measured) and basis.baseline not in measured:
+def _check_baseline(
+    number: int, client: str, basis: ReportBasis, last: int, gains_count: bool, replay: LedgerReplay
+) -> None:
+    reports = replay.measured[last][client]
+    if not basis.goes_on_from(reports, gains_count=gains_count):
         rule = "utility is measured from what the client measured in its last settled round"
-        expected = f"{' or '.join(map(str, measured))} as {client} signed in round {last}"
+        expected = f"{' or '.join(str(went_on_to(report)) for report in reports)} as {client} signed in round {last}"
         replay.findings.add(number, rule, expected, str(basis.baseline))

@@ -135,8 +135,8 @@ class LedgerReplay:
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
     divided_without: list[DividedWithout] = field(default_factory=list)
     votes: list[Vote] = field(default_factory=list)
-    measured: dict[int, dict[str, list[float | None]]] = field(default_factory=dict)
-    """By round and client: the metric of the round's model, in every settlement with a report on it."""
+    measured: dict[int, dict[str, list[Mapping[str, Any]]]] = field(default_factory=dict)
+    """By round and client: what reports rest on, in every settlement with one."""
     settings: dict[int, set[str]] = field(default_factory=dict)  # by round: hashes of what clients measured by
     models: dict[int, str] = field(default_factory=dict)  # by round, as last settled: the hash that its reports name
     round_count: int = 0  # decisions that were recomputed
@@ -164,7 +164,7 @@ class LedgerReplay:
         if "gains" in body:
             self.gain_tables[round_number] = table_of(body["gains"]["table"])
         for client, basis in bases_in(body).items():
-            self.measured.setdefault(round_number, {}).setdefault(client, []).append(basis.measured)
+            self.measured.setdefault(round_number, {}).setdefault(client, []).append({"baseline": basis.baseline, "measured": basis.measured})
             self.settings.setdefault(round_number, set()).update([] if basis.settings is None else [basis.settings])
             self.models[round_number] = basis.model
         for divided in self.divided_without:

@@ -307,7 +307,8 @@ class RemoteClients:
                 "not count. Resume: the round is run again under the new terms."
             )
         for client in record.decision.figures.clients:
-            self._set_baseline(client, self._whole[client, self._shared_hash])
+            if self._whole[client, self._shared_hash].is_defined:  # else the next gain is since the last one known
+                self._set_baseline(client, self._whole[client, self._shared_hash])
             self._settled[client] = (record.round_number, self._attempt)
             self._settled_model[client] = self._shared_hash
             self._settled_report[client] = self._reports[client].to_document()
@@ -480,7 +481,8 @@ class RemoteClients:
         basis = self._report_question().basis_in(answer, client, self._federation.keys[client])
         further = {} if rates is None or table is not None else {GAIN: number_in(answer, GAIN)}
         if table is None:
-            check_baseline(basis, self._settled_report.get(client))
+            is_gain = self._federation.mechanism.utility == "gain"
+            check_baseline(basis, self._settled_report.get(client), rates is not None and is_gain)
             gain = further.get(GAIN)
         else:
             gain = table.gains.table[client].gain if client in table.gains.table else None
