@@ -100,7 +100,21 @@ def test_a_gain_is_the_change_of_metrics_that_were_signed(sample, gain, unsigned
 
 
 BEFORE = {"baseline": 0.5, "measured": 0.7}
+STEADY = {n: {"baseline": 0.25 * n, "measured": 0.25 * (n + 1)} for n in (1, 2, 3)}
 NOT_FROM_THERE = "utility is measured from what the client measured in its last settled round"
+
+
+def measured_round(sample, number, metrics, reversed_by=()):
+    """A round in which clients signed these metrics; those in `reversed_by` call a metric that rises a loss."""
+    rest = {"attempt": f"{number}/1", "model": f"{number}" * 64, "opening_model": f"{number - 1}" * 64, "number": 1}
+    terms = sample.ledger.state.terms_hash
+    bases = {client: ReportBasis(**rest, **own, terms=terms) for client, own in metrics.items()}
+    gains = {client: (basis.change or 0.0) * (-1 if client in reversed_by else 1) for client, basis in bases.items()}
+    settled = replace(the_round(sample, number, gains=GAINS | gains, counts=1), bases=bases)
+    signatures = {
+        client: settled.report(sample.ledger.identity, client).signed(CLIENT_KEYS[client]) for client in bases
+    }
+    return replace(settled, signatures=signatures)
 
 
 @pytest.mark.parametrize(
@@ -117,19 +131,21 @@ NOT_FROM_THERE = "utility is measured from what the client measured in its last 
 def test_a_gain_is_measured_from_what_was_signed_last(sample, signed, found):
     """A client that signs no metric in one round would choose what its next gain is measured from."""
     for number, of_bob in enumerate([BEFORE, *signed], 1):
-        metrics = {"ann": {"baseline": 0.4 + 0.1 * number, "measured": 0.5 + 0.1 * number}, "bob": of_bob}
-        gains = {c: 0.0 if None in own.values() else own["measured"] - own["baseline"] for c, own in metrics.items()}
-        rest = {"attempt": f"{number}/1", "model": f"{number}" * 64, "opening_model": f"{number - 1}" * 64, "number": 1}
-        metrics["ann"]["baseline"] = metrics["ann"]["baseline"] if number == 1 else measured
-        gains["ann"], measured = metrics["ann"]["measured"] - metrics["ann"]["baseline"], metrics["ann"]["measured"]
-        terms = sample.ledger.state.terms_hash
-        bases = {client: ReportBasis(**rest, **own, terms=terms) for client, own in metrics.items()}
-        settled = replace(the_round(sample, number, gains=GAINS | gains, counts=1), bases=bases)
-        signatures = {c: settled.report(sample.ledger.identity, c).signed(CLIENT_KEYS[c]) for c in bases}
-        settled = replace(settled, signatures=signatures)
+        settled = measured_round(sample, number, {"ann": STEADY[number], "bob": of_bob})
         if number <= len(signed):
             sample.ledger.settle(settled)
     assert forged_round(sample, settled) == found
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_a_metric_that_rises_is_a_gain_in_all_rounds_or_in_none(sample, is_noticed):
+    """Alone among clients whose metric has not changed, bob could call a rise a loss, and the next fall another one."""
+    sample.ledger.settle(measured_round(sample, 1, {"ann": STEADY[1], "bob": BEFORE}))
+    same = dict.fromkeys(("baseline", "measured"), STEADY[1]["measured"])
+    rises = {"ann": same, "bob": {"baseline": 0.7, "measured": 0.9}}
+    settled = measured_round(sample, 2, rises, reversed_by=("bob",) if is_noticed else ())
+    rule = "a metric that rises is a gain for all clients of a round, or for none"
+    assert forged_round(sample, settled) == ([rule] if is_noticed else [])
 
 
 def test_the_smallest_difference_is_found(sample):
