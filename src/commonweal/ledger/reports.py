@@ -254,7 +254,7 @@ def _faults_of_earlier(
 ) -> list[ReportFault]:
     for report in basis.earlier:  # before anything else is read of them: a client signs what it likes
         form = report.document.get("format")
-        odd = _odd_field(report.document) if isinstance(form, str) and form in _FURTHER_TEXTS else "format"
+        odd = odd_field(report.document) if isinstance(form, str) and form in _FURTHER_TEXTS else "format"
         if odd is not None:
             rule = "an earlier report has the fields of its format"
             return [ReportFault(rule, f"a report of {client} as commonweal writes it", f"another {ascii(odd)[:80]}")]
@@ -286,7 +286,7 @@ def _faults_of_earlier(
     return faults
 
 
-def _odd_field(document: Mapping[str, Any]) -> str | None:
+def odd_field(document: Mapping[str, Any]) -> str | None:
     """A field that a report of this format lacks, should not have, or has with another type; None if there is none."""
     texts = _TEXTS | ((_FURTHER_TEXTS[document["format"]] | {"gains"}) & document.keys())
     numbers = _NUMBERS | (_TOLD if "gains" in document else set()) | ({"measured"} & document.keys())
