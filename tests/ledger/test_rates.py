@@ -111,6 +111,7 @@ def measured_round(sample, number, metrics, reversed_by=()):
     bases = {client: ReportBasis(**rest, **own, terms=terms) for client, own in metrics.items()}
     gains = {client: (basis.change or 0.0) * (-1 if client in reversed_by else 1) for client, basis in bases.items()}
     settled = replace(the_round(sample, number, gains=GAINS | gains, counts=1), bases=bases)
+    settled = replace(settled, measured_by=sample.ledger.terms.agreed.measured_by)
     signatures = {
         client: settled.report(sample.ledger.identity, client).signed(CLIENT_KEYS[client]) for client in bases
     }
@@ -137,9 +138,21 @@ def test_a_gain_is_measured_from_what_was_signed_last(sample, signed, found):
     assert forged_round(sample, settled) == found
 
 
+@pytest.mark.parametrize("of_bob", [{"baseline": 37.0, "measured": 0.7}, {"baseline": 0.5, "measured": -3.0}])
+def test_what_is_signed_lies_within_the_bounds_of_the_metric(sample, of_bob):
+    """The accuracy of a model is between 0 and 1."""
+    settled = measured_round(sample, 1, {"ann": STEADY[1], "bob": of_bob})
+    name = next(name for name, value in of_bob.items() if not 0 <= value <= 1)
+    assert forged_round(sample, settled) == [f"rounds keep to the terms: the {name} of bob"]
+    with pytest.raises(LedgerError, match=f"the {name} of bob is accuracy, from 0 to 1 in the terms"):
+        sample.ledger.settle(settled)
+
+
 @pytest.mark.parametrize("is_noticed", [True, False])
-def test_a_metric_that_rises_is_a_gain_in_all_rounds_or_in_none(sample, is_noticed):
+@pytest.mark.parametrize("metric", ["accuracy", "net_benefit"])
+def test_a_metric_that_rises_is_a_gain_in_all_rounds_or_in_none(tmp_path, metric, is_noticed):
     """Alone among clients whose metric has not changed, bob could call a rise a loss, and the next fall another one."""
+    sample = open_with(tmp_path, replace(RATED, metric=metric))
     sample.ledger.settle(measured_round(sample, 1, {"ann": STEADY[1], "bob": BEFORE}))
     same = dict.fromkeys(("baseline", "measured"), STEADY[1]["measured"])
     rises = {"ann": same, "bob": {"baseline": 0.7, "measured": 0.9}}

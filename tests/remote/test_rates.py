@@ -235,6 +235,25 @@ def test_a_member_that_signs_no_metric_does_not_choose_what_its_next_gain_is_mea
     assert not rounds_in(toy.out / "ledger.db")[1].findings
 
 
+@pytest.mark.parametrize("mechanism", ['mu = "inf"', 'mu = "inf"' + RATES])
+def test_a_member_that_signs_an_impossible_metric_is_absent(tmp_path, mechanism):
+    """The ledger would refuse the round of all others with it."""
+    toy = make_toy(tmp_path / "f", mechanism=mechanism, rounds=1)
+    key = NodeKey.read(tmp_path / "f" / "members" / "east" / "node-key")
+
+    def twist(kind, question, answer):
+        if kind != "query.report":
+            return answer
+        signed = dict(ReportBook(MemberStore(toy.home("east")), 1).last.document) | {"baseline": 37.0}
+        fields = {**answer.fields, "baseline": 37.0, "signature": key.sign(canonical(signed))}
+        return signed_again(toy, kind, question, replace(answer, fields=fields), signer="east")
+
+    toy.member("east").twist = twist
+    report, said = toy.coordinate()
+    assert report.rounds[0].record.absent == ("east",)
+    assert any("its baseline must lie within the bounds of accuracy, 0 to 1, got 37.0" in line for line in said), said
+
+
 def test_a_gain_is_since_the_last_round_that_could_be_measured(tmp_path):
     """In round 2 all targets of west are the same, so that its R² is undefined."""
 

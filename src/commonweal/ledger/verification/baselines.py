@@ -15,6 +15,7 @@ from commonweal.ledger.directions import by_direction, gains_in, is_gain_if_it_r
 from commonweal.ledger.member_documents import SignedTable
 from commonweal.ledger.reports import ReportBasis, bases_in, went_on_to
 from commonweal.ledger.verification.replay import LedgerReplay
+from commonweal.task.metrics import METRICS
 
 
 def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | None, replay: LedgerReplay) -> None:
@@ -76,15 +77,15 @@ def _check_directions(
 
     A client alone among others whose metric did not change could call every change a loss.
     """
-    gains, metric = gains_in(body), metric_of(body)
+    gains, metric = gains_in(body), metric_of(body) or ""
     found = by_direction(gains, bases)
-    known = None if metric is None else replay.rising_is_gain.get(metric)
+    known = METRICS[metric].higher_is_better if metric in METRICS else replay.rising_is_gain.get(metric)
     is_gain = is_gain_if_it_rises(found) if known is None else known
     if is_gain is None:
         return
     for client in found[not is_gain]:
         rule = "a metric that rises is a gain for all clients of a round, or for none"
-        as_whom = "in earlier rounds" if known is not None else f"that of {found[is_gain][0]}"
+        as_whom = "by the metric, or in earlier rounds" if known is not None else f"that of {found[is_gain][0]}"
         expected, basis = f"the sign of {client}'s gain as {as_whom}", bases[client]
         replay.findings.add(number, rule, expected, f"{gains[client]:+g} from {basis.baseline!r} to {basis.measured!r}")
 

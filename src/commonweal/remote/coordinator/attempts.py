@@ -13,6 +13,7 @@ from commonweal.remote.coordinator.answer_rules import LARGEST_COUNT, BrokenRule
 from commonweal.remote.messages.answer_limit import LARGEST_PROOF
 from commonweal.remote.messages.message import PROOF, SAW_SETTLED, Message
 from commonweal.remote.transport import NoAnswer
+from commonweal.task.metrics import Metric
 
 LARGEST_LIST = 1_000_000  # characters
 
@@ -131,6 +132,14 @@ def check_baseline(basis: ReportBasis, settled: Mapping[str, Any] | None, gains_
             f"its utility must be measured from {went_on_to(settled['report'])!r}, as it signed in its last settled "
             f"round, got {basis.baseline!r}"
         )
+
+
+def check_metrics(basis: ReportBasis, metric: Metric) -> None:
+    """What a client signs of the metric of a model lies within the metric's bounds."""
+    for name, value in (("baseline", basis.baseline), ("measured", basis.measured)):
+        if value is not None and not metric.can_be(value):
+            bounds = f"{metric.lowest:g} to {metric.highest:g}"
+            raise BrokenRuleError(f"its {name} must lie within the bounds of {metric.label}, {bounds}, got {value!r}")
 
 
 def check_gain(basis: ReportBasis, gain: float, *, higher_is_better: bool, needs_metrics: bool = False) -> None:

@@ -50,7 +50,14 @@ from commonweal.remote.coordinator.answer_rules import (
     profit_in,
     text_in,
 )
-from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, check_baseline, check_gain
+from commonweal.remote.coordinator.attempts import (
+    LedgerInForce,
+    NoLedger,
+    ReportQuestion,
+    check_baseline,
+    check_gain,
+    check_metrics,
+)
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.confirmed_heads import ConfirmedHeads
 from commonweal.remote.coordinator.exchange import Exchange, Question
@@ -479,6 +486,7 @@ class RemoteClients:
         is_forecast = table is not None and table.gains.expected is not None
         expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
         basis = self._report_question().basis_in(answer, client, self._federation.keys[client])
+        check_metrics(basis, self._metric)
         further = {} if rates is None or table is not None else {GAIN: number_in(answer, GAIN)}
         if table is None:
             is_gain = self._federation.mechanism.utility == "gain"
