@@ -132,6 +132,8 @@ class ReportBasis:
     @classmethod
     def from_document(cls, document: Document, terms: str) -> ReportBasis:
         """Raises KeyError, TypeError or ValueError if it is damaged."""
+        if not isinstance(document["earlier"], list):
+            raise TypeError(f"earlier reports must be a list, got {document['earlier']!r}")
         earlier = tuple(map(SignedReport.from_document, document["earlier"]))
         names = ("number", "attempt", "model", "opening_model", "baseline")
         rests_on = {name: document[name] for name in names}
