@@ -160,8 +160,8 @@ def _limits(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]
     for row in body["inputs"]:
         client, count = row["client"], row["sample_count"]
         low, high = agreed.profit_bounds.get(client, (-math.inf, math.inf))
-        for name in ("profit", "expected_profit"):
-            if name in row and not low <= row[name] <= high:
+        for name in ("profit", "expected_profit"):  # anything but a number is a finding of its own
+            if type(row.get(name)) in (int, float) and not low <= row[name] <= high:
                 what = f"the {name.replace('_', ' ')} of {client}"
                 yield Departure(what, f"from {low:g} to {high:g}", f"{row[name]:g}")
         most = agreed.most_samples.get(client)
