@@ -174,6 +174,27 @@ def test_a_changed_gain_is_found_even_if_the_operator_signs_it(sample, edit, rul
     assert rules <= set(findings_after(sample, 3, edit))
 
 
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"sample_count": 0}, "0 samples"),
+        ({"sample_count": -29}, "-29 samples"),
+        ({"squared_change": -30.0}, "a gain of -0.05 with squared changes of -30"),
+        ({"gain": 30.0}, "a gain of 30 in a metric between 0 and 1"),
+        ({"squared_change": 1e9}, "squared changes of 1e+09 on 40 samples"),
+    ],
+)
+def test_a_row_that_no_measurement_gives_is_found(sample, changed, fault):
+    """Nobody signs for cyd. Its row moves the gains, and so the profits, of everybody."""
+    with tampering(sample.store) as attacker:
+        told = rewritten(attacker.entries(), lambda document: change_row("cyd", **changed)(document["body"]), 3,
+                         sample.keys.key_of)  # fmt: skip
+        for entry in told[2:]:
+            attacker.put(entry)
+        found = [one.found for one in verified(attacker).findings if one.rule == "a gain is one that can be measured"]
+    assert found == [fault]
+
+
 def test_a_changed_forecast_is_found(sample):
     body = parsed(sample.entries()[4])["body"]
     if body["gains"]["expected"] is None:

@@ -65,6 +65,23 @@ def test_only_a_report_is_a_late_report(sample):
 
 
 @pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"profit": None}, "it states no profit, but None"),
+        ({"profit": "much"}, "it states no profit, but 'much'"),
+        ({"model": None}, "its 'model' is missing or another one"),
+        ({"remark": "next time"}, "its 'remark' is missing or another one"),
+    ],
+)
+def test_a_late_report_has_the_fields_of_a_report(sample, changed, match):
+    """Its member owes the report, not a paper that names the round."""
+    settle_without_bob(sample, bases={"ann": basis(sample, "a/2")})
+    bases = dict.fromkeys(("ann", "bob"), basis(sample, "a/3", entry=calls_him_silent(sample)))
+    document = report_of_bob(sample, bases=bases)[0] | changed
+    refused_and_found(sample, document, CLIENT_KEYS["bob"].sign(canonical(document)), match)
+
+
+@pytest.mark.parametrize(
     ("attempt", "match"),
     [("a/2", "is not after a/2"), ("a/1", "is not after a/2"), ("b/3", "another opening"), ("a/x", "is not after")],
 )

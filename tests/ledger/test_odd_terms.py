@@ -148,3 +148,17 @@ def test_terms_in_other_words_where_there_were_none(tmp_path):
     found = rules_found(sample, next_document(sample.entries(), "terms", {"terms": terms}))
     assert found == ["terms are written in one way only"]
     sample.store.close()
+
+
+@pytest.mark.parametrize("limit", ["profit_bounds", "most_samples"])
+def test_a_limit_for_a_name_that_nobody_has_is_noted(tmp_path, limit):
+    """This one has a Cyrillic a: people would take it for that of ann."""
+    value = {"profit_bounds": (-0.1, 0.1), "most_samples": 5}[limit]
+    sample = open_with(tmp_path, replace(FREE, **{limit: {"\u0430nn": value}}))
+    sample.ledger.settle(a_round(sample.ledger, 1, GAINS, FREE))
+    result = verified(sample.store)
+    assert not result.findings
+    (note,) = result.notes
+    assert (note.rule, note.expected) == ("terms name members", f"a member in {limit}")
+    assert note.found == r"'\u0430nn', which is none"
+    sample.store.close()

@@ -75,6 +75,16 @@ def test_absent_is_a_list(sample):
     assert rules_found(sample, "round", {**draft.body, "absent": ""}, draft.postings) == [TYPES]
 
 
+def test_silent_is_a_list(tmp_path):
+    """Python also reads a text as the list of its letters."""
+    sample = open_with(tmp_path, FREE, members={"a": None, "b": None, "c": None})
+    settled = a_round(sample.ledger, 1, {"a": (0.3, 0.5, None)}, FREE, absent=("b", "c"))
+    draft = draft_round(settled, sample.ledger.identity, sample.ledger.terms)
+    assert rules_found(sample, "round", {**draft.body, "silent": ["b", "c"]}, draft.postings) == []
+    assert rules_found(sample, "round", {**draft.body, "silent": "bc"}, draft.postings) == [TYPES]
+    sample.store.close()
+
+
 def test_a_retired_key_does_not_come_back(sample):
     first, second = sample.operator, SigningKey.from_seed(b"the operator's next signing key.")
     entries, told = sample.entries(), []

@@ -99,6 +99,68 @@ def test_a_gain_is_the_change_of_metrics_that_were_signed(sample, gain, unsigned
             sample.ledger.settle(settled)
 
 
+BEFORE = {"baseline": 0.5, "measured": 0.7}
+STEADY = {n: {"baseline": 0.25 * n, "measured": 0.25 * (n + 1)} for n in (1, 2, 3)}
+NOT_FROM_THERE = "utility is measured from what the client measured in its last settled round"
+
+
+def measured_round(sample, number, metrics, reversed_by=()):
+    """A round in which clients signed these metrics; those in `reversed_by` call a metric that rises a loss."""
+    rest = {"attempt": f"{number}/1", "model": f"{number}" * 64, "opening_model": f"{number - 1}" * 64, "number": 1}
+    terms = sample.ledger.state.terms_hash
+    bases = {client: ReportBasis(**rest, **own, terms=terms) for client, own in metrics.items()}
+    gains = {client: (basis.change or 0.0) * (-1 if client in reversed_by else 1) for client, basis in bases.items()}
+    settled = replace(the_round(sample, number, gains=GAINS | gains, counts=1), bases=bases)
+    settled = replace(settled, measured_by=sample.ledger.terms.agreed.measured_by)
+    signatures = {
+        client: settled.report(sample.ledger.identity, client).signed(CLIENT_KEYS[client]) for client in bases
+    }
+    return replace(settled, signatures=signatures)
+
+
+@pytest.mark.parametrize(
+    ("signed", "found"),
+    [
+        ([{"baseline": 0.7, "measured": 0.8}], []),
+        ([{"baseline": 0.7, "measured": None}, {"baseline": 0.7, "measured": 0.8}], []),
+        ([{"baseline": None, "measured": None}], [NOT_FROM_THERE]),
+        ([{"baseline": 0.7, "measured": None}, {"baseline": None, "measured": 0.95}], [NOT_FROM_THERE]),
+        ([{"baseline": 0.7, "measured": None}, {"baseline": 0.95, "measured": 0.8}], [NOT_FROM_THERE]),
+        ([{"baseline": 0.7, "measured": None}, {"baseline": 0.95, "measured": 0.95}], [NOT_FROM_THERE]),
+    ],
+)
+def test_a_gain_is_measured_from_what_was_signed_last(sample, signed, found):
+    """A client that signs no metric in one round would choose what its next gain is measured from."""
+    for number, of_bob in enumerate([BEFORE, *signed], 1):
+        settled = measured_round(sample, number, {"ann": STEADY[number], "bob": of_bob})
+        if number <= len(signed):
+            sample.ledger.settle(settled)
+    assert forged_round(sample, settled) == found
+
+
+@pytest.mark.parametrize("of_bob", [{"baseline": 37.0, "measured": 0.7}, {"baseline": 0.5, "measured": -3.0}])
+def test_what_is_signed_lies_within_the_bounds_of_the_metric(sample, of_bob):
+    """The accuracy of a model is between 0 and 1."""
+    settled = measured_round(sample, 1, {"ann": STEADY[1], "bob": of_bob})
+    name = next(name for name, value in of_bob.items() if not 0 <= value <= 1)
+    assert forged_round(sample, settled) == [f"rounds keep to the terms: the {name} of bob"]
+    with pytest.raises(LedgerError, match=f"the {name} of bob is accuracy, from 0 to 1 in the terms"):
+        sample.ledger.settle(settled)
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+@pytest.mark.parametrize("metric", ["accuracy", "net_benefit"])
+def test_a_metric_that_rises_is_a_gain_in_all_rounds_or_in_none(tmp_path, metric, is_noticed):
+    """Alone among clients whose metric has not changed, bob could call a rise a loss, and the next fall another one."""
+    sample = open_with(tmp_path, replace(RATED, metric=metric))
+    sample.ledger.settle(measured_round(sample, 1, {"ann": STEADY[1], "bob": BEFORE}))
+    same = dict.fromkeys(("baseline", "measured"), STEADY[1]["measured"])
+    rises = {"ann": same, "bob": {"baseline": 0.7, "measured": 0.9}}
+    settled = measured_round(sample, 2, rises, reversed_by=("bob",) if is_noticed else ())
+    rule = "a metric that rises is a gain for all clients of a round, or for none"
+    assert forged_round(sample, settled) == ([rule] if is_noticed else [])
+
+
 def test_the_smallest_difference_is_found(sample):
     profit = rated_profit(COMMON.common, GAINS["ann"], 100)
     settled = the_round(sample, profits={"ann": profit + 1e-16})

@@ -161,6 +161,9 @@ FORGERIES = {
     "a list that is none": (
         lambda body: body["inputs"][0]["report"].update(earlier=[5]), "the entry has everything that its kind needs",
     ),
+    "a table in place of a list": (
+        lambda body: body["inputs"][0]["report"].update(earlier={}), "the entry has everything that its kind needs",
+    ),
 }  # fmt: skip
 
 

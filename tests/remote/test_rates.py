@@ -27,6 +27,7 @@ from commonweal.scenario.spec import ClientSpec, LearningSpec, Scenario
 from commonweal.simulation.client_keys import SimulatedSigners
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.simulated_task import named_arrays_task
+from commonweal.task.records import Predictions
 from commonweal.valuation.rates import rated_profit
 from tests.remote.test_faults import signed_again
 from tests.remote.test_silence import SILENT, bodies, fall_silent, make
@@ -69,7 +70,7 @@ def rounds_in(location):
     return rounds, verified
 
 
-def simulated(federation, folder):
+def simulated(federation, folder, task=TASK):
     """The toy in one process, with everybody's private figures, settled in a ledger of its own."""
     names = ("unit_value", "cost_per_sample", "cost_per_step", "cost_per_round")
     scenario = Scenario(
@@ -80,8 +81,9 @@ def simulated(federation, folder):
         clients=tuple(ClientSpec(name=name, **dict(zip(names, PRIVATE[name], strict=True))) for name in NAMES),
         mechanism=federation.mechanism,
         learning=LearningSpec(iteration_limit=federation.learning.iteration_limit),
+        task=federation.task,
     )
-    task = named_arrays_task(scenario, replace(TASK, initial_model=lambda plan: INITIAL), "")
+    task = named_arrays_task(scenario, replace(task, initial_model=lambda plan: INITIAL), "")
     signers = SimulatedSigners(scenario)
     ledger = FederationLedger(
         str(folder / "simulated.db"),
@@ -204,8 +206,82 @@ def test_a_member_does_not_choose_what_its_gain_is_measured_from(tmp_path):
     toy.member("east").twist = twist
     report, said = toy.coordinate()
     assert [each.record.absent for each in report.rounds] == [(), ("east",)]
-    assert any("its gain must be 0 without both metrics that it is the change of" in line for line in said), said
+    assert any("its utility must be measured from" in line for line in said), said
     assert not rounds_in(toy.out / "ledger.db")[1].findings
+
+
+def test_a_member_that_signs_no_metric_does_not_choose_what_its_next_gain_is_measured_from(tmp_path):
+    """It signs that it could not measure anything, so that nothing is known of where it starts from in round 3."""
+    toy = make_toy(tmp_path / "f", mechanism=KINDS["measured"][0], rounds=2)
+    rates = read_federation(tmp_path / "f" / "federation.toml").mechanism.rates.common
+    key = NodeKey.read(tmp_path / "f" / "members" / "east" / "node-key")
+
+    def twist(kind, question, answer):
+        if kind != "query.report" or question.fields["round"] != 2:
+            return answer
+        signed = dict(ReportBook(MemberStore(toy.home("east")), 2).last.document)
+        signed |= {"baseline": None, "further": {"gain": 0.0}}
+        signed |= {"profit": rated_profit(rates, 0.0, signed["sample_count"])}
+        del signed["measured"]
+        said = {"profit": signed["profit"], "gain": 0.0, "baseline": None}
+        fields = {**answer.fields, **said, "signature": key.sign(canonical(signed))}
+        del fields["measured"]
+        return signed_again(toy, kind, question, replace(answer, fields=fields), signer="east")
+
+    toy.member("east").twist = twist
+    report, said = toy.coordinate()
+    assert [each.record.absent for each in report.rounds] == [(), ("east",)]
+    assert any("its utility must be measured from" in line and "got None" in line for line in said), said
+    assert not rounds_in(toy.out / "ledger.db")[1].findings
+
+
+@pytest.mark.parametrize("mechanism", ['mu = "inf"', 'mu = "inf"' + RATES])
+def test_a_member_that_signs_an_impossible_metric_is_absent(tmp_path, mechanism):
+    """The ledger would refuse the round of all others with it."""
+    toy = make_toy(tmp_path / "f", mechanism=mechanism, rounds=1)
+    key = NodeKey.read(tmp_path / "f" / "members" / "east" / "node-key")
+
+    def twist(kind, question, answer):
+        if kind != "query.report":
+            return answer
+        signed = dict(ReportBook(MemberStore(toy.home("east")), 1).last.document) | {"baseline": 37.0}
+        fields = {**answer.fields, "baseline": 37.0, "signature": key.sign(canonical(signed))}
+        return signed_again(toy, kind, question, replace(answer, fields=fields), signer="east")
+
+    toy.member("east").twist = twist
+    report, said = toy.coordinate()
+    assert report.rounds[0].record.absent == ("east",)
+    assert any("its baseline must lie within the bounds of accuracy, 0 to 1, got 37.0" in line for line in said), said
+
+
+def test_a_gain_is_since_the_last_round_that_could_be_measured(tmp_path):
+    """In round 2 all targets of west are the same, so that its R² is undefined."""
+
+    def predict(model, validation, context):
+        x, y = validation
+        is_undefined = context.member.name == "west" and len(y) == 24
+        return Predictions(targets=y * (not is_undefined), values=model["w"][0] * x + model["w"][1])
+
+    task = replace(TASK, evaluate=predict)
+    mechanism = KINDS["measured"][0].replace("mu = 0.01", 'mu = "inf"') + '\n\n[task]\nmetric = "r2"'
+    toy = make_toy(tmp_path / "f", mechanism=mechanism)
+    for member in toy.transport.members.values():
+        member.task = task
+    toy.coordinate()
+    store = open_store(str(toy.out / "ledger.db"))
+    with store.reading() as reading:
+        documents = [json.loads(entry.content) for entry in reading.entries()]
+    store.close()
+    bodies = [document["body"] for document in documents if document["kind"] == "round"]
+    first, second, third = (row for body in bodies for row in body["inputs"] if row["client"] == "west")
+    assert "measured" not in second["report"]
+    assert second["further"]["gain"] == 0
+    assert second["report"]["baseline"] == third["report"]["baseline"] == first["report"]["measured"]
+    assert third["further"]["gain"] == pytest.approx(third["report"]["measured"] - first["report"]["measured"])
+    ours, verified = rounds_in(toy.out / "ledger.db")
+    assert not verified.findings
+    simulated(read_federation(tmp_path / "f" / "federation.toml"), tmp_path, task)
+    assert ours == rounds_in(tmp_path / "simulated.db")[0]
 
 
 def test_rates_change_only_with_the_terms(tmp_path):

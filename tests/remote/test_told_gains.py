@@ -143,6 +143,10 @@ LIES = {
     "no row for it": (lambda gains: gains["table"]["rows"].remove(own_row(gains)), "has no row of east"),
     "another pooled gain": (lambda gains: gains.update(pooled=gains["pooled"] + 0.1), "the pooled gain of east is"),
     "a pooled gain of another table": (lambda gains: other_row(gains).update(gain=-0.9), "the pooled gain of east is"),
+    "a row that no measurement gives": (
+        lambda gains: other_row(gains).update(sample_count=-29),
+        "no measurement can give the row of",
+    ),
     "a table of another round": (lambda gains: gains["table"].update(round=1), "it is not a table of round 2"),
     "another kind of metric": (lambda gains: gains["table"].update(bounded=False), "but east measured"),
     "a rule of the future": (lambda gains: gains["table"].update(version="pooled/9"), "'pooled/9' is not known"),

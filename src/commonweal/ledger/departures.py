@@ -16,6 +16,7 @@ from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
 from commonweal.records import Rates
 from commonweal.records.rounds import GAIN
+from commonweal.task.metrics import METRICS, Metric
 from commonweal.valuation.exact import QUANTITY, quantity
 from commonweal.valuation.harm import VERSION as HARM_VERSION
 from commonweal.valuation.harm import is_minority
@@ -57,6 +58,8 @@ def departures(body: Mapping[str, Any], state: LedgerState) -> Iterator[Departur
     yield from _rules(agreed, body)
     yield from _course(agreed, body)
     yield from _measuring(agreed, body)
+    if agreed.metric is not None and agreed.metric in METRICS:
+        yield from _metrics(METRICS[agreed.metric], body)
     if agreed.measure == QUANTITY.name:
         yield from _counted(body["inputs"])
     yield from _limits(agreed, body)
@@ -132,6 +135,18 @@ def _measuring(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departu
     yield from _compared("figures", agreed.figures, used)
 
 
+def _metrics(metric: Metric, body: Mapping[str, Any]) -> Iterator[Departure]:
+    """What is known of a metric that is built in: the bounds of its values."""
+    for row in body["inputs"]:
+        for name in ("baseline", "measured"):
+            value = row["report"].get(name) if "report" in row else None
+            if value is not None and not metric.can_be(value):
+                what = f"the {name} of {row['client']}"
+                yield Departure(what, f"{metric.name}, from {metric.lowest:g} to {metric.highest:g}", _text(value))
+    if "gains" in body and body["gains"]["table"]["rows"]:
+        yield from _compared("bounded in the table of gains", metric.is_bounded, body["gains"]["table"]["bounded"])
+
+
 def _counted(inputs: Sequence[Mapping[str, Any]]) -> Iterator[Departure]:
     """Contributions by quantity are the new samples that clients signed; those by other measures are the operator's."""
     for row in inputs:
@@ -145,8 +160,8 @@ def _limits(agreed: AgreedRules, body: Mapping[str, Any]) -> Iterator[Departure]
     for row in body["inputs"]:
         client, count = row["client"], row["sample_count"]
         low, high = agreed.profit_bounds.get(client, (-math.inf, math.inf))
-        for name in ("profit", "expected_profit"):
-            if name in row and not low <= row[name] <= high:
+        for name in ("profit", "expected_profit"):  # anything but a number is a finding of its own
+            if type(row.get(name)) in (int, float) and not low <= row[name] <= high:
                 what = f"the {name.replace('_', ' ')} of {client}"
                 yield Departure(what, f"from {low:g} to {high:g}", f"{row[name]:g}")
         most = agreed.most_samples.get(client)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from commonweal.ledger.reports import BASED_REPORT_FORMATS, LATE_REPORT_FORMAT
+from commonweal.ledger.reports import BASED_REPORT_FORMATS, LATE_REPORT_FORMAT, odd_field
 
 REPORT_FORMATS = ("commonweal.report/1", "commonweal.report/2", *BASED_REPORT_FORMATS, LATE_REPORT_FORMAT)
 
@@ -45,6 +45,11 @@ def fault_of_late_report(document: Mapping[str, Any], play: Play) -> str | None:
     form = document.get("format")
     if form not in REPORT_FORMATS:
         return f"it is not a report, but has the format {form!r}"
+    profit = document.get("profit")
+    if type(profit) not in (int, float):
+        return f"it states no profit, but {ascii(profit)[:40]}"
+    if form in (*BASED_REPORT_FORMATS, LATE_REPORT_FORMAT) and (odd := odd_field(document)) is not None:
+        return f"it does not have the fields of its format: its {ascii(odd)[:80]} is missing or another one"
     if form == LATE_REPORT_FORMAT and document.get("entry") != play.entry:
         return f"it does not name the entry {play.entry[:16]}…, which calls the client silent"
     if form == BASED_REPORT_FORMATS[1]:

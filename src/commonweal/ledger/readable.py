@@ -59,8 +59,8 @@ def check_readable(document: Mapping[str, Any]) -> None:
         for row in body["inputs"]:
             _check(row, "client", str)
             _check({"further": {}, **row}, "further", dict)
-        resting = body.get("resting", [])
-        for names in (body["absent"], resting, body["decision"]["retained"], body["decision"]["eliminated"]):
+        others = [body.get(name, []) for name in ("silent", "resting")]
+        for names in (body["absent"], *others, body["decision"]["retained"], body["decision"]["eliminated"]):
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise TypeError(names)
 

@@ -108,6 +108,17 @@ class ReportBasis:
         """Whether a gain is this change of the metric, up to the rounding of other processors."""
         return math.isclose(change, gain, rel_tol=ROUNDING, abs_tol=ROUNDING * max(1.0, abs(self.baseline or 0.0)))
 
+    def goes_on_from(self, settled: Collection[Mapping[str, Any]], *, gains_count: bool) -> bool:
+        """Whether utility is measured from what the client signed of its last settled round, in one of these reports.
+
+        Where profits follow from gains (`gains_count`), a metric that was not signed does not let the client choose
+        another baseline: it goes on from what it signed last. Other profits are its word.
+        """
+        if gains_count:
+            return self.baseline in [went_on_to(report) for report in settled]
+        measured = [report.get("measured") for report in settled]
+        return None in (self.measured, *measured) or self.baseline in measured
+
     @property
     def signed_fields(self) -> Document:
         """Its part of the message that the client signs."""
@@ -121,6 +132,8 @@ class ReportBasis:
     @classmethod
     def from_document(cls, document: Document, terms: str) -> ReportBasis:
         """Raises KeyError, TypeError or ValueError if it is damaged."""
+        if not isinstance(document["earlier"], list):
+            raise TypeError(f"earlier reports must be a list, got {document['earlier']!r}")
         earlier = tuple(map(SignedReport.from_document, document["earlier"]))
         names = ("number", "attempt", "model", "opening_model", "baseline")
         rests_on = {name: document[name] for name in names}
@@ -137,6 +150,13 @@ class ReportBasis:
         }
         later = {"measured": self.measured, "settings": self.settings, "entry": self.entry}
         return fields | {name: value for name, value in later.items() if value is not None}
+
+
+def went_on_to(report: Mapping[str, Any]) -> float | None:
+    """What the next gain is measured from: the metric of the model, or if it was not signed, what this one was."""
+    measured: float | None = report.get("measured")
+    baseline: float | None = report["baseline"]
+    return baseline if measured is None else measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +256,7 @@ def _faults_of_earlier(
 ) -> list[ReportFault]:
     for report in basis.earlier:  # before anything else is read of them: a client signs what it likes
         form = report.document.get("format")
-        odd = _odd_field(report.document) if isinstance(form, str) and form in _FURTHER_TEXTS else "format"
+        odd = odd_field(report.document) if isinstance(form, str) and form in _FURTHER_TEXTS else "format"
         if odd is not None:
             rule = "an earlier report has the fields of its format"
             return [ReportFault(rule, f"a report of {client} as commonweal writes it", f"another {ascii(odd)[:80]}")]
@@ -268,7 +288,7 @@ def _faults_of_earlier(
     return faults
 
 
-def _odd_field(document: Mapping[str, Any]) -> str | None:
+def odd_field(document: Mapping[str, Any]) -> str | None:
     """A field that a report of this format lacks, should not have, or has with another type; None if there is none."""
     texts = _TEXTS | ((_FURTHER_TEXTS[document["format"]] | {"gains"}) & document.keys())
     numbers = _NUMBERS | (_TOLD if "gains" in document else set()) | ({"measured"} & document.keys())

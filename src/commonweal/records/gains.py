@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 FiguresRule = Literal["measured", "paired", "pooled", "forecast"]
 
+_ROUNDING = 1e-9  # of metrics: processors round differently
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedGain:
@@ -22,6 +24,22 @@ class PairedGain:
     sample_count: int  # validation samples
     squared_change: float  # Σ over samples of (change of the score)²: of hits, the samples on which both models differ
     is_bounded: bool = True  # the metric lies within 0 and 1
+
+    @property
+    def fault(self) -> str | None:
+        """Why no measurement can give this row; None if one can.
+
+        Changes of a bounded metric are at most 1, and so is the variance of its bootstrap draws, up to their number.
+        """
+        if self.sample_count < 1:
+            return f"{self.sample_count} samples"
+        if not (math.isfinite(self.gain) and 0 <= self.squared_change < math.inf):
+            return f"a gain of {self.gain:g} with squared changes of {self.squared_change:g}"
+        if self.is_bounded and abs(self.gain) > 1 + _ROUNDING:
+            return f"a gain of {self.gain:g} in a metric between 0 and 1"
+        if self.is_bounded and self.squared_change > 1.01 * self.sample_count**2:
+            return f"squared changes of {self.squared_change:g} on {self.sample_count} samples"
+        return None
 
     @property
     def standard_error(self) -> float:

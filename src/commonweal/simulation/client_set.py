@@ -206,7 +206,9 @@ class InProcessClients:
         for client, member in self._simulated.items():
             member.known_scores = np.empty(0)  # absent: it has not seen the round's model
             if client in participants:
-                member.previous = self._measured[self._adopted, client]
+                measured = self._measured[self._adopted, client]
+                if measured.is_defined or member.previous is None:  # else the next gain is since the last one known
+                    member.previous = measured
                 if client in self._lone:
                     member.alone, member.alone_memory = self._lone[client].model, self._lone[client].task_memory
                 evaluation = self._evaluations[self._adopted, client]

@@ -83,7 +83,7 @@ def paired_gain(now: Measured, opening: Measured, metric: Metric, sample_count: 
         gain=0.0 if is_unchanged(metric, now.value, opening.value) else difference,
         sample_count=sample_count,
         squared_change=squared,
-        is_bounded=metric.lowest == 0 and metric.highest == 1,
+        is_bounded=metric.is_bounded,
     )
 
 

@@ -33,6 +33,7 @@ from commonweal.errors import InputError
 from commonweal.valuation.bootstrap import Draws, mean_draws
 
 Floats = NDArray[np.float64]
+_ROUNDING = 1e-9  # processors round differently
 Kind = Literal["classification", "regression", "any"]
 Compute = Callable[[NDArray[Any], Floats, Floats], Draws]
 OwnFunction = Callable[[NDArray[Any], Floats, Floats], float]
@@ -58,6 +59,15 @@ class Metric:
     lowest: float = 0.0
     highest: float = 1.0
     is_share: bool = False
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its values lie within 0 and 1."""
+        return self.lowest == 0 and self.highest == 1
+
+    def can_be(self, value: float) -> bool:
+        """Whether a model can have this value, up to rounding."""
+        return self.lowest - _ROUNDING <= value <= self.highest + _ROUNDING
 
 
 def own_metric(name: str, function: OwnFunction) -> Metric:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from commonweal.ledger.directions import by_direction, gains_in, is_gain_if_it_rises, metric_of
 from commonweal.ledger.member_documents import SignedTable
-from commonweal.ledger.reports import ReportBasis, bases_in
+from commonweal.ledger.reports import ReportBasis, bases_in, went_on_to
 from commonweal.ledger.verification.replay import LedgerReplay
-from commonweal.records.rounds import GAIN
+from commonweal.task.metrics import METRICS
 
 
 def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | None, replay: LedgerReplay) -> None:
@@ -29,17 +30,18 @@ def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | Non
             if client in bases:
                 rule = "a gain is measured from the model that opened the round"
                 _check_gain(number, client, bases[client], row.gain, rule, replay)
-        _check_directions(number, {client: row.gain for client, row in table.gains.table.items()}, bases, replay)
     else:
-        gains = {row["client"]: float(row["further"][GAIN]) for row in body["inputs"] if GAIN in row.get("further", {})}
+        gains = gains_in(body)
+        agreed = replay.state.terms_of(round_number).terms.agreed if replay.state.terms_since else None
+        gains_count = agreed is not None and agreed.rates is not None and agreed.utility == "gain"
         for client, basis in bases.items():
             last = next((each for each in before if client in replay.measured[each]), None)
             if last is not None:
-                _check_baseline(number, client, basis, last, replay)
+                _check_baseline(number, client, basis, last, gains_count, replay)
             if client in gains:
                 rule = "a gain is measured from what the client signed"
                 _check_gain(number, client, basis, gains[client], rule, replay)
-        _check_directions(number, gains, bases, replay)
+    _check_directions(number, body, bases, replay)
 
 
 def _check_opening(number: int, bases: Mapping[str, ReportBasis], last: int, replay: LedgerReplay) -> None:
@@ -69,25 +71,30 @@ def _check_gain(number: int, client: str, basis: ReportBasis, gain: float, rule:
 
 
 def _check_directions(
-    number: int, gains: Mapping[str, float], bases: Mapping[str, ReportBasis], replay: LedgerReplay
+    number: int, body: Mapping[str, Any], bases: Mapping[str, ReportBasis], replay: LedgerReplay
 ) -> None:
-    """More is better for all clients, or less is; the gains that most of them signed tell which."""
-    by_direction: dict[bool, list[str]] = {True: [], False: []}
-    for client, gain in gains.items():
-        basis = bases.get(client)
-        if basis is not None and basis.change is not None and not basis.is_gain(0.0, basis.change):
-            by_direction[(basis.change > 0) == (gain > 0)].append(client)
-    few, most = sorted(by_direction.values(), key=len)
-    for client in few:
+    """More is better for all clients, or less is: as in earlier rounds by this metric, or else as most of them signed.
+
+    A client alone among others whose metric did not change could call every change a loss.
+    """
+    gains, metric = gains_in(body), metric_of(body) or ""
+    found = by_direction(gains, bases)
+    known = METRICS[metric].higher_is_better if metric in METRICS else replay.rising_is_gain.get(metric)
+    is_gain = is_gain_if_it_rises(found) if known is None else known
+    if is_gain is None:
+        return
+    for client in found[not is_gain]:
         rule = "a metric that rises is a gain for all clients of a round, or for none"
-        expected = f"the sign of {client}'s gain as that of {most[0]}"
-        basis = bases[client]
+        as_whom = "by the metric, or in earlier rounds" if known is not None else f"that of {found[is_gain][0]}"
+        expected, basis = f"the sign of {client}'s gain as {as_whom}", bases[client]
         replay.findings.add(number, rule, expected, f"{gains[client]:+g} from {basis.baseline!r} to {basis.measured!r}")
 
 
-def _check_baseline(number: int, client: str, basis: ReportBasis, last: int, replay: LedgerReplay) -> None:
-    measured = replay.measured[last][client]
-    if None not in (basis.measured, *measured) and basis.baseline not in measured:
+def _check_baseline(
+    number: int, client: str, basis: ReportBasis, last: int, gains_count: bool, replay: LedgerReplay
+) -> None:
+    reports = replay.measured[last][client]
+    if not basis.goes_on_from(reports, gains_count=gains_count):
         rule = "utility is measured from what the client measured in its last settled round"
-        expected = f"{' or '.join(map(str, measured))} as {client} signed in round {last}"
+        expected = f"{' or '.join(str(went_on_to(report)) for report in reports)} as {client} signed in round {last}"
         replay.findings.add(number, rule, expected, str(basis.baseline))

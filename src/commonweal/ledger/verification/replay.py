@@ -9,6 +9,7 @@ from typing import Any
 
 from commonweal.ledger.amendments import quorum_of, signing_members
 from commonweal.ledger.canonical import first_difference
+from commonweal.ledger.directions import by_direction, gains_in, is_gain_if_it_rises, metric_of
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.printable import printable
 from commonweal.ledger.reports import bases_in
@@ -135,8 +136,9 @@ class LedgerReplay:
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
     divided_without: list[DividedWithout] = field(default_factory=list)
     votes: list[Vote] = field(default_factory=list)
-    measured: dict[int, dict[str, list[float | None]]] = field(default_factory=dict)
-    """By round and client: the metric of the round's model, in every settlement with a report on it."""
+    measured: dict[int, dict[str, list[Mapping[str, Any]]]] = field(default_factory=dict)
+    """By round and client: what reports rest on, in every settlement with one."""
+    rising_is_gain: dict[str, bool] = field(default_factory=dict)  # by metric: whether it is a gain if that rises
     settings: dict[int, set[str]] = field(default_factory=dict)  # by round: hashes of what clients measured by
     models: dict[int, str] = field(default_factory=dict)  # by round, as last settled: the hash that its reports name
     round_count: int = 0  # decisions that were recomputed
@@ -164,9 +166,13 @@ class LedgerReplay:
         if "gains" in body:
             self.gain_tables[round_number] = table_of(body["gains"]["table"])
         for client, basis in bases_in(body).items():
-            self.measured.setdefault(round_number, {}).setdefault(client, []).append(basis.measured)
+            rests_on = {"baseline": basis.baseline, "measured": basis.measured}
+            self.measured.setdefault(round_number, {}).setdefault(client, []).append(rests_on)
             self.settings.setdefault(round_number, set()).update([] if basis.settings is None else [basis.settings])
             self.models[round_number] = basis.model
+        rising = is_gain_if_it_rises(by_direction(gains_in(body), bases_in(body)))
+        if (metric := metric_of(body)) is not None and rising is not None:
+            self.rising_is_gain.setdefault(metric, rising)
         for divided in self.divided_without:
             if divided.round_number == round_number and divided.settled_again is None:
                 divided.settled_again = number

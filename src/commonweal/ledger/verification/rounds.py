@@ -155,6 +155,9 @@ def _check_gains(
     for client in gains.table:
         if client not in clients:
             findings.add(number, "gains are those of the round's clients", "one of its clients", client)
+    for client, row in gains.table.items():
+        if row.fault is not None:
+            findings.add(number, "a gain is one that can be measured", f"such a row of {client}", row.fault)
     before = sorted(each for each in replay.state.rounds if each < round_number and each in replay.gain_tables)
     try:
         again = used_gains(gains.version, [*(replay.gain_tables[each] for each in before), gains.table])

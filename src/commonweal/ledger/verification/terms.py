@@ -142,6 +142,19 @@ def check_by_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -
         replay.findings.add(number, f"rounds keep to the terms: {departure.what}", departure.agreed, departure.found)
 
 
+def note_unknown_names(replay: LedgerReplay) -> None:
+    """Note names in the terms that nobody has: a limit for a name that only looks like a member's limits nobody."""
+    named: dict[str, str] = {}
+    for agreed in (each.terms.agreed for each in replay.state.terms_since):
+        if agreed is not None:
+            classes = {} if agreed.rates is None else agreed.rates.classes
+            tables = {"profit_bounds": agreed.profit_bounds, "most_samples": agreed.most_samples, "rates": classes}
+            named |= {client: what for what, table in tables.items() for client in table}
+    for client, what in named.items():
+        if client not in replay.state.members:
+            replay.notes.add(1, "terms name members", f"a member in {what}", f"{client!a}, which is none")
+
+
 def note_missing_terms(replay: LedgerReplay) -> None:
     """Note that a ledger with rounds has no agreed rules, as those that were made before there could be any."""
     state = replay.state

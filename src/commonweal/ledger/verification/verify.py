@@ -26,7 +26,7 @@ from commonweal.ledger.verification.reversals import (
     conclude_divided_without,
     note_never_settled_again,
 )
-from commonweal.ledger.verification.terms import note_back_since, note_missing_terms
+from commonweal.ledger.verification.terms import note_back_since, note_missing_terms, note_unknown_names
 
 _GAP_LIMIT = 100  # missing entries that are reported one by one
 
@@ -116,6 +116,7 @@ class _Verifier:
             found = ", ".join(f"{key[:16]}…" for key in operators) or "no key"
             self._findings.add(1, "the operator signed the ledger", f"the key {operator[:16]}…", found)
         self._conclude(note_missing_terms)
+        self._conclude(note_unknown_names)
         self._conclude(note_back_since)
         for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(

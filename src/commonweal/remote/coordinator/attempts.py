@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from commonweal.errors import FederationError
-from commonweal.ledger.reports import REPORT_LIMIT, ReportBasis, SignedReport, faults_of_reports
+from commonweal.ledger.reports import REPORT_LIMIT, ReportBasis, SignedReport, faults_of_reports, went_on_to
 from commonweal.remote.coordinator.answer_rules import LARGEST_COUNT, BrokenRuleError, count_in, number_in
 from commonweal.remote.messages.answer_limit import LARGEST_PROOF
 from commonweal.remote.messages.message import PROOF, SAW_SETTLED, Message
 from commonweal.remote.transport import NoAnswer
+from commonweal.task.metrics import Metric
 
 LARGEST_LIST = 1_000_000  # characters
 
@@ -119,14 +120,26 @@ class ReportQuestion:
         return basis
 
 
-def check_baseline(basis: ReportBasis, settled: Mapping[str, Any] | None) -> None:
-    """A client goes on from what it measured in its last settled round; `settled` is its report of that."""
-    measured = None if settled is None else settled["report"].get("measured")
-    if None not in (measured, basis.measured) and basis.baseline != measured:
+def check_baseline(basis: ReportBasis, settled: Mapping[str, Any] | None, gains_count: bool) -> None:
+    """A client goes on from what it measured in its last settled round; `settled` is its report of that.
+
+    `gains_count` says that its profit follows from its gain by agreed rates.
+    """
+    if settled is None or "baseline" not in settled["report"]:  # of version 0.1
+        return
+    if not basis.goes_on_from([settled["report"]], gains_count=gains_count):
         raise BrokenRuleError(
-            f"its utility must be measured from {measured!r}, as it signed in its last settled round, got "
-            f"{basis.baseline!r}"
+            f"its utility must be measured from {went_on_to(settled['report'])!r}, as it signed in its last settled "
+            f"round, got {basis.baseline!r}"
         )
+
+
+def check_metrics(basis: ReportBasis, metric: Metric) -> None:
+    """What a client signs of the metric of a model lies within the metric's bounds."""
+    for name, value in (("baseline", basis.baseline), ("measured", basis.measured)):
+        if value is not None and not metric.can_be(value):
+            bounds = f"{metric.lowest:g} to {metric.highest:g}"
+            raise BrokenRuleError(f"its {name} must lie within the bounds of {metric.label}, {bounds}, got {value!r}")
 
 
 def check_gain(basis: ReportBasis, gain: float, *, higher_is_better: bool, needs_metrics: bool = False) -> None:

@@ -50,7 +50,14 @@ from commonweal.remote.coordinator.answer_rules import (
     profit_in,
     text_in,
 )
-from commonweal.remote.coordinator.attempts import LedgerInForce, NoLedger, ReportQuestion, check_baseline, check_gain
+from commonweal.remote.coordinator.attempts import (
+    LedgerInForce,
+    NoLedger,
+    ReportQuestion,
+    check_baseline,
+    check_gain,
+    check_metrics,
+)
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.confirmed_heads import ConfirmedHeads
 from commonweal.remote.coordinator.exchange import Exchange, Question
@@ -307,7 +314,8 @@ class RemoteClients:
                 "not count. Resume: the round is run again under the new terms."
             )
         for client in record.decision.figures.clients:
-            self._set_baseline(client, self._whole[client, self._shared_hash])
+            if self._whole[client, self._shared_hash].is_defined:  # else the next gain is since the last one known
+                self._set_baseline(client, self._whole[client, self._shared_hash])
             self._settled[client] = (record.round_number, self._attempt)
             self._settled_model[client] = self._shared_hash
             self._settled_report[client] = self._reports[client].to_document()
@@ -478,9 +486,11 @@ class RemoteClients:
         is_forecast = table is not None and table.gains.expected is not None
         expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
         basis = self._report_question().basis_in(answer, client, self._federation.keys[client])
+        check_metrics(basis, self._metric)
         further = {} if rates is None or table is not None else {GAIN: number_in(answer, GAIN)}
         if table is None:
-            check_baseline(basis, self._settled_report.get(client))
+            is_gain = self._federation.mechanism.utility == "gain"
+            check_baseline(basis, self._settled_report.get(client), rates is not None and is_gain)
             gain = further.get(GAIN)
         else:
             gain = table.gains.table[client].gain if client in table.gains.table else None

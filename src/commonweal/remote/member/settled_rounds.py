@@ -7,12 +7,13 @@ tell the member that none was, and the member would report the same gain again a
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from commonweal.ledger.member_documents import ROUND_LIMIT
-from commonweal.ledger.reports import BASED_REPORT_FORMATS, SignedReport, is_of_opening
+from commonweal.ledger.reports import BASED_REPORT_FORMATS, SignedReport, is_of_opening, went_on_to
 from commonweal.records.statement import StatementLine
 from commonweal.remote.member.going_back import check_settled, note_another_attempt
 from commonweal.remote.member.report_book import ReportBook
@@ -146,7 +147,8 @@ def recover(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *
         store.log(f"{ERROR} refused to open round {fields['round']}: {refusal} Ask the operator")
         raise QuestionError(refusal)
     state.settled_round, state.settled_attempt = settled
-    state.baseline = report.document.get("measured")
+    known = went_on_to(report.document)
+    state.baseline = None if fields["utility"] == "advantage" else math.nan if known is None else known
     state.memory = state.under_way = None
     state.reported = []
     return (
@@ -196,7 +198,8 @@ def _adopt(
     """`measured` is the metric of the model; `needed` are the models of the question that brought the news."""
     number = opening.round_number
     state.settled_round, state.settled_attempt = number, opening.attempt
-    state.baseline = measured
+    is_known = measured is not None and not math.isnan(measured)
+    state.baseline = measured if is_known else baseline_of(state, opening)  # what it signed last counts
     state.memory = opening.memory
     state.alone, state.alone_memory = opening.alone, opening.alone_memory
     state.withdrew |= opening.has_notice

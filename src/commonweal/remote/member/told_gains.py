@@ -120,6 +120,9 @@ def _fault_of(gains: RoundGains, told: ToldGain, client: str, own: PairedGain | 
         return f"its version {gains.version!r} is not known here; install the federation's version of commonweal"
     if gains.version.partition("/")[0] != figures:
         return f"gains are {figures} in this federation, but its version is {gains.version!r}"
+    impossible = next((other for other, one in gains.table.items() if one.fault is not None), None)
+    if impossible is not None:
+        return f"no measurement can give the row of {impossible}: {gains.table[impossible].fault}"
     row = gains.table.get(client)
     if own is None or row is None:
         if own is not None:
