@@ -146,6 +146,25 @@ def test_nobody_becomes_silent_in_a_round_that_is_settled_again(sample):
     assert forged(sample, again) == ["nobody becomes silent in a round that is settled again"]
 
 
+def test_who_had_left_when_a_round_was_settled_does_not_become_silent_in_it(tmp_path):
+    """It did not get the round's model, so it is neither charged for it nor excluded."""
+    sample = open_with(tmp_path, replace(FREE, silence_limit=1))
+    sample.ledger.settle(settle(sample, 1, TWO, absent=("bob",), silent=("bob",)))
+    (exclusion,) = sample.ledger.end_memberships()
+    sample.ledger.settle(settle(sample, 2, TWO))
+    sample.ledger.reverse_round(2, "bob has a receipt for round 1")
+    sample.ledger.reverse(exclusion.entry, "bob has a receipt for round 1")
+    sample.ledger.reverse_round(1, "bob has a receipt for round 1")
+    sample.ledger.settle(settle(sample, 1))
+    again = settle(sample, 2, TWO, absent=("bob",), silent=("bob",))
+    with pytest.raises(LedgerError, match=r"'bob' cannot be silent in round 2: .* or had no part in it"):
+        sample.ledger.settle(again)
+    assert forged(sample, again) == ["nobody becomes silent in a round that is settled again"]
+    sample.ledger.settle(settle(sample, 2, TWO, absent=("bob",)))
+    assert not verified(sample.store).findings
+    sample.store.close()
+
+
 def test_who_is_no_longer_silent_in_a_round_settled_again_is_noted(sample):
     sample.ledger.settle(settle(sample, 1, TWO, absent=("bob",), silent=("bob",)))
     sample.ledger.reverse_round(1, "bob has a receipt")

@@ -57,6 +57,7 @@ class LedgerState:
     late_reports: dict[str, dict[int, int]] = field(default_factory=dict)  # client → round → entry
     plays: dict[int, Play] = field(default_factory=dict)  # by round: its last settlement
     not_silent: dict[int, set[str]] = field(default_factory=dict)  # by round: reported or absent in any settlement
+    called_silent: dict[int, set[str]] = field(default_factory=dict)  # by round: silent in any settlement
     charges: dict[int, tuple[str, int]] = field(default_factory=dict)  # not reversed: entry → client, round
     excluded: dict[str, int] = field(default_factory=dict)  # client → the last round that it was silent in
     exclusions: dict[int, str] = field(default_factory=dict)  # not reversed: entry → client
@@ -97,6 +98,7 @@ class LedgerState:
             self.plays[settled] = Play.of(body, digest)
             listed = {*self.took_part[settled], *body["absent"]}
             self.not_silent.setdefault(settled, set()).update(listed.difference(silent_in(body)))
+            self.called_silent.setdefault(settled, set()).update(silent_in(body))
             for client in silent_in(body):
                 self.silences.setdefault(client, []).append(settled)
             if is_finished(body):

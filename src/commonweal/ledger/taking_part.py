@@ -37,8 +37,13 @@ def check_not_gone(absent: Iterable[str], round_number: int, state: LedgerState)
 
 
 def was_not_silent(client: str, round_number: int, state: LedgerState) -> bool:
-    """Whether a settlement of this round, reversed ones included, has a client's report or calls it absent only."""
-    return client in state.not_silent.get(round_number, ())
+    """Whether a settlement of this round, reversed ones included, does not call a client silent.
+
+    It has its report, calls it absent only, or does not list it: the round went on without it, since it had left or
+    rested, so it did not get the model.
+    """
+    silent = state.called_silent.get(round_number)
+    return silent is not None and (client not in silent or client in state.not_silent[round_number])
 
 
 def check_silent(clients: tuple[str, ...], round_number: int, state: LedgerState) -> None:
@@ -47,7 +52,7 @@ def check_silent(clients: tuple[str, ...], round_number: int, state: LedgerState
         if was_not_silent(client, round_number, state):
             raise LedgerError(
                 f"Client {client!r} cannot be silent in round {round_number}: it reported or was only absent when the "
-                "round was settled before. List it as absent only."
+                "round was settled before, or had no part in it. List it as absent only."
             )
         fault = fault_of_silence(client, round_number, state)
         if fault is not None:

@@ -33,8 +33,8 @@ def check_silent(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> 
     for client in silent:
         if (fault := fault_of_silence(client, round_number, state)) is not None:
             findings.add(number, ONLY_WITH_THE_MODEL, "such members", f"{client}, who {fault}")
-        if was_not_silent(client, round_number, state):
-            findings.add(number, NOT_SILENT_BEFORE, f"{client} with its report or absent, as before", "silent")
+        elif was_not_silent(client, round_number, state):
+            findings.add(number, NOT_SILENT_BEFORE, f"{client} not silent, as before", "silent")
     if not state.terms_since:
         return  # already a finding of the first entry
     for row in body["inputs"]:
