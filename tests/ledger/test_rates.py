@@ -148,6 +148,30 @@ def test_what_is_signed_lies_within_the_bounds_of_the_metric(sample, of_bob):
         sample.ledger.settle(settled)
 
 
+@pytest.mark.parametrize("gain", [-5.0, -1.001, 1.001])
+@pytest.mark.parametrize("has_bases", [True, False])
+def test_a_gain_is_not_larger_than_the_bounds_of_the_metric_are_apart(sample, has_bases, gain):
+    """Nobody signs for cyd, or what its gain is the change of: a loss that no accuracy can have is not shared."""
+    metrics = {"ann": STEADY[1], "bob": BEFORE}
+
+    def with_gain(number):
+        gains = GAINS | {"cyd": number}
+        if not has_bases:
+            return the_round(sample, gains=gains)
+        rest = {"attempt": "1/1", "model": "1" * 64, "opening_model": "0" * 64, "number": 1}
+        terms = sample.ledger.state.terms_hash
+        bases = {client: ReportBasis(**rest, **own, terms=terms) for client, own in metrics.items()}
+        changed = {client: basis.change for client, basis in bases.items()}
+        settled = replace(the_round(sample, gains=gains | changed), bases=bases)
+        signatures = {c: settled.report(sample.ledger.identity, c).signed(CLIENT_KEYS[c]) for c in bases}
+        return replace(settled, signatures=signatures)
+
+    assert forged_round(sample, with_gain(gain)) == ["rounds keep to the terms: the gain of cyd"]
+    with pytest.raises(LedgerError, match="the gain of cyd is in accuracy, at most 1 in size in the terms"):
+        sample.ledger.settle(with_gain(gain))
+    assert forged_round(sample, with_gain(-1.0)) == []
+
+
 @pytest.mark.parametrize("is_noticed", [True, False])
 @pytest.mark.parametrize("metric", ["accuracy", "net_benefit"])
 def test_a_metric_that_rises_is_a_gain_in_all_rounds_or_in_none(tmp_path, metric, is_noticed):

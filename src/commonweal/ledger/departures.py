@@ -143,6 +143,11 @@ def _metrics(metric: Metric, body: Mapping[str, Any]) -> Iterator[Departure]:
             if value is not None and not metric.can_be(value):
                 what = f"the {name} of {row['client']}"
                 yield Departure(what, f"{metric.name}, from {metric.lowest:g} to {metric.highest:g}", _text(value))
+        gain = row.get("further", {}).get(GAIN)
+        follows = "report" in row and not _has_unsigned_metric(row)  # from metrics that are within the bounds
+        if gain is not None and not follows and not metric.can_differ_by(gain):
+            most = metric.highest - metric.lowest
+            yield Departure(f"the gain of {row['client']}", f"in {metric.name}, at most {most:g} in size", _text(gain))
     if "gains" in body and body["gains"]["table"]["rows"]:
         yield from _compared("bounded in the table of gains", metric.is_bounded, body["gains"]["table"]["bounded"])
 

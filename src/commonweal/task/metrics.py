@@ -69,6 +69,10 @@ class Metric:
         """Whether a model can have this value, up to rounding."""
         return self.lowest - _ROUNDING <= value <= self.highest + _ROUNDING
 
+    def can_differ_by(self, gain: float) -> bool:
+        """Whether the values of two models can be so far apart, up to rounding."""
+        return abs(gain) <= self.highest - self.lowest + _ROUNDING
+
 
 def own_metric(name: str, function: OwnFunction) -> Metric:
     """A metric from a user's function `metric(targets, predictions, weights)`, called once per draw.
