@@ -16,6 +16,8 @@ from benchmarks.results_page import FOLDER, quoted
 
 from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.report.study.tables import markdown_tables
+from commonweal.study.experiments import load_experiments, parse_settings
+from commonweal.study.result_set import scenario_digest, stored_replications
 
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
 SUMMARY = json.loads((FOLDER / "summary.json").read_text(encoding="utf-8"))
@@ -38,6 +40,21 @@ def test_all_six_experiments_with_as_many_replications_as_the_command_on_the_pag
     asked = max(map(int, re.findall(r"commonweal reproduce all --replications (\d+)", PAGE)))
     counts = {experiment["name"]: experiment["replication_count"] for experiment in SUMMARY["experiments"]}
     assert {name: counts[name] for name in EXPERIMENTS} == dict.fromkeys(EXPERIMENTS, asked)
+
+
+def test_the_set_that_is_being_computed_can_be_continued():
+    stored = list(stored_replications(FOLDER))
+    assert {one.origin.experiment.partition("[")[0] for one in stored} == set(EXPERIMENTS)
+    for one in stored:
+        scenario = next(iter(load_experiments([one.origin.experiment.partition("[")[0]], settings_of(one)).values()))
+        assert scenario_digest(scenario) == one.origin.scenario_digest, "the shipped scenario has changed since"
+    assert len({one.origin.code_version for one in stored}) == 1
+
+
+def settings_of(one):
+    """The keys that its name says were varied."""
+    varied = one.origin.experiment.partition("[")[2].removesuffix("]")
+    return parse_settings([f"learning.{varied}"] if varied else [])
 
 
 def test_the_rebuilt_set_is_labelled():
