@@ -225,6 +225,53 @@ def test_a_restored_ledger_without_an_amendment_that_a_round_was_opened_on(tmp_p
         toy.coordinate()
 
 
+@pytest.mark.parametrize("stage", ["query.open", "train.iteration"])
+def test_a_restored_ledger_without_an_amendment_that_the_first_round_was_opened_on(tmp_path, stage):
+    """No statement has come yet, and no receipt."""
+    toy = make_toy(tmp_path / "f", rounds=3, mechanism="mu = 0.0\ngrace_rounds = 0", learning="iteration_limit = 2")
+
+    def coordinate_until(kind):
+        def before(client, asked):
+            if (client, asked) == ("west", kind):
+                raise Killed
+
+        toy.transport.before_answer = before
+        with pytest.raises(Killed):
+            toy.coordinate()
+
+    coordinate_until("query.open")  # the ledger is there
+    back_up(toy)
+    amend(toy, grace_rounds=5)
+    coordinate_until(stage)
+    shutil.copy(toy.folder / "ledger.backup", toy.out / "ledger.db")
+    toy.transport.before_answer = lambda client, kind: None
+    with pytest.raises(FederationError, match=r"The ledger .*is older than what was"):
+        toy.coordinate()
+
+
+def test_heads_are_compared_from_the_first_opening_on(tmp_path):
+    def forked(toy, operator, question, questions):
+        other = KeyDirectory(toy.folder / "other-keys").current()
+        opened = operator.last("query.open")
+        foreign = {**json.loads(opened.fields["ledger_head"])["document"], "book": "ab" * 32}
+        shutil.move(toy.home(VICTIM) / "operator.pub.pem", toy.folder)
+        operator.extra("query.open", ledger_head=signed_content(foreign, other).decode(), attempt="another ledger")
+        assert not (toy.home(VICTIM) / "operator.pub.pem").exists(), "its signer is not the operator of this ledger"
+        for digest in ("cd" * 32, "dd" * 32):
+
+            def change(document, digest=digest):
+                document["head"] = {"number": 4, "hash": digest}
+
+            head = resigned(toy, opened.fields["ledger_head"], change)
+            operator.extra("query.open", ledger_head=head, attempt=digest[:8])
+        raise Killed
+
+    with pytest.raises(Killed):
+        run(tmp_path, in_round(1, "train.iteration", forked))
+    told = next(tmp_path.glob("**/north/home/log.txt")).read_text()
+    assert f"CONTRADICTION: the operator signed two different entries 4: {'cd' * 8}… in operator-head.json" in told
+
+
 def test_a_change_of_the_operators_key_in_another_ledger_contradicts_the_trail(tmp_path):
     def rotated(toy, operator, question, questions):
         keys, fork = KeyDirectory(toy.folder / "operator-keys"), toy.folder / "fork.db"

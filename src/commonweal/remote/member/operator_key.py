@@ -11,13 +11,16 @@ from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.store import ACCOUNT, OPERATOR_KEY, MemberStore
 
 
-def known_operator(store: MemberStore, member: Member, signed: SignedDocument) -> str:
-    """The key that the member's file names; else the key of the first document that was properly signed."""
+def known_operator(store: MemberStore, member: Member, signed: SignedDocument, ledger: str) -> str:
+    """The key that the member's file names; else that of the first document of this ledger that was properly signed.
+
+    Empty if there is none yet.
+    """
     if member.operator_key_file is not None:
         return read_operator_key(member.operator_key_file)
     known = store.path / OPERATOR_KEY
     if not known.exists():
-        if not signed.is_sound:
+        if not signed.is_sound or signed.document.get("book") != ledger:
             return ""
         write_atomically(known, public_pem(signed.signer), what="the operator's public key")
     return read_operator_key(known)

@@ -61,7 +61,7 @@ class KeptReceipts:
         awaited, here = self._awaited(), acknowledged(self._store, round_number)
         try:
             receipt = ReportReceipt.of(signed_in(_bytes(content), "the message", (RECEIPT_FORMAT,)), "the message")
-            operator = known_operator(self._store, self._member, receipt.signed)
+            operator = known_operator(self._store, self._member, receipt.signed, ledger)
             is_by_operator = receipt.is_by(operator)
             faults = [
                 fault

@@ -136,13 +136,14 @@ class SeenEntries:
         with suppress(CommonwealError, OSError):
             if TRAILS in (file.parent.name, file.parent.parent.name):
                 signed = read_signed(file, (TRAIL_FORMAT,))
-                return hashes_in_trail(
-                    signed, ledger=self.ledger, operator=known_operator(self._store, self._member, signed)
-                )
+                return hashes_in_trail(signed, ledger=self.ledger, operator=self._operator(signed))
             known = known_head_in(file.read_bytes(), file.name)
-            if self._is_by_operator(known, known_operator(self._store, self._member, known.signed)):
+            if self._is_by_operator(known, self._operator(known.signed)):
                 return {known.number: known.head}
         return {}
+
+    def _operator(self, signed: SignedDocument) -> str:
+        return known_operator(self._store, self._member, signed, self.ledger)
 
     def _is_by_operator(self, known: KnownHead, operator: str) -> bool:
         keys = keys_since(operator, self.ledger, known.key_rotations)
@@ -238,18 +239,15 @@ class SeenEntries:
         return lines
 
     def take_head(self, given: object) -> list[str]:
-        """Keep a head that the operator signed; returns lines for the log if something is wrong.
-
-        Before the first statement there is no key of the operator to check it by.
-        """
-        if not isinstance(given, str) or not given or not has_operator(self._store, self._member):
+        """Keep a head that the operator signed; returns lines for the log if something is wrong."""
+        if not isinstance(given, str) or not given:
             return []
         content = given.encode(errors="surrogatepass")
         try:
             if len(content) > LARGEST_HEAD:
                 raise LedgerError(f"it has {len(content)} bytes; at most {LARGEST_HEAD} are read")
             known = known_head_in(content, "the message")
-            operator = key_in_use(self._store, known_operator(self._store, self._member, known.signed))
+            operator = key_in_use(self._store, self._operator(known.signed))
             if not self._is_by_operator(known, operator):
                 raise LedgerError("the operator did not sign it")
         except StorageError:
@@ -313,7 +311,7 @@ class SeenEntries:
 
         The file is kept aside if its `content` is given.
         """
-        operator, given = known_operator(self._store, self._member, signed), signed.document.get("key_rotations")
+        operator, given = self._operator(signed), signed.document.get("key_rotations")
         entries = rotation_entries(operator, self.ledger, given if isinstance(given, list) else [])
         seen = {**named, **self.all_by_number}
         differing = {number: digest for number, digest in entries.items() if seen.get(number, (digest,))[0] != digest}
@@ -360,7 +358,7 @@ class SeenEntries:
         """What the operator signed has a room of its own, which others cannot fill."""
         with suppress(Exception):
             signed = signed_in(content, "it", (TRAIL_FORMAT, *WITH_HEAD))
-            operator, rotations = known_operator(self._store, self._member, signed), signed.document["key_rotations"]
+            operator, rotations = self._operator(signed), signed.document["key_rotations"]
             keys = (*keys_since(operator, self.ledger, rotations), key_in_use(self._store, operator))
             if signed.is_sound and signed.signer in keys:
                 return "doubtful"
@@ -379,7 +377,7 @@ class SeenEntries:
             ]
         try:
             signed = signed_in(content, "the message", (TRAIL_FORMAT,))
-            operator = known_operator(self._store, self._member, signed)
+            operator = self._operator(signed)
             hashes = hashes_in_trail(signed, ledger=self.ledger, operator=key_in_use(self._store, operator))
         except StorageError:
             raise
