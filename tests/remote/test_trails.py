@@ -11,12 +11,15 @@ import pytest
 from typer.testing import CliRunner
 
 from commonweal.cli.main import app
+from commonweal.ledger.chain import key_rotations
 from commonweal.ledger.entries import Draft
 from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.seen_heads import SeenHead, trail_document
 from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.sql.store import open_store
+from commonweal.ledger.statement_parts import part_in
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.store import MemberStore
@@ -229,6 +232,80 @@ def test_a_member_killed_before_it_compared_a_statement_does_so_at_the_next_ques
     )
     assert open_again(toy, attempt="c" * 16).count(found) == 1
     assert found not in open_again(toy, attempt="d" * 16), "it is compared once"
+
+
+def with_new_key(toy, document, fork):
+    """The document, signed with a key that replaced the operator's in entry 4 of a ledger that only it knows of."""
+    keys, copy = KeyDirectory(toy.folder / "operator-keys"), toy.folder / fork
+    shutil.copy(toy.out / "ledger.db", copy)
+    with closing(open_store(str(copy))) as store:
+        Ledger(store, keys).rotate_key()
+        rotations, key = list(key_rotations(store, "it")), keys.key_of(Ledger(store, keys).state.operator)
+    return signed_content({**json.loads(document)["document"], "key_rotations": rotations}, key).decode()
+
+
+@pytest.mark.parametrize("shown", ["head", "receipt"])
+@pytest.mark.parametrize("later", ["trail", "head", "apart"])
+def test_a_change_of_the_operators_key_is_compared_with_what_is_shown_later(toy, shown, later):
+    """Whatever named it first: it is an entry like any other."""
+    if shown == "head":
+        open_again(toy, ledger_head=with_new_key(toy, head(toy, 5, "ee" * 32), "one.db"))
+    else:
+        question = sent(toy, "query.receipt")
+        receipt = with_new_key(toy, question.fields["receipt"], "one.db")
+        toy.member("north").answer("query.receipt", replace(question, fields={**question.fields, "receipt": receipt}))
+    assert "CONTRADICTION" not in log(toy)
+    if later == "trail":
+        told = {"statement": statement(toy, 5, "ee" * 32), "trail": trail(toy, 4, ["bc" * 32, "ee" * 32])}
+        _, lines = close(toy, **told, round=2)
+    elif later == "head":
+        fork = with_new_key(toy, head(toy, 6, "ff" * 32), "two.db")
+        lines = open_again(toy, ledger_head=fork, attempt="c" * 16)
+    else:
+        _, lines = close(toy, trail=trail(toy, 4, ["bc" * 32]))
+    assert "CONTRADICTION: the operator signed two different entries 4: " in lines
+    (kept,) = (toy.home("north") / "trails" / "doubtful").glob("key-change-*.json")
+    assert f"trails/doubtful/{kept.name}" in lines
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_the_last_entry_of_a_doubtful_statement_is_compared(toy, is_before):
+    """What is wrong with its lines does not make it less of a proof of another ledger."""
+    document = json.loads(statement(toy, 4, "cd" * 32))["document"]
+    document["lines"][-1]["text"] = "round 1: in other words"
+    doubtful = {"statement": signed_content(document, operator_key(toy)).decode(), "trail": "", "round": 2}
+    before = len(log(toy))
+    if is_before:
+        close(toy, **doubtful)
+    open_again(toy, ledger_head=head(toy, 4, "dd" * 32))
+    if not is_before:
+        close(toy, **doubtful)
+    lines = log(toy)[before:]
+    assert "DOUBTFUL STATEMENT in round-0002: the line about entry 3" in lines
+    (kept,) = on_disk(toy, "in other words")
+    assert lines.count("CONTRADICTION: the operator signed two different entries 4: ") == 1
+    assert f"{'cd' * 8}… in statements/doubtful/{kept.name}" in lines
+
+
+def test_a_statement_after_a_gap_is_compared_also_if_there_is_no_room_for_it(toy):
+    def early(number, digest):
+        document = json.loads(statement(toy, number, digest))["document"]
+        document["before"]["count"] = 5
+        for line in document["lines"]:
+            line["entry"] = number
+        whole, _ = part_in(json.dumps({"document": document, "signer": "", "signature": ""}).encode(), "it")
+        document["after"] = whole.before.then(whole.statement.lines).to_document()
+        return {"statement": signed_content(document, operator_key(toy)).decode(), "trail": "", "round": 2}
+
+    for number in range(20):
+        close(toy, **early(10 + number, f"{number:02d}" * 32))
+    _, lines = close(toy, **early(12, "dd" * 32))
+    assert "not kept, since there are 20 early ones" in lines
+    assert f"CONTRADICTION: the operator signed two different entries 12: {'02' * 8}… in statements/doubtful/" in lines
+    _, lines = close(toy, **early(40, "dd" * 32))
+    assert "CONTRADICTION" not in lines
+    lines = open_again(toy, ledger_head=head(toy, 40, "cd" * 32))
+    assert f"CONTRADICTION: the operator signed two different entries 40: {'dd' * 8}… in " in lines
 
 
 @pytest.mark.parametrize("is_before", [True, False])

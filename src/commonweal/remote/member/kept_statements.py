@@ -128,7 +128,7 @@ class Kept:
     line_count: int  # that the member has, so that it can be sent those after them
     doubt: str = ""  # why it is not among the good ones; empty also if lines before it are missing
     difference: str = ""  # from the member's own reports
-    file: str = ""  # where it stands in the member's folder, if it continues those kept or starts after a gap
+    file: str = ""  # where it stands in the member's folder; empty if it was told again, or there was no room
     new_lines: tuple[StatementLine, ...] = ()
 
     @property
@@ -181,12 +181,13 @@ class _Keeper:
         try:
             part, signed = self._checked(content, account)
         except _DoubtError as doubt:
-            aside, _ = self._keep_aside(content, name, doubt.kind)
+            aside, doubtful = self._keep_aside(content, name, doubt.kind)
             return Kept(
                 line=f"{DOUBTFUL_STATEMENT} in {name}: {printable(str(doubt), limit=_LONGEST_LINE)} ({aside})",
                 is_kept=False,
                 line_count=line_count,
                 doubt=printable(str(doubt)),
+                file=doubtful,
             )
         if part.before.count > line_count:
             aside, early = self._keep_aside(content, name, EARLY)

@@ -7,6 +7,8 @@ trails/            the trails as the operator signed them
 trails/doubtful/   trails and heads that do not continue what was seen, or that cannot be read
 operator-head.json the latest head that the operator signed when it opened a round
 operator-heads/    heads before it, as long as no statement ends with the same entries
+named.txt          lines as in heads.txt, for entries that other signed files name: a change of the operator's key, the
+                   last entry of a statement that was not accepted; they are only compared
 
 A trail is learned if no entry is left out between those seen and the statement that came with it: it starts right after
 the last entry seen, or before, with the same hashes, and ends with the last entry of the statement. A member that has
@@ -30,15 +32,17 @@ from commonweal.ledger.receipts import RECEIPT_FORMAT
 from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
 from commonweal.ledger.signed_files import WITH_HEAD, KnownHead, SignedDocument, known_head_in, read_signed, signed_in
 from commonweal.remote.member.contradictions import Contradictions
-from commonweal.remote.member.kept_statements import DOUBTFUL, EARLY, Kept
+from commonweal.remote.member.kept_statements import DOUBTFUL, EARLY, MOST_BYTES, Kept
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.operator_key import has_operator, key_in_use, known_operator
 from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, STATEMENTS, MemberStore
 
-HEADS, TRAILS = "heads.txt", "trails"
+HEADS, TRAILS, NAMED = "heads.txt", "trails", "named.txt"
 OPERATOR_HEADS = "operator-heads"
 LARGEST_HEAD = 1_000_000  # bytes
 _EARLY, _APART = "early", "apart"  # how the names of trails start that are not learned, and only compared
+_KEY_CHANGE = "key-change"  # and those of other files that name a change of the operator's key
+MOST_NAMED = 10_000  # lines
 MOST_DOUBTFUL = 20  # trails of a kind; together at most 500 MB
 _ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
 _TRAIL_NAME = re.compile(rf"{TRAILS}/(\d{{6,15}})-(\d{{6,15}})-[0-9a-f]{{32}}\.json")
@@ -57,9 +61,18 @@ class SeenEntries:
 
     @cached_property
     def _lines(self) -> list[tuple[int, str, str]]:
-        """Number, hash and place in the lines of heads.txt; a line that is not complete is no line."""
+        """Number, hash and place in the lines of heads.txt."""
+        return self._read_lines(HEADS)
+
+    @cached_property
+    def _only_named(self) -> list[tuple[int, str, str]]:
+        """The same of named.txt."""
+        return self._read_lines(NAMED)
+
+    def _read_lines(self, name: str) -> list[tuple[int, str, str]]:
+        """A line that is not complete is no line."""
         try:
-            text = (self._store.path / HEADS).read_text(errors="replace")
+            text = (self._store.path / name).read_text(errors="replace")
         except OSError:
             text = ""
         found = (_LINE.fullmatch(line) for line in text.splitlines())
@@ -101,6 +114,7 @@ class SeenEntries:
             for number, (digest, place) in known.items():
                 yield number, digest, place
         yield from self._unlisted()
+        yield from self._only_named
 
     def _heads(self) -> dict[int, tuple[str, str]]:
         """The entries that heads of openings name."""
@@ -207,24 +221,37 @@ class SeenEntries:
         """Remember what a question that closes a round names; returns lines for the log if something is wrong.
 
         A statement counts if it was kept: then it is the operator's. If not, its trail is only compared, and so is its
-        last entry if it starts after a gap.
+        last entry if the operator signed it, whatever else is wrong with it and whether or not there was room for it.
         """
         shown: dict[int, tuple[str, str]] = {}
-        known = None
-        if kept is not None and (kept.is_kept or kept.file) and isinstance(statement, str):
+        known, source = None, ""
+        if kept is not None and kept.is_kept and isinstance(statement, str):
             known = known_head_in(statement.encode(), "the statement")
             # What was told again is not kept again: its last entry stands where it was named first.
             source = kept.file or self.all_by_number.get(known.number, ("", STATEMENTS))[1]
-            shown = {known.number: (known.head, source)} if kept.is_kept else {}
+            shown = {known.number: (known.head, source)}
+        elif kept is not None and isinstance(statement, str):
+            known = self._signed_head(statement)
+            source = kept.file or f"{STATEMENTS}/{DOUBTFUL}/not-kept"
         lines = self._learn_trail(trail, shown) if trail else []
         if known is not None:
             lines += self.compare_rotations(known.signed, source, {known.number: (known.head, source)})
-            lines += [] if shown else self._compare({known.number: known.head}, source)
+            if not shown:
+                lines += self._compare_and_name({known.number: known.head}, source)
         for number, (digest, source) in shown.items():
             lines += self._learn_last(number, digest, source)
             if not lines and number > (last := self._last()):
                 lines.append(f"{ERROR} no trail came of entries {last + 1} to {number}. {_ADVICE}")
         return lines
+
+    def _signed_head(self, statement: str) -> KnownHead | None:
+        """The last entry that a statement names; None if the operator did not sign it, or it is too long to be read."""
+        if len(statement) <= MOST_BYTES:
+            with suppress(CommonwealError, UnicodeEncodeError):
+                known = known_head_in(statement.encode(), "the statement")
+                if self._is_by_operator(known, key_in_use(self._store, self._operator(known.signed))):
+                    return known
+        return None
 
     def _learn_last(self, number: int, digest: str, source: str) -> list[str]:
         """Remember the last entry of a statement that is kept; returns lines for the log."""
@@ -309,18 +336,32 @@ class SeenEntries:
     ) -> list[str]:
         """Changes of the operator's key are entries: compare them with those seen, and those that the file names.
 
-        The file is kept aside if its `content` is given.
+        The file is kept aside if its `content` is given and it is the first to name one of them, or contradicts.
         """
         operator, given = self._operator(signed), signed.document.get("key_rotations")
         entries = rotation_entries(operator, self.ledger, given if isinstance(given, list) else [])
         seen = {**named, **self.all_by_number}
         differing = {number: digest for number, digest in entries.items() if seen.get(number, (digest,))[0] != digest}
-        if differing and content:
-            source = self._keep_aside(content, "contradicting")
-        return [
+        if content and (differing or not entries.keys() <= seen.keys()):
+            source = self._keep_aside(content, "contradicting" if differing else _KEY_CHANGE)
+        lines = [
             self._contradiction(number, digest, f"a change of the operator's key in {source}", *seen[number])
             for number, digest in differing.items()
         ]
+        rest = {number: digest for number, digest in entries.items() if number not in differing}
+        return [*lines, *self._compare_and_name(rest, source)]
+
+    def _compare_and_name(self, hashes: Mapping[int, str], source: str) -> list[str]:
+        """Compare entries that are not learned, and remember those that nothing else names; returns lines for the log."""
+        if not hashes:
+            return []
+        lines, seen, place = self._compare(hashes, source), self.all_by_number, source.replace(" ", "-")
+        fresh = [(number, digest, place) for number, digest in hashes.items() if number not in seen]
+        if len(fresh) + len(self._only_named) > MOST_NAMED:
+            return [*lines, f"{ERROR} there is no room in {NAMED} for {len(fresh)} more entries, named in {source}"]
+        self._append([f"{number} {digest} {place}" for number, digest, place in fresh], NAMED)
+        self._only_named.extend(fresh)
+        return lines
 
     def _last(self) -> int:
         number = min(self.by_number)
@@ -451,11 +492,11 @@ class SeenEntries:
         evidence = {"entry": number, "first": [before, where], "second": [digest, source]}
         return Contradictions(self._store).keep(text, evidence, kind="entry")
 
-    def _append(self, lines: list[str]) -> None:
+    def _append(self, lines: list[str], name: str = HEADS) -> None:
         """Add lines that are on the disk before anything is signed; after a crash the last one may be incomplete."""
         if not lines:
             return
-        file = self._store.path / HEADS
+        file = self._store.path / name
         try:
             with file.open("ab+") as heads:
                 heads.seek(max(heads.seek(0, os.SEEK_END) - 1, 0))
