@@ -291,9 +291,8 @@ class SeenEntries:
                 f"the ledger is said to end with entry {known.number}, but the operator showed entry {latest} here "
                 f"before, in {seen[latest][1]}"
             )
-        lines = []
+        lines = self._compare({known.number: known.head}, OPERATOR_HEAD)
         if known.number not in self._heads() and (known.number, known.head) not in self._stated:
-            lines = self._compare({known.number: known.head}, OPERATOR_HEAD)  # first: what is kept counts as compared
             lines += self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
         return [*lines, *self.compare_rotations(known.signed, "the head of an opening", {}, content)]
 
@@ -352,7 +351,10 @@ class SeenEntries:
         return [*lines, *self._compare_and_name(rest, source)]
 
     def _compare_and_name(self, hashes: Mapping[int, str], source: str) -> list[str]:
-        """Compare entries that are not learned, and remember those that nothing else names; returns lines for the log."""
+        """Compare entries that are not learned, and remember those that nothing else names.
+
+        Returns lines for the log.
+        """
         if not hashes:
             return []
         lines, seen, place = self._compare(hashes, source), self.all_by_number, source.replace(" ", "-")
@@ -432,7 +434,7 @@ class SeenEntries:
         if lines := self.compare_rotations(signed, "a trail", own, content):
             return lines
         if hashes.keys() <= self.by_number.keys():
-            return []  # nothing to learn
+            return self._compare(hashes, TRAILS)  # there is nothing to learn
         if not shown:
             found = self._compare(hashes, self._place_aside(content, _EARLY))
             source = self._keep_aside(content, _EARLY)

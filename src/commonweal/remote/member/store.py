@@ -9,6 +9,7 @@ log.txt       what the member did and reported, one line each
 statements/   what the operator signed, one file per round (see `kept_statements`)
 account.json  what the statements come to
 operator-head.json  the latest entry of the ledger that the operator signed when it opened a round
+incoming.json what the operator signed, until it is kept, compared and logged (see `evidence`)
 withdraw      exists if the member withdraws after the next round that it takes part in
 """
 
