@@ -19,7 +19,7 @@ from commonweal.ledger.statement_parts import part_in
 from commonweal.task.records import Task
 from tests.remote import toy as toy_module
 from tests.remote.hostile import VICTIM, findings, log, reports, resigned, run, state, with_fields
-from tests.remote.test_restored_ledger import amend, back_up
+from tests.remote.test_restored_ledger import amend, back_up, rotate_key
 from tests.remote.toy import make_toy
 
 
@@ -247,6 +247,42 @@ def test_a_restored_ledger_without_an_amendment_that_the_first_round_was_opened_
     toy.transport.before_answer = lambda client, kind: None
     with pytest.raises(FederationError, match=r"The ledger .*is older than what was"):
         toy.coordinate()
+
+
+def amend_otherwise(toy):
+    amend(toy, quorum=0.5)
+
+
+@pytest.mark.parametrize("others", [[rotate_key], [amend_otherwise], [rotate_key, amend_otherwise]])
+def test_a_restored_federation_that_went_on_with_other_entries(tmp_path, others):
+    """Ledger and results folder are both from before an amendment that the members were shown."""
+    toy = make_toy(tmp_path / "f", rounds=3, mechanism="mu = 0.0\ngrace_rounds = 1", learning="iteration_limit = 2")
+
+    def coordinate_until(*stage):
+        def before(client, kind):
+            if (toy.transport.sent[-1].message.fields.get("round"), kind, client) == stage:
+                raise Killed
+
+        toy.transport.before_answer = before
+        with pytest.raises(Killed):
+            toy.coordinate()
+
+    coordinate_until(2, "query.open", "north")
+    shutil.copytree(toy.out, toy.folder / "backup")
+    amend(toy, grace_rounds=5)
+    coordinate_until(2, "train.iteration", "west")
+    toy.out.rename(toy.folder / "newer")
+    shutil.copytree(toy.folder / "backup", toy.out)
+    for enter in others:
+        enter(toy)
+    toy.transport.before_answer = lambda client, kind: None
+    with pytest.raises(FederationError, match=r"members refuse to go back to round 2|can prove it"):
+        toy.coordinate()
+    assert "which is not of the ledger that the operator showed here before" in log(toy)
+    shutil.rmtree(toy.out)
+    (toy.folder / "newer").rename(toy.out)
+    toy.coordinate()
+    assert state(toy).settled_round == 3, "with the newer folder it goes on"
 
 
 def test_heads_are_compared_from_the_first_opening_on(tmp_path):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -57,7 +57,7 @@ class SeenEntries:
         self._member = member
         self.ledger = ledger
         self._in_file: dict[Path, dict[int, str]] = {}  # entries that other files name
-        self.went_back = ""  # why the head that came now shows an older ledger than was seen
+        self.went_back = ""  # why the head that came now shows an older ledger than was seen, or another one
 
     @cached_property
     def _lines(self) -> list[tuple[int, str, str]]:
@@ -101,19 +101,20 @@ class SeenEntries:
         return name is None or all(number in self.by_number for number in range(int(name[1]), int(name[2]) + 1))
 
     @property
-    def all_by_number(self) -> dict[int, tuple[str, str]]:
-        """As `by_number`, with the entries that other files name: there may be gaps before them."""
-        found: dict[int, tuple[str, str]] = {}
-        for number, digest, place in self._named():
-            found.setdefault(number, (digest, place))
-        return found
+    def shown(self) -> dict[int, tuple[str, str]]:
+        """As `by_number`, with the entries that heads and early statements name: there may be gaps before them."""
+        return _by_number(self._shown())
 
-    def _named(self) -> Iterator[tuple[int, str, str]]:
-        """Each entry that was seen, with its hash and the file that names it; several files may name one."""
+    def _shown(self) -> Iterator[tuple[int, str, str]]:
+        """Each entry that was shown, with its hash and the file that names it; several files may name one."""
         for known in (self.by_number, self._heads()):
             for number, (digest, place) in known.items():
                 yield number, digest, place
         yield from self._unlisted()
+
+    def _named(self) -> Iterator[tuple[int, str, str]]:
+        """The same, with the entries that are only compared."""
+        yield from self._shown()
         yield from self._only_named
 
     def _heads(self) -> dict[int, tuple[str, str]]:
@@ -168,7 +169,7 @@ class SeenEntries:
 
     def latest(self, round_number: int) -> SeenHead | None:
         """The last entry that the operator showed, by a trail, a statement or the head of an opening."""
-        shown = self.all_by_number
+        shown = self.shown
         if not shown:
             return None
         number = max(shown)
@@ -228,7 +229,7 @@ class SeenEntries:
         if kept is not None and kept.is_kept and isinstance(statement, str):
             known = known_head_in(statement.encode(), "the statement")
             # What was told again is not kept again: its last entry stands where it was named first.
-            source = kept.file or self.all_by_number.get(known.number, ("", STATEMENTS))[1]
+            source = kept.file or self.shown.get(known.number, ("", STATEMENTS))[1]
             shown = {known.number: (known.head, source)}
         elif kept is not None and isinstance(statement, str):
             known = self._signed_head(statement)
@@ -281,10 +282,15 @@ class SeenEntries:
             raise
         except Exception as error:
             return [self._doubt("HEAD of the ledger", content, error)]
-        seen = self.all_by_number
+        seen = self.shown
         if seen.get(known.number, (known.head,))[0] != known.head:
+            self.went_back = _another_ledger(known, seen[known.number][1])
             source = self._keep_aside(content, "contradicting")
             return [self._contradiction(known.number, known.head, source, *seen[known.number])]
+        if known.number not in self.by_number and (place := self._contradicting(known)):
+            self.went_back = _another_ledger(known, f"what {place} contradicts")
+            aside = self._keep_aside(content, "contradicting")
+            return [f"DOUBTFUL HEAD of the ledger: it is of another one, as {place} is ({aside})"]
         latest = max(seen, default=0)
         if known.number < latest:
             self.went_back = (
@@ -295,6 +301,13 @@ class SeenEntries:
         if known.number not in self._heads() and (known.number, known.head) not in self._stated:
             lines += self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
         return [*lines, *self.compare_rotations(known.signed, "the head of an opening", {}, content)]
+
+    def _contradicting(self, known: KnownHead) -> str:
+        """The trail that contradicts what was seen and names the same entry; empty if there is none."""
+        for file in sorted((self._store.path / TRAILS / DOUBTFUL).glob("contradicting-*.json")):
+            if self._read_once(file).get(known.number) == known.head:
+                return self._place(file)
+        return ""
 
     def _keep_head(self, content: bytes, number: int, digest: str, *, is_latest: bool) -> list[str]:
         """Keep it beside those before it: none is lost, except for a statement that ends with the same entry.
@@ -339,7 +352,7 @@ class SeenEntries:
         """
         operator, given = self._operator(signed), signed.document.get("key_rotations")
         entries = rotation_entries(operator, self.ledger, given if isinstance(given, list) else [])
-        seen = {**named, **self.all_by_number}
+        seen = {**named, **_by_number(self._named())}
         differing = {number: digest for number, digest in entries.items() if seen.get(number, (digest,))[0] != digest}
         if content and (differing or not entries.keys() <= seen.keys()):
             source = self._keep_aside(content, "contradicting" if differing else _KEY_CHANGE)
@@ -357,7 +370,7 @@ class SeenEntries:
         """
         if not hashes:
             return []
-        lines, seen, place = self._compare(hashes, source), self.all_by_number, source.replace(" ", "-")
+        lines, seen, place = self._compare(hashes, source), _by_number(self._named()), source.replace(" ", "-")
         fresh = [(number, digest, place) for number, digest in hashes.items() if number not in seen]
         if len(fresh) + len(self._only_named) > MOST_NAMED:
             return [*lines, f"{ERROR} there is no room in {NAMED} for {len(fresh)} more entries, named in {source}"]
@@ -426,7 +439,7 @@ class SeenEntries:
             raise
         except Exception as error:
             return [self._doubt("TRAIL of the ledger's entries", content, error)]
-        known = {**shown, **self.all_by_number}
+        known = {**shown, **self.shown}
         if differing := [number for number, digest in hashes.items() if known.get(number, (digest,))[0] != digest]:
             source = self._keep_aside(content, "contradicting")
             return [self._contradiction(differing[0], hashes[differing[0]], source, *known[differing[0]])]
@@ -508,3 +521,18 @@ class SeenEntries:
                 os.fsync(heads.fileno())
         except OSError as error:
             raise StorageError(f"Cannot write {file}: {os_reason(error)}.") from None
+
+
+def _by_number(named: Iterable[tuple[int, str, str]]) -> dict[int, tuple[str, str]]:
+    """The first hash of each entry, and where it stands."""
+    found: dict[int, tuple[str, str]] = {}
+    for number, digest, place in named:
+        found.setdefault(number, (digest, place))
+    return found
+
+
+def _another_ledger(known: KnownHead, where: str) -> str:
+    return (
+        f"the ledger is said to end with entry {known.number}, {known.head[:16]}…, which is not of the ledger that the "
+        f"operator showed here before, in {where}"
+    )
