@@ -285,6 +285,41 @@ def test_a_restored_federation_that_went_on_with_other_entries(tmp_path, others)
     assert state(toy).settled_round == 3, "with the newer folder it goes on"
 
 
+@pytest.mark.parametrize("is_honest", [True, False])
+def test_what_a_key_signs_that_a_head_replaced_is_doubted(tmp_path, is_honest):
+    """It would prove nothing against the ledger, so it must not take the place of what does."""
+    old = []
+
+    def by_old(toy, text):
+        document = {**json.loads(text)["document"], "key_rotations": []}
+        return signed_content(document, KeyDirectory(toy.folder / "operator-keys").key_of(old[0])).decode()
+
+    def twist(toy, operator, kind, questions):
+        question = questions.get(VICTIM)
+        if question is None or question.fields["round"] < 2:
+            return None
+        if not old:
+            old.append(json.loads((toy.home(VICTIM) / "statements" / "round-0001.json").read_bytes())["signer"])
+            rotate_key(toy)
+        named = {"query.receipt": ["receipt"], "query.close": ["statement", "trail"]}.get(kind, [])
+        if is_honest or not named:
+            return None
+        return {**questions, VICTIM: with_fields(question, **{n: by_old(toy, question.fields[n]) for n in named})}
+
+    toy = run(tmp_path, twist, rounds=3)  # the head that opens round 3 is the first by the new key
+    home, found = toy.home(VICTIM), log(toy)
+    if is_honest:
+        assert "DOUBTFUL" not in found
+        return
+    assert "round 3: DOUBTFUL RECEIPT" in found
+    assert "DOUBTFUL STATEMENT in round-0003: it is signed with the key" in found
+    heads = [home / "operator-head.json", *(home / "operator-heads").glob("*.json")]
+    signers = {
+        head["document"]["head"]["number"]: head["signer"] for head in [json.loads(file.read_bytes()) for file in heads]
+    }
+    assert signers[5] not in old, "a statement by the old key ends with the same entry"
+
+
 def test_heads_are_compared_from_the_first_opening_on(tmp_path):
     def forked(toy, operator, question, questions):
         other = KeyDirectory(toy.folder / "other-keys").current()

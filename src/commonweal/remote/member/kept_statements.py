@@ -35,7 +35,7 @@ from commonweal.ledger.statement_parts import (
 from commonweal.ledger.statements import faults_of_signature
 from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.operator_key import key_in_use
+from commonweal.remote.member.operator_key import key_in_use, replaced_by, replaced_in_words
 from commonweal.remote.member.store import ACCOUNT, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
 from commonweal.remote.member.told_rounds import differences, last_round_told, mislabelled
 from commonweal.remote.messages.message import printable
@@ -229,6 +229,9 @@ class _Keeper:
         try:
             part, signed = part_in(content, "it")
             self._check_own(part, signed)
+            entry = replaced_by(self._store, signed.signer, self._ledger)
+            if entry is not None and part.statement.head_number >= entry:
+                _doubt([replaced_in_words(signed.signer, entry)])
             if account is not None:
                 _doubt(account.contradictions(part, signed))
             _doubt(mislabelled(part.statement.lines, is_part=signed.document["format"] == STATEMENT_PART_FORMAT))

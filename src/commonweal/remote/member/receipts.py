@@ -15,7 +15,7 @@ from commonweal.errors import CommonwealError, StorageError
 from commonweal.ledger.receipts import RECEIPT_FORMAT, ReportReceipt, read_receipt, report_hash
 from commonweal.ledger.signed_files import signed_in
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.operator_key import key_in_use, known_operator
+from commonweal.remote.member.operator_key import key_in_use, known_operator, replaced_by
 from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.store import REPORTS, MemberStore
 
@@ -68,7 +68,11 @@ class KeptReceipts:
                 for fault, is_found in {
                     "the operator did not sign it": not is_by_operator,
                     f"it is signed with the key {receipt.signed.signer[:16]}…, which the operator has replaced": (
-                        is_by_operator and not receipt.is_by(key_in_use(self._store, operator))
+                        is_by_operator
+                        and (
+                            not receipt.is_by(key_in_use(self._store, operator))
+                            or replaced_by(self._store, receipt.signed.signer, ledger) is not None
+                        )
                     ),
                     "it is for another member, ledger or round": (
                         (receipt.client, receipt.ledger, receipt.round_number)

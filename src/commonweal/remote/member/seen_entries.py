@@ -34,11 +34,16 @@ from commonweal.ledger.signed_files import WITH_HEAD, KnownHead, SignedDocument,
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.kept_statements import DOUBTFUL, EARLY, MOST_BYTES, Kept
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.operator_key import has_operator, key_in_use, known_operator
-from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, STATEMENTS, MemberStore
+from commonweal.remote.member.operator_key import (
+    has_operator,
+    key_in_use,
+    known_operator,
+    replaced_by,
+    replaced_in_words,
+)
+from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, OPERATOR_HEADS, STATEMENTS, MemberStore
 
 HEADS, TRAILS, NAMED = "heads.txt", "trails", "named.txt"
-OPERATOR_HEADS = "operator-heads"
 LARGEST_HEAD = 1_000_000  # bytes
 _EARLY, _APART = "early", "apart"  # how the names of trails start that are not learned, and only compared
 _KEY_CHANGE = "key-change"  # and those of other files that name a change of the operator's key
@@ -287,6 +292,12 @@ class SeenEntries:
             self.went_back = _another_ledger(known, seen[known.number][1])
             source = self._keep_aside(content, "contradicting")
             return [self._contradiction(known.number, known.head, source, *seen[known.number])]
+        entry = replaced_by(self._store, known.signed.signer, self.ledger)
+        if entry is not None and known.number >= entry:
+            reason = replaced_in_words(known.signed.signer, entry)
+            self.went_back = f"the head of the ledger cannot be the operator's: {reason}"
+            found = self._compare({known.number: known.head}, self._place_aside(content, "doubtful"))
+            return [self._doubt("HEAD of the ledger", content, LedgerError(reason)), *found]
         if known.number not in self.by_number and (place := self._contradicting(known)):
             self.went_back = _another_ledger(known, f"what {place} contradicts")
             aside = self._keep_aside(content, "contradicting")
@@ -298,9 +309,14 @@ class SeenEntries:
                 f"before, in {seen[latest][1]}"
             )
         lines = self._compare({known.number: known.head}, OPERATOR_HEAD)
-        if known.number not in self._heads() and (known.number, known.head) not in self._stated:
+        if known.number not in self._heads() and not self._is_stated(known):
             lines += self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
         return [*lines, *self.compare_rotations(known.signed, "the head of an opening", {}, content)]
+
+    def _is_stated(self, known: KnownHead) -> bool:
+        """Whether a statement proves as much as a head; one that a replaced key signed may prove nothing."""
+        is_by_same = known.signed.signer == key_in_use(self._store, known.signed.signer)
+        return is_by_same and (known.number, known.head) in self._stated
 
     def _contradicting(self, known: KnownHead) -> str:
         """The trail that contradicts what was seen and names the same entry; empty if there is none."""
@@ -324,7 +340,7 @@ class SeenEntries:
             before = newest.read_bytes()
             try:
                 known = known_head_in(before, OPERATOR_HEAD)
-                if (known.number, known.head) not in self._stated:
+                if not self._is_stated(known):
                     file = folder / f"{known.number:06d}-{hash_of(before)[:32]}.json"
                     write_atomically(file, before, what="an entry of the ledger")
             except CommonwealError as error:
