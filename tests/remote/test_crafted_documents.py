@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from commonweal.cli.main import app
-from commonweal.errors import CommonwealError
+from commonweal.errors import CommonwealError, FederationError
 from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.chain import keys_since
 from commonweal.ledger.entries import signed_message
@@ -23,7 +23,7 @@ from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message
 from tests.remote.hostile import VICTIM, log, resigned, run, state, with_fields
 from tests.remote.test_shown_heads import Killed, in_round
-from tests.remote.toy import NAMES, make_toy
+from tests.remote.toy import NAMES, make_toy, open_toy
 
 FORK = "dd" * 32  # the hash of entry 4 in a ledger that only the victim is shown; the others have another entry 4
 FEW = {"names": NAMES[:3]}
@@ -56,11 +56,18 @@ def forked(toy, question, *, rotations=(), trail=True):
     return with_fields(question, statement=statement, trail=shown)
 
 
+def run_until_stopped(tmp_path, twist):
+    """The victim refuses to open round 3 on the ledger of the others, and proves that it was shown another one."""
+    with pytest.raises(FederationError, match=f"{VICTIM} saw round 2 settled, and can prove it"):
+        run(tmp_path, twist, **FEW)
+    return open_toy(tmp_path / "f", FEW["names"])
+
+
 def test_a_crafted_change_of_key_in_a_trail_hides_no_second_ledger(tmp_path):
     def close(toy, operator, question, questions):
         return {**questions, VICTIM: forked(toy, question, rotations=[crafted_rotation(operator_key(toy))])}
 
-    toy = run(tmp_path, in_round(2, "query.close", close), **FEW)
+    toy = run_until_stopped(tmp_path, in_round(2, "query.close", close))
     assert TWO_LEDGERS in log(toy)
     assert "the operator shows two ledgers" in log(toy, "south")
 
@@ -75,7 +82,7 @@ def test_a_trail_that_makes_the_program_fail_is_kept_and_the_last_entry_of_its_s
             operator.extra("query.close", forked(toy, question))
         return {name: question for name, question in questions.items() if name != VICTIM}
 
-    toy = run(tmp_path, in_round(2, "query.close", close), **FEW)
+    toy = run_until_stopped(tmp_path, in_round(2, "query.close", close))
     assert "DOUBTFUL TRAIL of the ledger's entries: it cannot be read (ZeroDivisionError) (trails/doubtful/" in log(toy)
     (kept,) = toy.home(VICTIM).glob("trails/doubtful/doubtful-*.json")
     assert FORK in kept.read_text()
@@ -93,7 +100,7 @@ def test_a_member_killed_before_it_notes_a_last_entry_knows_it_by_its_files(tmp_
                 operator.extra("query.close", forked(toy, question))
         return {name: question for name, question in questions.items() if name != VICTIM}
 
-    toy = run(tmp_path, in_round(2, "query.close", close), **FEW)
+    toy = run_until_stopped(tmp_path, in_round(2, "query.close", close))
     assert f"{TWO_LEDGERS} in statements/round-0002.json" in log(toy)
 
 
@@ -109,7 +116,7 @@ def test_a_member_killed_between_a_trail_and_the_list_of_its_entries_knows_them_
         (toy.home(VICTIM) / "statements" / "round-0002.json").unlink()  # only the trail is left
         return {name: question for name, question in questions.items() if name != VICTIM}
 
-    toy = run(tmp_path, in_round(2, "query.close", close), **FEW)
+    toy = run_until_stopped(tmp_path, in_round(2, "query.close", close))
     assert f"{TWO_LEDGERS} in trails/000004-000004-" in log(toy)
 
 

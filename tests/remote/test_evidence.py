@@ -123,7 +123,8 @@ def test_what_contradicts_is_logged_and_kept_whatever_else_is_wrong_with_the_que
     assert "DOUBTFUL STATEMENT in round-" in log(toy)
     assert "CONTRADICTION: the operator signed two different entries 1" in log(toy)
     assert len(list((toy.home(VICTIM) / "statements" / "doubtful").glob("round-*"))) == 1
-    assert len(list((toy.home(VICTIM) / "contradictions").iterdir())) == 1
+    assert "CONTRADICTION: the operator signed two different entries 3" in log(toy)
+    assert len(list((toy.home(VICTIM) / "contradictions").iterdir())) == 2, "the trail and the statement"
     assert "ERROR 'outcome'" not in log(toy)
 
 

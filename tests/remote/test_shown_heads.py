@@ -19,7 +19,7 @@ from commonweal.ledger.statement_parts import part_in
 from commonweal.task.records import Task
 from tests.remote import toy as toy_module
 from tests.remote.hostile import VICTIM, findings, log, reports, resigned, run, state, with_fields
-from tests.remote.test_restored_ledger import amend, back_up
+from tests.remote.test_restored_ledger import amend, back_up, rotate_key
 from tests.remote.toy import make_toy
 
 
@@ -223,6 +223,124 @@ def test_a_restored_ledger_without_an_amendment_that_a_round_was_opened_on(tmp_p
     toy.transport.before_answer = lambda client, kind: None
     with pytest.raises(FederationError, match=r"ledger .*is older than what was"):
         toy.coordinate()
+
+
+@pytest.mark.parametrize("stage", ["query.open", "train.iteration"])
+def test_a_restored_ledger_without_an_amendment_that_the_first_round_was_opened_on(tmp_path, stage):
+    """No statement has come yet, and no receipt."""
+    toy = make_toy(tmp_path / "f", rounds=3, mechanism="mu = 0.0\ngrace_rounds = 0", learning="iteration_limit = 2")
+
+    def coordinate_until(kind):
+        def before(client, asked):
+            if (client, asked) == ("west", kind):
+                raise Killed
+
+        toy.transport.before_answer = before
+        with pytest.raises(Killed):
+            toy.coordinate()
+
+    coordinate_until("query.open")  # the ledger is there
+    back_up(toy)
+    amend(toy, grace_rounds=5)
+    coordinate_until(stage)
+    shutil.copy(toy.folder / "ledger.backup", toy.out / "ledger.db")
+    toy.transport.before_answer = lambda client, kind: None
+    with pytest.raises(FederationError, match=r"The ledger .*is older than what was"):
+        toy.coordinate()
+
+
+def amend_otherwise(toy):
+    amend(toy, quorum=0.5)
+
+
+@pytest.mark.parametrize("others", [[rotate_key], [amend_otherwise], [rotate_key, amend_otherwise]])
+def test_a_restored_federation_that_went_on_with_other_entries(tmp_path, others):
+    """Ledger and results folder are both from before an amendment that the members were shown."""
+    toy = make_toy(tmp_path / "f", rounds=3, mechanism="mu = 0.0\ngrace_rounds = 1", learning="iteration_limit = 2")
+
+    def coordinate_until(*stage):
+        def before(client, kind):
+            if (toy.transport.sent[-1].message.fields.get("round"), kind, client) == stage:
+                raise Killed
+
+        toy.transport.before_answer = before
+        with pytest.raises(Killed):
+            toy.coordinate()
+
+    coordinate_until(2, "query.open", "north")
+    shutil.copytree(toy.out, toy.folder / "backup")
+    amend(toy, grace_rounds=5)
+    coordinate_until(2, "train.iteration", "west")
+    toy.out.rename(toy.folder / "newer")
+    shutil.copytree(toy.folder / "backup", toy.out)
+    for enter in others:
+        enter(toy)
+    toy.transport.before_answer = lambda client, kind: None
+    with pytest.raises(FederationError, match=r"members refuse to go back to round 2|can prove it"):
+        toy.coordinate()
+    assert "which is not of the ledger that the operator showed here before" in log(toy)
+    shutil.rmtree(toy.out)
+    (toy.folder / "newer").rename(toy.out)
+    toy.coordinate()
+    assert state(toy).settled_round == 3, "with the newer folder it goes on"
+
+
+@pytest.mark.parametrize("is_honest", [True, False])
+def test_what_a_key_signs_that_a_head_replaced_is_doubted(tmp_path, is_honest):
+    """It would prove nothing against the ledger, so it must not take the place of what does."""
+    old = []
+
+    def by_old(toy, text):
+        document = {**json.loads(text)["document"], "key_rotations": []}
+        return signed_content(document, KeyDirectory(toy.folder / "operator-keys").key_of(old[0])).decode()
+
+    def twist(toy, operator, kind, questions):
+        question = questions.get(VICTIM)
+        if question is None or question.fields["round"] < 2:
+            return None
+        if not old:
+            old.append(json.loads((toy.home(VICTIM) / "statements" / "round-0001.json").read_bytes())["signer"])
+            rotate_key(toy)
+        named = {"query.receipt": ["receipt"], "query.close": ["statement", "trail"]}.get(kind, [])
+        if is_honest or not named:
+            return None
+        return {**questions, VICTIM: with_fields(question, **{n: by_old(toy, question.fields[n]) for n in named})}
+
+    toy = run(tmp_path, twist, rounds=3)  # the head that opens round 3 is the first by the new key
+    home, found = toy.home(VICTIM), log(toy)
+    if is_honest:
+        assert "DOUBTFUL" not in found
+        return
+    assert "round 3: DOUBTFUL RECEIPT" in found
+    assert "DOUBTFUL STATEMENT in round-0003: it is signed with the key" in found
+    heads = [home / "operator-head.json", *(home / "operator-heads").glob("*.json")]
+    signers = {
+        head["document"]["head"]["number"]: head["signer"] for head in [json.loads(file.read_bytes()) for file in heads]
+    }
+    assert signers[5] not in old, "a statement by the old key ends with the same entry"
+
+
+def test_heads_are_compared_from_the_first_opening_on(tmp_path):
+    def forked(toy, operator, question, questions):
+        other = KeyDirectory(toy.folder / "other-keys").current()
+        opened = operator.last("query.open")
+        foreign = {**json.loads(opened.fields["ledger_head"])["document"], "book": "ab" * 32}
+        shutil.move(toy.home(VICTIM) / "operator.pub.pem", toy.folder)
+        operator.extra("query.open", ledger_head=signed_content(foreign, other).decode(), attempt="another ledger")
+        assert not (toy.home(VICTIM) / "operator.pub.pem").exists(), "its signer is not the operator of this ledger"
+        for digest in ("cd" * 32, "dd" * 32):
+
+            def change(document, digest=digest):
+                document["head"] = {"number": 4, "hash": digest}
+
+            head = resigned(toy, opened.fields["ledger_head"], change)
+            operator.extra("query.open", ledger_head=head, attempt=digest[:8])
+        raise Killed
+
+    with pytest.raises(Killed):
+        run(tmp_path, in_round(1, "train.iteration", forked))
+    told = next(tmp_path.glob("**/north/home/log.txt")).read_text()
+    assert f"CONTRADICTION: the operator signed two different entries 4: {'cd' * 8}… in operator-head.json" in told
 
 
 def test_a_change_of_the_operators_key_in_another_ledger_contradicts_the_trail(tmp_path):

@@ -109,12 +109,7 @@ class MemberAgent:
                 check_addressed(self._store, state, self._member.name, kind, fields)
             evidence = Evidence(self._store, self._member, state, {**fields, "book": state.book or fields["book"]})
             evidence.catch_up()
-            is_statement = kind == CLOSE or "statement" in fields or "trail" in fields
-            kept = evidence.take_statement() if is_statement else None
-            if not is_first and (kind == OPEN or "ledger_head" in fields):
-                evidence.take_head()
-            if not is_first and "receipt" in fields:
-                evidence.take_receipt()
+            kept = None if is_first else evidence.take(kind)
             check_addressed(self._store, state, self._member.name, kind, fields)
             check_question(self._store, state, kind, question)
             if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.went_back)) is not None:
@@ -129,10 +124,12 @@ class MemberAgent:
             lacking = self._store.lacks(fields.get("models", []))
             if lacking:
                 return Message(fields={LACKS: lacking})
+            if is_first and kind == OPEN:
+                evidence.remember(kind)
             answer = self._answers()[kind](question, state)
             if kind == OPEN:
                 if is_first:
-                    evidence.take_head()
+                    evidence.take(kind)
                 answer = replace(answer, fields={**answer.fields, "head": evidence.latest_head(self._key)})
             return answer
 

@@ -2,18 +2,29 @@
 
 A question may be malformed or go back, and is refused then. What came with it is kept, logged, compared and adopted all
 the same, or an operator could hand out evidence that leaves no trace.
+
+incoming.json   what came with a question, until all of that is done; after a crash it is taken in again
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from commonweal.atomic_write import write_atomically
 from commonweal.ledger.member_documents import ROUND_LIMIT
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.records.statement import StatementLine
-from commonweal.remote.member.kept_statements import Kept, count_statements, keep_statement, kept_lines, renew_account
+from commonweal.remote.member.kept_statements import (
+    MOST_BYTES,
+    Kept,
+    count_statements,
+    keep_statement,
+    kept_lines,
+    renew_account,
+)
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.peer_heads import PeerHeads
 from commonweal.remote.member.receipts import KeptReceipts
@@ -21,10 +32,13 @@ from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.settled_rounds import adopt_stated
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore
 from commonweal.remote.member.told_rounds import contradicts
-from commonweal.remote.messages.message import printable
+from commonweal.remote.messages.message import CLOSE, printable
 
 LONGEST_OUTCOME = 1000  # characters of it in the log, and of a line of a statement
 MOST_LINES = 10  # new lines of a statement in the log: the last ones
+INCOMING = "incoming.json"
+_SIGNED = ("statement", "trail", "ledger_head", "receipt")
+_BESIDE = ("book", "round", "outcome")  # what is read of a question with them
 
 
 class Evidence:
@@ -38,13 +52,55 @@ class Evidence:
         self._seen = SeenEntries(store, member, fields["book"])
 
     def catch_up(self) -> None:
-        """Compare and adopt what statements that are kept show: the program may have been killed before it could."""
+        """Finish what the program was killed in: adopt the statements that are kept, and take in again what came."""
         count = count_statements(self._store)
         if (self._state.adopted_statements or 0) < count:
             renew_account(self._store, self._member, self._fields["book"])
             self._log(self._seen.catch_up())
             self._adopt(kept_lines(self._store, self._member, self._fields["book"]))
         self._state.adopted_statements = count
+        if self._state.book is not None:
+            self._take_again()
+
+    def take(self, kind: str) -> Kept | None:
+        """Take in all that came with a question of this kind; returns what became of its statement, if there is one."""
+        self.remember(kind)
+        kept = self._take(kind)
+        self.forget()
+        return kept
+
+    def remember(self, kind: str) -> None:
+        """Write what came to the disk: otherwise a crash between keeping and logging it would hide it."""
+        given = {name: self._fields.get(name) for name in _SIGNED}
+        signed = {name: text for name, text in given.items() if isinstance(text, str) and 0 < len(text) <= MOST_BYTES}
+        if signed:
+            beside = {name: self._fields[name] for name in _BESIDE if name in self._fields}
+            content = json.dumps({"kind": kind, **beside, **signed}).encode()
+            write_atomically(self._store.path / INCOMING, content, what="what came with a question")
+
+    def forget(self) -> None:
+        """All that came is kept, compared and logged."""
+        (self._store.path / INCOMING).unlink(missing_ok=True)
+
+    def _take_again(self) -> None:
+        given = None
+        with suppress(OSError, ValueError):
+            given = json.loads((self._store.path / INCOMING).read_bytes())
+        if isinstance(given, dict) and given.get("book") == self._fields["book"]:
+            self._store.log("what came with a question before was not all kept, compared and logged: done again")
+            try:
+                Evidence(self._store, self._member, self._state, given)._take(str(given.get("kind")))
+            except Exception as error:  # not for ever: questions must be answered
+                self._store.log(f"{ERROR} {error or type(error).__name__}")
+            self._seen = SeenEntries(self._store, self._member, self._fields["book"])
+        self.forget()
+
+    def _take(self, kind: str) -> Kept | None:
+        is_statement = kind == CLOSE or "statement" in self._fields or "trail" in self._fields
+        kept = self.take_statement() if is_statement else None
+        self.take_head()
+        self.take_receipt()
+        return kept
 
     def _adopt(self, lines: Sequence[StatementLine]) -> None:
         adopt_stated(self._store, self._state, lines)

@@ -35,7 +35,7 @@ from commonweal.ledger.statement_parts import (
 from commonweal.ledger.statements import faults_of_signature
 from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.operator_key import key_in_use
+from commonweal.remote.member.operator_key import key_in_use, replaced_by, replaced_in_words
 from commonweal.remote.member.store import ACCOUNT, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
 from commonweal.remote.member.told_rounds import differences, last_round_told, mislabelled
 from commonweal.remote.messages.message import printable
@@ -128,7 +128,7 @@ class Kept:
     line_count: int  # that the member has, so that it can be sent those after them
     doubt: str = ""  # why it is not among the good ones; empty also if lines before it are missing
     difference: str = ""  # from the member's own reports
-    file: str = ""  # where it stands in the member's folder, if it continues those kept or starts after a gap
+    file: str = ""  # where it stands in the member's folder; empty if it was told again, or there was no room
     new_lines: tuple[StatementLine, ...] = ()
 
     @property
@@ -181,12 +181,13 @@ class _Keeper:
         try:
             part, signed = self._checked(content, account)
         except _DoubtError as doubt:
-            aside, _ = self._keep_aside(content, name, doubt.kind)
+            aside, doubtful = self._keep_aside(content, name, doubt.kind)
             return Kept(
                 line=f"{DOUBTFUL_STATEMENT} in {name}: {printable(str(doubt), limit=_LONGEST_LINE)} ({aside})",
                 is_kept=False,
                 line_count=line_count,
                 doubt=printable(str(doubt)),
+                file=doubtful,
             )
         if part.before.count > line_count:
             aside, early = self._keep_aside(content, name, EARLY)
@@ -228,6 +229,9 @@ class _Keeper:
         try:
             part, signed = part_in(content, "it")
             self._check_own(part, signed)
+            entry = replaced_by(self._store, signed.signer, self._ledger)
+            if entry is not None and part.statement.head_number >= entry:
+                _doubt([replaced_in_words(signed.signer, entry)])
             if account is not None:
                 _doubt(account.contradictions(part, signed))
             _doubt(mislabelled(part.statement.lines, is_part=signed.document["format"] == STATEMENT_PART_FORMAT))

@@ -49,7 +49,7 @@ class Member:
     name: str
     key_file: Path  # the SuperNode's private key
     home: Path  # folder with its state, log and statements
-    operator_key_file: Path | None = None  # None: the key that signed the first statement is trusted from then on
+    operator_key_file: Path | None = None  # None: the first key that signed something of the ledger is trusted
     profits: ProfitsRule | None = None  # what was agreed on; None: what the first question for a report says
     unit_value: float = 1.0
     cost_per_sample: float = 0.0

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 from commonweal.atomic_write import write_atomically
+from commonweal.errors import CommonwealError
+from commonweal.ledger.chain import retired_by
 from commonweal.ledger.keys import public_pem, read_operator_key
-from commonweal.ledger.signed_files import SignedDocument
+from commonweal.ledger.signed_files import SignedDocument, known_head_in
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.store import ACCOUNT, OPERATOR_KEY, MemberStore
+from commonweal.remote.member.store import ACCOUNT, OPERATOR_HEAD, OPERATOR_HEADS, OPERATOR_KEY, MemberStore
 
 
-def known_operator(store: MemberStore, member: Member, signed: SignedDocument) -> str:
-    """The key that the member's file names; else the key of the first document that was properly signed."""
+def known_operator(store: MemberStore, member: Member, signed: SignedDocument, ledger: str) -> str:
+    """The key that the member's file names; else that of the first document of this ledger that was properly signed.
+
+    Empty if there is none yet.
+    """
     if member.operator_key_file is not None:
         return read_operator_key(member.operator_key_file)
     known = store.path / OPERATOR_KEY
     if not known.exists():
-        if not signed.is_sound:
+        if not signed.is_sound or signed.document.get("book") != ledger:
             return ""
         write_atomically(known, public_pem(signed.signer), what="the operator's public key")
     return read_operator_key(known)
@@ -35,3 +41,17 @@ def key_in_use(store: MemberStore, known: str) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         return known
     return signer if isinstance(signer, str) else known
+
+
+def replaced_by(store: MemberStore, signer: str, ledger: str) -> int | None:
+    """The number of the entry that replaced a key, by the heads that are kept; None if they tell of none."""
+    for file in (store.path / OPERATOR_HEAD, *sorted((store.path / OPERATOR_HEADS).glob("*.json"), reverse=True)):
+        with suppress(CommonwealError, OSError):
+            entry = retired_by(signer, ledger, known_head_in(file.read_bytes(), file.name).key_rotations)
+            if entry is not None:
+                return entry
+    return None
+
+
+def replaced_in_words(signer: str, entry: int) -> str:
+    return f"it is signed with the key {signer[:16]}…, which entry {entry} replaced"

@@ -15,7 +15,7 @@ from commonweal.errors import CommonwealError, StorageError
 from commonweal.ledger.receipts import RECEIPT_FORMAT, ReportReceipt, read_receipt, report_hash
 from commonweal.ledger.signed_files import signed_in
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.operator_key import key_in_use, known_operator
+from commonweal.remote.member.operator_key import key_in_use, known_operator, replaced_by
 from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.store import REPORTS, MemberStore
 
@@ -61,14 +61,18 @@ class KeptReceipts:
         awaited, here = self._awaited(), acknowledged(self._store, round_number)
         try:
             receipt = ReportReceipt.of(signed_in(_bytes(content), "the message", (RECEIPT_FORMAT,)), "the message")
-            operator = known_operator(self._store, self._member, receipt.signed)
+            operator = known_operator(self._store, self._member, receipt.signed, ledger)
             is_by_operator = receipt.is_by(operator)
             faults = [
                 fault
                 for fault, is_found in {
                     "the operator did not sign it": not is_by_operator,
                     f"it is signed with the key {receipt.signed.signer[:16]}…, which the operator has replaced": (
-                        is_by_operator and not receipt.is_by(key_in_use(self._store, operator))
+                        is_by_operator
+                        and (
+                            not receipt.is_by(key_in_use(self._store, operator))
+                            or replaced_by(self._store, receipt.signed.signer, ledger) is not None
+                        )
                     ),
                     "it is for another member, ledger or round": (
                         (receipt.client, receipt.ledger, receipt.round_number)

@@ -7,6 +7,8 @@ trails/            the trails as the operator signed them
 trails/doubtful/   trails and heads that do not continue what was seen, or that cannot be read
 operator-head.json the latest head that the operator signed when it opened a round
 operator-heads/    heads before it, as long as no statement ends with the same entries
+named.txt          lines as in heads.txt, for entries that other signed files name: a change of the operator's key, the
+                   last entry of a statement that was not accepted; they are only compared
 
 A trail is learned if no entry is left out between those seen and the statement that came with it: it starts right after
 the last entry seen, or before, with the same hashes, and ends with the last entry of the statement. A member that has
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -30,15 +32,22 @@ from commonweal.ledger.receipts import RECEIPT_FORMAT
 from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
 from commonweal.ledger.signed_files import WITH_HEAD, KnownHead, SignedDocument, known_head_in, read_signed, signed_in
 from commonweal.remote.member.contradictions import Contradictions
-from commonweal.remote.member.kept_statements import DOUBTFUL, EARLY, Kept
+from commonweal.remote.member.kept_statements import DOUBTFUL, EARLY, MOST_BYTES, Kept
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.operator_key import has_operator, key_in_use, known_operator
-from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, STATEMENTS, MemberStore
+from commonweal.remote.member.operator_key import (
+    has_operator,
+    key_in_use,
+    known_operator,
+    replaced_by,
+    replaced_in_words,
+)
+from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, OPERATOR_HEADS, STATEMENTS, MemberStore
 
-HEADS, TRAILS = "heads.txt", "trails"
-OPERATOR_HEADS = "operator-heads"
+HEADS, TRAILS, NAMED = "heads.txt", "trails", "named.txt"
 LARGEST_HEAD = 1_000_000  # bytes
 _EARLY, _APART = "early", "apart"  # how the names of trails start that are not learned, and only compared
+_KEY_CHANGE = "key-change"  # and those of other files that name a change of the operator's key
+MOST_NAMED = 10_000  # lines
 MOST_DOUBTFUL = 20  # trails of a kind; together at most 500 MB
 _ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
 _TRAIL_NAME = re.compile(rf"{TRAILS}/(\d{{6,15}})-(\d{{6,15}})-[0-9a-f]{{32}}\.json")
@@ -53,13 +62,22 @@ class SeenEntries:
         self._member = member
         self.ledger = ledger
         self._in_file: dict[Path, dict[int, str]] = {}  # entries that other files name
-        self.went_back = ""  # why the head that came now shows an older ledger than was seen
+        self.went_back = ""  # why the head that came now shows an older ledger than was seen, or another one
 
     @cached_property
     def _lines(self) -> list[tuple[int, str, str]]:
-        """Number, hash and place in the lines of heads.txt; a line that is not complete is no line."""
+        """Number, hash and place in the lines of heads.txt."""
+        return self._read_lines(HEADS)
+
+    @cached_property
+    def _only_named(self) -> list[tuple[int, str, str]]:
+        """The same of named.txt."""
+        return self._read_lines(NAMED)
+
+    def _read_lines(self, name: str) -> list[tuple[int, str, str]]:
+        """A line that is not complete is no line."""
         try:
-            text = (self._store.path / HEADS).read_text(errors="replace")
+            text = (self._store.path / name).read_text(errors="replace")
         except OSError:
             text = ""
         found = (_LINE.fullmatch(line) for line in text.splitlines())
@@ -88,19 +106,21 @@ class SeenEntries:
         return name is None or all(number in self.by_number for number in range(int(name[1]), int(name[2]) + 1))
 
     @property
-    def all_by_number(self) -> dict[int, tuple[str, str]]:
-        """As `by_number`, with the entries that other files name: there may be gaps before them."""
-        found: dict[int, tuple[str, str]] = {}
-        for number, digest, place in self._named():
-            found.setdefault(number, (digest, place))
-        return found
+    def shown(self) -> dict[int, tuple[str, str]]:
+        """As `by_number`, with the entries that heads and early statements name: there may be gaps before them."""
+        return _by_number(self._shown())
 
-    def _named(self) -> Iterator[tuple[int, str, str]]:
-        """Each entry that was seen, with its hash and the file that names it; several files may name one."""
+    def _shown(self) -> Iterator[tuple[int, str, str]]:
+        """Each entry that was shown, with its hash and the file that names it; several files may name one."""
         for known in (self.by_number, self._heads()):
             for number, (digest, place) in known.items():
                 yield number, digest, place
         yield from self._unlisted()
+
+    def _named(self) -> Iterator[tuple[int, str, str]]:
+        """The same, with the entries that are only compared."""
+        yield from self._shown()
+        yield from self._only_named
 
     def _heads(self) -> dict[int, tuple[str, str]]:
         """The entries that heads of openings name."""
@@ -136,13 +156,14 @@ class SeenEntries:
         with suppress(CommonwealError, OSError):
             if TRAILS in (file.parent.name, file.parent.parent.name):
                 signed = read_signed(file, (TRAIL_FORMAT,))
-                return hashes_in_trail(
-                    signed, ledger=self.ledger, operator=known_operator(self._store, self._member, signed)
-                )
+                return hashes_in_trail(signed, ledger=self.ledger, operator=self._operator(signed))
             known = known_head_in(file.read_bytes(), file.name)
-            if self._is_by_operator(known, known_operator(self._store, self._member, known.signed)):
+            if self._is_by_operator(known, self._operator(known.signed)):
                 return {known.number: known.head}
         return {}
+
+    def _operator(self, signed: SignedDocument) -> str:
+        return known_operator(self._store, self._member, signed, self.ledger)
 
     def _is_by_operator(self, known: KnownHead, operator: str) -> bool:
         keys = keys_since(operator, self.ledger, known.key_rotations)
@@ -153,7 +174,7 @@ class SeenEntries:
 
     def latest(self, round_number: int) -> SeenHead | None:
         """The last entry that the operator showed, by a trail, a statement or the head of an opening."""
-        shown = self.all_by_number
+        shown = self.shown
         if not shown:
             return None
         number = max(shown)
@@ -206,24 +227,37 @@ class SeenEntries:
         """Remember what a question that closes a round names; returns lines for the log if something is wrong.
 
         A statement counts if it was kept: then it is the operator's. If not, its trail is only compared, and so is its
-        last entry if it starts after a gap.
+        last entry if the operator signed it, whatever else is wrong with it and whether or not there was room for it.
         """
         shown: dict[int, tuple[str, str]] = {}
-        known = None
-        if kept is not None and (kept.is_kept or kept.file) and isinstance(statement, str):
+        known, source = None, ""
+        if kept is not None and kept.is_kept and isinstance(statement, str):
             known = known_head_in(statement.encode(), "the statement")
             # What was told again is not kept again: its last entry stands where it was named first.
-            source = kept.file or self.all_by_number.get(known.number, ("", STATEMENTS))[1]
-            shown = {known.number: (known.head, source)} if kept.is_kept else {}
+            source = kept.file or self.shown.get(known.number, ("", STATEMENTS))[1]
+            shown = {known.number: (known.head, source)}
+        elif kept is not None and isinstance(statement, str):
+            known = self._signed_head(statement)
+            source = kept.file or f"{STATEMENTS}/{DOUBTFUL}/not-kept"
         lines = self._learn_trail(trail, shown) if trail else []
         if known is not None:
             lines += self.compare_rotations(known.signed, source, {known.number: (known.head, source)})
-            lines += [] if shown else self._compare({known.number: known.head}, source)
+            if not shown:
+                lines += self._compare_and_name({known.number: known.head}, source)
         for number, (digest, source) in shown.items():
             lines += self._learn_last(number, digest, source)
             if not lines and number > (last := self._last()):
                 lines.append(f"{ERROR} no trail came of entries {last + 1} to {number}. {_ADVICE}")
         return lines
+
+    def _signed_head(self, statement: str) -> KnownHead | None:
+        """The last entry that a statement names; None if the operator did not sign it, or it is too long to be read."""
+        if len(statement) <= MOST_BYTES:
+            with suppress(CommonwealError, UnicodeEncodeError):
+                known = known_head_in(statement.encode(), "the statement")
+                if self._is_by_operator(known, key_in_use(self._store, self._operator(known.signed))):
+                    return known
+        return None
 
     def _learn_last(self, number: int, digest: str, source: str) -> list[str]:
         """Remember the last entry of a statement that is kept; returns lines for the log."""
@@ -238,39 +272,58 @@ class SeenEntries:
         return lines
 
     def take_head(self, given: object) -> list[str]:
-        """Keep a head that the operator signed; returns lines for the log if something is wrong.
-
-        Before the first statement there is no key of the operator to check it by.
-        """
-        if not isinstance(given, str) or not given or not has_operator(self._store, self._member):
+        """Keep a head that the operator signed; returns lines for the log if something is wrong."""
+        if not isinstance(given, str) or not given:
             return []
         content = given.encode(errors="surrogatepass")
         try:
             if len(content) > LARGEST_HEAD:
                 raise LedgerError(f"it has {len(content)} bytes; at most {LARGEST_HEAD} are read")
             known = known_head_in(content, "the message")
-            operator = key_in_use(self._store, known_operator(self._store, self._member, known.signed))
+            operator = key_in_use(self._store, self._operator(known.signed))
             if not self._is_by_operator(known, operator):
                 raise LedgerError("the operator did not sign it")
         except StorageError:
             raise
         except Exception as error:
             return [self._doubt("HEAD of the ledger", content, error)]
-        seen = self.all_by_number
+        seen = self.shown
         if seen.get(known.number, (known.head,))[0] != known.head:
+            self.went_back = _another_ledger(known, seen[known.number][1])
             source = self._keep_aside(content, "contradicting")
             return [self._contradiction(known.number, known.head, source, *seen[known.number])]
+        entry = replaced_by(self._store, known.signed.signer, self.ledger)
+        if entry is not None and known.number >= entry:
+            reason = replaced_in_words(known.signed.signer, entry)
+            self.went_back = f"the head of the ledger cannot be the operator's: {reason}"
+            found = self._compare({known.number: known.head}, self._place_aside(content, "doubtful"))
+            return [self._doubt("HEAD of the ledger", content, LedgerError(reason)), *found]
+        if known.number not in self.by_number and (place := self._contradicting(known)):
+            self.went_back = _another_ledger(known, f"what {place} contradicts")
+            aside = self._keep_aside(content, "contradicting")
+            return [f"DOUBTFUL HEAD of the ledger: it is of another one, as {place} is ({aside})"]
         latest = max(seen, default=0)
         if known.number < latest:
             self.went_back = (
                 f"the ledger is said to end with entry {known.number}, but the operator showed entry {latest} here "
                 f"before, in {seen[latest][1]}"
             )
-        lines = []
-        if known.number not in self._heads() and (known.number, known.head) not in self._stated:
-            lines = self._compare({known.number: known.head}, OPERATOR_HEAD)  # first: what is kept counts as compared
+        lines = self._compare({known.number: known.head}, OPERATOR_HEAD)
+        if known.number not in self._heads() and not self._is_stated(known):
             lines += self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
         return [*lines, *self.compare_rotations(known.signed, "the head of an opening", {}, content)]
+
+    def _is_stated(self, known: KnownHead) -> bool:
+        """Whether a statement proves as much as a head; one that a replaced key signed may prove nothing."""
+        is_by_same = known.signed.signer == key_in_use(self._store, known.signed.signer)
+        return is_by_same and (known.number, known.head) in self._stated
+
+    def _contradicting(self, known: KnownHead) -> str:
+        """The trail that contradicts what was seen and names the same entry; empty if there is none."""
+        for file in sorted((self._store.path / TRAILS / DOUBTFUL).glob("contradicting-*.json")):
+            if self._read_once(file).get(known.number) == known.head:
+                return self._place(file)
+        return ""
 
     def _keep_head(self, content: bytes, number: int, digest: str, *, is_latest: bool) -> list[str]:
         """Keep it beside those before it: none is lost, except for a statement that ends with the same entry.
@@ -287,7 +340,7 @@ class SeenEntries:
             before = newest.read_bytes()
             try:
                 known = known_head_in(before, OPERATOR_HEAD)
-                if (known.number, known.head) not in self._stated:
+                if not self._is_stated(known):
                     file = folder / f"{known.number:06d}-{hash_of(before)[:32]}.json"
                     write_atomically(file, before, what="an entry of the ledger")
             except CommonwealError as error:
@@ -311,18 +364,35 @@ class SeenEntries:
     ) -> list[str]:
         """Changes of the operator's key are entries: compare them with those seen, and those that the file names.
 
-        The file is kept aside if its `content` is given.
+        The file is kept aside if its `content` is given and it is the first to name one of them, or contradicts.
         """
-        operator, given = known_operator(self._store, self._member, signed), signed.document.get("key_rotations")
+        operator, given = self._operator(signed), signed.document.get("key_rotations")
         entries = rotation_entries(operator, self.ledger, given if isinstance(given, list) else [])
-        seen = {**named, **self.all_by_number}
+        seen = {**named, **_by_number(self._named())}
         differing = {number: digest for number, digest in entries.items() if seen.get(number, (digest,))[0] != digest}
-        if differing and content:
-            source = self._keep_aside(content, "contradicting")
-        return [
+        if content and (differing or not entries.keys() <= seen.keys()):
+            source = self._keep_aside(content, "contradicting" if differing else _KEY_CHANGE)
+        lines = [
             self._contradiction(number, digest, f"a change of the operator's key in {source}", *seen[number])
             for number, digest in differing.items()
         ]
+        rest = {number: digest for number, digest in entries.items() if number not in differing}
+        return [*lines, *self._compare_and_name(rest, source)]
+
+    def _compare_and_name(self, hashes: Mapping[int, str], source: str) -> list[str]:
+        """Compare entries that are not learned, and remember those that nothing else names.
+
+        Returns lines for the log.
+        """
+        if not hashes:
+            return []
+        lines, seen, place = self._compare(hashes, source), _by_number(self._named()), source.replace(" ", "-")
+        fresh = [(number, digest, place) for number, digest in hashes.items() if number not in seen]
+        if len(fresh) + len(self._only_named) > MOST_NAMED:
+            return [*lines, f"{ERROR} there is no room in {NAMED} for {len(fresh)} more entries, named in {source}"]
+        self._append([f"{number} {digest} {place}" for number, digest, place in fresh], NAMED)
+        self._only_named.extend(fresh)
+        return lines
 
     def _last(self) -> int:
         number = min(self.by_number)
@@ -360,7 +430,7 @@ class SeenEntries:
         """What the operator signed has a room of its own, which others cannot fill."""
         with suppress(Exception):
             signed = signed_in(content, "it", (TRAIL_FORMAT, *WITH_HEAD))
-            operator, rotations = known_operator(self._store, self._member, signed), signed.document["key_rotations"]
+            operator, rotations = self._operator(signed), signed.document["key_rotations"]
             keys = (*keys_since(operator, self.ledger, rotations), key_in_use(self._store, operator))
             if signed.is_sound and signed.signer in keys:
                 return "doubtful"
@@ -379,13 +449,13 @@ class SeenEntries:
             ]
         try:
             signed = signed_in(content, "the message", (TRAIL_FORMAT,))
-            operator = known_operator(self._store, self._member, signed)
+            operator = self._operator(signed)
             hashes = hashes_in_trail(signed, ledger=self.ledger, operator=key_in_use(self._store, operator))
         except StorageError:
             raise
         except Exception as error:
             return [self._doubt("TRAIL of the ledger's entries", content, error)]
-        known = {**shown, **self.all_by_number}
+        known = {**shown, **self.shown}
         if differing := [number for number, digest in hashes.items() if known.get(number, (digest,))[0] != digest]:
             source = self._keep_aside(content, "contradicting")
             return [self._contradiction(differing[0], hashes[differing[0]], source, *known[differing[0]])]
@@ -393,7 +463,7 @@ class SeenEntries:
         if lines := self.compare_rotations(signed, "a trail", own, content):
             return lines
         if hashes.keys() <= self.by_number.keys():
-            return []  # nothing to learn
+            return self._compare(hashes, TRAILS)  # there is nothing to learn
         if not shown:
             found = self._compare(hashes, self._place_aside(content, _EARLY))
             source = self._keep_aside(content, _EARLY)
@@ -453,11 +523,11 @@ class SeenEntries:
         evidence = {"entry": number, "first": [before, where], "second": [digest, source]}
         return Contradictions(self._store).keep(text, evidence, kind="entry")
 
-    def _append(self, lines: list[str]) -> None:
+    def _append(self, lines: list[str], name: str = HEADS) -> None:
         """Add lines that are on the disk before anything is signed; after a crash the last one may be incomplete."""
         if not lines:
             return
-        file = self._store.path / HEADS
+        file = self._store.path / name
         try:
             with file.open("ab+") as heads:
                 heads.seek(max(heads.seek(0, os.SEEK_END) - 1, 0))
@@ -467,3 +537,18 @@ class SeenEntries:
                 os.fsync(heads.fileno())
         except OSError as error:
             raise StorageError(f"Cannot write {file}: {os_reason(error)}.") from None
+
+
+def _by_number(named: Iterable[tuple[int, str, str]]) -> dict[int, tuple[str, str]]:
+    """The first hash of each entry, and where it stands."""
+    found: dict[int, tuple[str, str]] = {}
+    for number, digest, place in named:
+        found.setdefault(number, (digest, place))
+    return found
+
+
+def _another_ledger(known: KnownHead, where: str) -> str:
+    return (
+        f"the ledger is said to end with entry {known.number}, {known.head[:16]}…, which is not of the ledger that the "
+        f"operator showed here before, in {where}"
+    )

@@ -9,6 +9,7 @@ log.txt       what the member did and reported, one line each
 statements/   what the operator signed, one file per round (see `kept_statements`)
 account.json  what the statements come to
 operator-head.json  the latest entry of the ledger that the operator signed when it opened a round
+incoming.json what the operator signed, until it is kept, compared and logged (see `evidence`)
 withdraw      exists if the member withdraws after the next round that it takes part in
 """
 
@@ -37,7 +38,7 @@ from commonweal.task.records import Model
 
 FORMAT = "commonweal.home/1"
 LOG, STATEMENTS, OPERATOR_KEY, ACCOUNT = "log.txt", "statements", "operator.pub.pem", "account.json"
-OPERATOR_HEAD, REPORTS = "operator-head.json", "reports"
+OPERATOR_HEAD, OPERATOR_HEADS, REPORTS = "operator-head.json", "operator-heads", "reports"
 ERROR = "ERROR"  # in the log: after the time of a line that tells of an error
 _ARRAY = "array/"
 _WAY_OUT = "Check that the folder named by `home` in the member's file is writable and its disk has space."
