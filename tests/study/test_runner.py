@@ -143,6 +143,18 @@ def test_results_that_were_published_without_their_single_files_are_continued(tw
     assert rows(copied).filter(pc.field("replication") < 3).equals(rows(two_of_each))
 
 
+def test_a_broken_results_file_alone_is_refused_and_beside_single_files_made_again(copied: Path) -> None:
+    whole = rows(copied)
+    (copied / RESULTS).write_bytes((copied / RESULTS).read_bytes()[:1000])
+    assert fulfil(request(), copied) == []
+    assert rows(copied).equals(whole)
+    (copied / RESULTS).write_bytes((copied / RESULTS).read_bytes()[:1000])
+    for path in copied.glob("replications/*/*"):
+        path.unlink()
+    with pytest.raises(StorageError, match=r"Cannot read .*results\.parquet"):
+        plan(request(), copied)
+
+
 @pytest.mark.parametrize(
     ("wider", "now_there"),
     [

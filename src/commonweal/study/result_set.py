@@ -138,11 +138,21 @@ def unpack_results(directory: Path) -> None:
 
 
 def _only_together(directory: Path) -> Iterator[StoredReplication]:
-    """Replications in results.parquet without a file of their own."""
-    if (directory / RESULTS).exists():
-        for one in _read_stored(directory / RESULTS):
-            if not _path(directory, one.origin.experiment, one.replication).exists():
-                yield one
+    """Replications in results.parquet without a file of their own.
+
+    A broken results.parquet beside such files is ignored: it is made from them again.
+    """
+    if not (directory / RESULTS).exists():
+        return
+    try:
+        together = _read_stored(directory / RESULTS)
+    except StorageError:
+        if not _paths(directory):
+            raise
+        return
+    for one in together:
+        if not _path(directory, one.origin.experiment, one.replication).exists():
+            yield one
 
 
 def write_results(directory: Path, *, order: Sequence[str] = ()) -> Path:
