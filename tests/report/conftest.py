@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from commonweal.report import inline_svg
 from commonweal.report.run_page import to_page
 from commonweal.report.study.page import write_study
 from commonweal.report.write import write_all
@@ -36,6 +37,13 @@ def hospitals_folder(hospitals, tmp_path_factory):
 def unusual(request):
     """Run reports at the edges: one round, nobody left, nothing known, names that break out."""
     return getattr(run_reports, request.param)()
+
+
+@pytest.fixture
+def words_only(monkeypatch):
+    """Pages with empty drawings, for tests of what pages say: drawing takes longer than all the words."""
+    empty = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>'
+    monkeypatch.setattr(inline_svg, "rendered", lambda *_, **__: empty)
 
 
 @pytest.fixture(scope="session")

@@ -234,6 +234,7 @@ def test_a_port_where_no_ray_answers_is_refused(monkeypatch):
             raise AssertionError("connected")
 
 
+@pytest.mark.soak
 def test_two_nodes_give_the_rows_of_one_machine(cluster, start, whole, tmp_path):
     """Whichever of them computes; that a node other than the head does is shown where only that one can."""
     process = start(cluster)

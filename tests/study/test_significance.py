@@ -10,7 +10,7 @@ from scipy import stats
 
 from commonweal.study.significance import holm, significance_of
 
-DRAWS = 2000
+draws = pytest.mark.parametrize("draws", [200, pytest.param(2000, marks=pytest.mark.soak)])
 
 
 def first(means):
@@ -38,36 +38,38 @@ def test_the_test_of_a_mean_is_students(count):
 @pytest.mark.parametrize("count", [5, 20])
 @pytest.mark.parametrize("over", ["some", "all"])
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.95])
-def test_several_figures_at_the_threshold_are_rarely_decided(count, over, correlation):
-    """At most 5 % of 2,000 result sets, give or take three standard errors; the interval excludes as rarely."""
+@draws
+def test_several_figures_at_the_threshold_are_rarely_decided(count, over, correlation, draws):
+    """At most 5 % of the result sets, give or take three standard errors; the interval excludes as rarely."""
     rng = np.random.default_rng([count, int(100 * correlation)])
     decided = excluded = 0
-    for _ in range(DRAWS):
+    for _ in range(draws):
         found = significance_of(correlated(rng, count, 6, correlation), each, 0.0, over)
         decided += found.p_value <= 0.05
         excluded += found.interval.lower > 0 or found.interval.upper <= 0
-    limit = 0.05 + 3 * np.sqrt(0.05 * 0.95 / DRAWS)
-    assert decided / DRAWS <= limit
-    assert excluded / DRAWS <= limit
+    limit = 0.05 + 3 * np.sqrt(0.05 * 0.95 / draws)
+    assert decided / draws <= limit
+    assert excluded / draws <= limit
 
 
 @pytest.mark.parametrize("statistic", [first, lambda means: 1 - means[:, 0] / means[:, 1]])
 @pytest.mark.parametrize("count", [5, 20])
-def test_one_figure_at_the_threshold_is_rarely_decided(statistic, count):
+@draws
+def test_one_figure_at_the_threshold_is_rarely_decided(statistic, count, draws):
     """Means of durations, whole numbers from a skewed distribution, and leads relative to others."""
     rng = np.random.default_rng(count)
     decided = 0
-    for _ in range(DRAWS):
+    for _ in range(draws):
         values = 1 + rng.poisson(4.0, size=(count, 2)).astype(float)
         values[:, 1] = (values[:, 1] + 1 + rng.poisson(4.0, size=(3, count)).sum(axis=0) + 2) / 4  # of four others
         threshold = 5.0 if statistic is first else 0.0
         decided += significance_of(values, statistic, threshold).p_value <= 0.05
-    assert decided / DRAWS <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / DRAWS)
+    assert decided / draws <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / draws)
 
 
 def test_power_is_how_often_an_effect_of_that_size_is_found():
     rng = np.random.default_rng(3)
-    found = [significance_of(rng.normal(0.6, size=(20, 1)), first, 0.0) for _ in range(DRAWS)]
+    found = [significance_of(rng.normal(0.6, size=(20, 1)), first, 0.0) for _ in range(1000)]
     detected = np.mean([one.p_value <= 0.05 for one in found])
     exact = stats.nct.sf(stats.t.ppf(0.975, 19), 19, 0.6 * np.sqrt(20))
     assert detected == pytest.approx(exact, abs=0.04)
