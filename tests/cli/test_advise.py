@@ -51,6 +51,7 @@ def test_a_missing_package_is_named(commonweal, tmp_path, monkeypatch):
     assert "pip install statsmodels" in done.stderr
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(DATA is None or not (Path(DATA) / "tables").is_dir(), reason="COMMONWEAL_DATA has no folder tables")
 def test_the_sites_of_the_insurance_experiment_are_advised_not_to_federate(commonweal, tmp_path):
     (tmp_path / "insurance.toml").write_text(

@@ -77,6 +77,7 @@ def test_figures_are_those_of_separate_runs(finished, tmp_path, numbers_only):
             assert figures["money_moved"]["values"][place] == pytest.approx(moved, abs=1e-15)
 
 
+@pytest.mark.soak
 def test_two_workers_find_the_same(finished, tmp_path):
     compare(tmp_path, "--mechanisms", MECHANISMS, "--replications", 2, "--workers", 2, "--out", "out")
     assert (tmp_path / "out/comparison.json").read_bytes() == (finished / "out/comparison.json").read_bytes()

@@ -160,7 +160,7 @@ def test_killed_at_any_moment_and_continued_it_gives_the_same_result(kills, star
 
 @pytest.mark.parametrize(
     ("result_count", "further"),
-    [(0, []), (1, []), pytest.param(1, ["--workers", "1"], marks=pytest.mark.soak)],
+    [(0, []), *(pytest.param(1, further, marks=pytest.mark.soak) for further in ([], ["--workers", "1"]))],
 )
 def test_ctrl_c_says_what_is_saved_and_how_to_continue(result_count, further, started, reproduce, whole, tmp_path):
     process = started(*further)

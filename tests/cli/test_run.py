@@ -286,6 +286,7 @@ def test_a_full_disk_is_reported(commonweal, small, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_really_full_disk_leaves_the_last_round_safe(commonweal, whole, small, tmp_path):
     disk = tmp_path / "disk"

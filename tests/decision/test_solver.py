@@ -209,7 +209,7 @@ def test_tiny_and_huge_figures_do_not_blur_each_other(chunk):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exponent", [20, pytest.param(40, marks=SOAK), pytest.param(50, marks=SOAK), 60])
+@pytest.mark.parametrize("exponent", [20, *(pytest.param(exponent, marks=SOAK) for exponent in (40, 50, 60))])
 def test_the_gap_holds_with_one_huge_candidate_among_many(exponent):
     """A huge candidate that goes must not hide what the others leave: dynamic programming with it, and without it."""
     for seed in range(12):

@@ -140,6 +140,7 @@ def test_its_evidence_is_in_the_history_the_page_the_statement_and_the_ledger(po
     assert findings(folder) == ()
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("numbers_only")
 def test_an_interrupted_run_finds_the_same(poisoned, tmp_path):
     """The effects of earlier rounds are in the checkpoint."""

@@ -156,6 +156,7 @@ print(json.dumps(settled(toy.out)))
 """
 
 
+@pytest.mark.soak
 def test_a_second_transport_gives_the_same_ledger_without_flower(tmp_path):
     """Members and coordinator use a transport of 50 lines, in a process that never imports flwr."""
     done = subprocess.run(

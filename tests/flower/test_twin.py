@@ -51,7 +51,7 @@ def scenario_with_private_figures(task, folder, mechanism):
         pytest.param("fedavg", 'contribution = "marginal"', marks=pytest.mark.soak),
         ("fedbn", 'contribution = "shapley"'),
         pytest.param("fedprox", 'contribution = "adaptive"\nevaluation_limit = 16', marks=pytest.mark.soak),
-        ("scaffold", 'contribution = "marginal"'),
+        pytest.param("scaffold", 'contribution = "marginal"', marks=pytest.mark.soak),
         pytest.param("fedavg", 'contribution = "marginal"\nfigures = "pooled"', marks=pytest.mark.soak),
         ("fedavg", 'contribution = "marginal"\nfigures = "forecast"'),
         ("fedavg", 'contribution = "path"\nscorers = "guarded"'),

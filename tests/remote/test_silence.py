@@ -139,8 +139,17 @@ def test_who_was_silent_gets_no_further_model_until_it_is_charged(tmp_path):
     assert bodies(toy, "charge") == [{"client": SILENT, "round": 2, "amount": "500"}]
 
 
-@pytest.mark.parametrize("kind", ["train.iteration", "evaluate.coalitions", "query.report"])
-@pytest.mark.parametrize("figures", ["measured", "pooled"])
+@pytest.mark.parametrize(
+    ("kind", "figures"),
+    [
+        ("train.iteration", "measured"),
+        ("query.report", "pooled"),
+        pytest.param("evaluate.coalitions", "measured", marks=pytest.mark.soak),
+        pytest.param("query.report", "measured", marks=pytest.mark.soak),
+        pytest.param("train.iteration", "pooled", marks=pytest.mark.soak),
+        pytest.param("evaluate.coalitions", "pooled", marks=pytest.mark.soak),
+    ],
+)
 def test_who_reports_late_takes_part_again(tmp_path, kind, figures):
     toy = make(tmp_path, "silence_charge = 500", mechanism=f'mu = "inf"\nfigures = "{figures}"')
     fall_silent(toy, kind, times=1 if kind == "query.report" else 2, until="late")

@@ -101,6 +101,11 @@ SCENARIOS = {
     "free riders, FedAvg, path": (CHEATS, "fedavg", 0.01, "path", ""),
     "three domains, FedBN, path": (DOMAINS, "fedbn", 0.5, "path", ""),
 }
+EVERY_TIME = (  # the others are soak tests
+    "poisoners that lie, FedBN, marginal",
+    "label noise, SCAFFOLD, estimated Shapley",
+    "free riders, FedAvg, path",
+)
 
 
 def letters():
@@ -111,7 +116,9 @@ def letters():
     return Samples(name="letters", images=images, labels=labels, class_count=26, note="made for a test")
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name", [name if name in EVERY_TIME else pytest.param(name, marks=pytest.mark.soak) for name in SCENARIOS]
+)
 def test_fast_path_equals_the_plain_loop(name):
     clients, algorithm, mu, measure, mechanism = SCENARIOS[name]
     text = HEAD.format(seed=7, algorithm=algorithm, mu=mu, measure=measure, mechanism=mechanism) + clients

@@ -31,6 +31,7 @@ def test_it_has_two_parts_and_is_the_same_each_time(version: str) -> None:
     assert compute_code_version() == version
 
 
+@pytest.mark.soak
 def test_a_changed_docstring_keeps_it_in_another_process_which_remembers_it(version: str, tmp_path: Path) -> None:
     source = Path(commonweal.__file__).parent
     shutil.copytree(source, tmp_path / "src/commonweal", ignore=shutil.ignore_patterns("__pycache__"))

@@ -249,6 +249,7 @@ def test_an_error_of_a_worker_arrives_unchanged_and_ends_the_others(workers: Wor
     assert not (tmp_path / "set/replications/label-noise").exists()
 
 
+@pytest.mark.soak
 def test_a_failure_here_ends_the_workers(tmp_path: Path) -> None:
     def full(stored: StoredReplication) -> None:
         raise InputError("the disk is full")
@@ -262,6 +263,7 @@ def test_a_failure_here_ends_the_workers(tmp_path: Path) -> None:
     assert len(list(stored_replications(tmp_path))) == 1
 
 
+@pytest.mark.soak
 def test_a_killed_worker_is_reported_and_finished_replications_are_kept(two_of_each: Path, tmp_path: Path) -> None:
     """As the system does when memory runs out."""
 

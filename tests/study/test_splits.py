@@ -61,6 +61,7 @@ def test_a_split_is_a_run_with_its_seed(tmp_path):
                 assert one.sample_count == row.training_count + row.validation_count == 90
 
 
+@pytest.mark.soak
 def test_processes_change_nothing(tmp_path):
     scenario = read_scenario(write(tmp_path))
     assert compare_splits(scenario, 3, worker_count=2) == compare_splits(scenario, 3)

@@ -58,8 +58,8 @@ def histories(past: CompletedRounds) -> tuple[tuple[str, ...], ...]:
     ("algorithm", "mechanism"),
     [
         ("fedavg", ""),
-        ("fedbn", 'loss_rule = "equal"\ngrace_rounds = 1'),
-        ("scaffold", ""),
+        pytest.param("fedbn", 'loss_rule = "equal"\ngrace_rounds = 1', marks=pytest.mark.soak),
+        pytest.param("scaffold", "", marks=pytest.mark.soak),
     ],
 )
 def test_a_sweep_gives_what_separate_runs_give_to_the_bit(algorithm: str, mechanism: str) -> None:

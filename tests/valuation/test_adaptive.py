@@ -59,6 +59,7 @@ def test_it_beats_the_others_at_equal_evaluations(federation, evaluation_limit: 
         assert ours < 0.5 * rms_error(rival, federation, evaluation_limit)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_more_evaluations_mean_smaller_errors(federation) -> None:
     errors = [rms_error(shapley_adaptive, federation, limit) for limit in (18, 45, 180)]

@@ -148,6 +148,7 @@ def test_a_client_without_any_effect_is_not_harmful():
     assert find_harm(rounds_of(np.zeros((2, 6, 6))), test_count=1) == ()
 
 
+@pytest.mark.soak
 def test_the_chance_of_a_wrong_finding_is_bounded_over_all_rounds_and_clients():
     """The worst honest case: nobody's effect is above zero, and errors of a scorer persist over rounds."""
     random = np.random.default_rng(7)

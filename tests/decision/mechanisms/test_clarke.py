@@ -162,13 +162,13 @@ def largest_gain(name, seeds):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["clarke", "clarke-ir"])
 def test_no_lie_gains(name):
-    assert largest_gain(name, range(60)) <= 1e-9
+    assert largest_gain(name, range(20)) <= 1e-9
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["clarke", "clarke-ir"])
 def test_no_lie_gains_in_many_rounds(name):
-    assert largest_gain(name, range(60, 1060)) <= 1e-9
+    assert largest_gain(name, range(20, 1060)) <= 1e-9
 
 
 def test_the_papers_mechanism_fails_the_same_search():
