@@ -168,7 +168,8 @@ def test_a_late_report_counts_whenever_its_round_is_settled_again(sample, is_pla
     settle_without_bob(sample, bases={"ann": first})
     with pytest.raises(LedgerError, match="'bob' has reported round 1 late, so it is not charged"):
         sample.ledger.charge("bob", 1)
-    sample.ledger.settle(a_round(sample.ledger, 2, GAINS, FREE))
+    second = basis(sample, "c/1", opening_model=first.model)
+    sample.ledger.settle(a_round(sample.ledger, 2, GAINS, FREE, bases=dict.fromkeys(("ann", "bob"), second)))
     assert not verified(sample.store).findings
 
 

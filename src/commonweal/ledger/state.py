@@ -177,6 +177,11 @@ class LedgerState:
         agreed_before = (each for each in reversed(self.terms_since) if each.first_round <= round_number)
         return next(agreed_before, self.terms_since[0])
 
+    def gains_count(self, round_number: int) -> bool:
+        """Whether profits of a round follow from gains, by agreed rates."""
+        agreed = self.terms_of(round_number).terms.agreed if self.terms_since else None
+        return agreed is not None and agreed.rates is not None and agreed.utility == "gain"
+
     def active(self, round_number: int) -> tuple[str, ...]:
         """Members that have not left before this round, in the order of admission."""
         return tuple(

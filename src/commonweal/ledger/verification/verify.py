@@ -18,6 +18,7 @@ from commonweal.ledger.settled_again import Settlement
 from commonweal.ledger.signed_files import KnownHead
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
+from commonweal.ledger.verification.baselines import note_untraced
 from commonweal.ledger.verification.members import check_known_head, check_not_retired
 from commonweal.ledger.verification.one_entry import DAMAGED, check_one, incomplete
 from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEntry, Recompute
@@ -118,6 +119,7 @@ class _Verifier:
         self._conclude(note_missing_terms)
         self._conclude(note_unknown_names)
         self._conclude(note_back_since)
+        self._conclude(note_untraced)
         for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(
                 state.number,
