@@ -15,11 +15,14 @@ from commonweal.ledger.silence import (
     check_nothing_rests_on,
     ends_by_silence,
     late_report_draft,
+    open_charges,
     owed_reports,
     silent_in,
 )
 from commonweal.ledger.taking_part import NOT_SILENT_BEFORE, ONLY_WITH_THE_MODEL, fault_of_silence, was_not_silent
 from commonweal.ledger.verification.replay import LedgerReplay
+
+ENDS_AT_THE_LIMIT = "membership ends after as many silences as the terms allow"
 
 
 def check_silent(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
@@ -54,7 +57,7 @@ def check_silent(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> 
     for client, rounds in ends_by_silence(state, round_number):
         findings.add(
             number,
-            "membership ends after as many silences as the terms allow",
+            ENDS_AT_THE_LIMIT,
             f"an exclusion of {client}, silent in rounds {', '.join(map(str, rounds))}",
             "none before this round",
         )
@@ -122,7 +125,31 @@ def check_exclusion(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
         expected = f"silent in rounds {', '.join(map(str, due[client]))}" if client in due else "no exclusion"
         findings.add(
             number,
-            "membership ends after as many silences as the terms allow",
+            ENDS_AT_THE_LIMIT,
             expected,
             f"{client}, rounds {', '.join(map(str, rounds))}",
         )
+
+
+def note_withdrawn_at_the_limit(number: int, client: str, replay: LedgerReplay) -> None:
+    """Note a withdrawal of a client whose membership has ended by the terms: only an exclusion says why it left."""
+    state = replay.state
+    rounds = dict(ends_by_silence(state, state.next_round)).get(client) if state.terms_since else None
+    if rounds is not None:
+        expected = f"an exclusion of {client}, silent in rounds {', '.join(map(str, rounds))}"
+        replay.notes.add(number, ENDS_AT_THE_LIMIT, expected, "a withdrawal")
+
+
+def note_open_silences(replay: LedgerReplay) -> None:
+    """Note what follows from silences by the terms and was not entered, or was taken back: the operator alone enters it."""
+    state = replay.state
+    for client, round_number in open_charges(state):
+        rule = "by the terms, a silence is reported late or charged"
+        is_gone = client not in state.active(state.next_round)
+        expected = f"a report or a charge of {client}{', who left,' * is_gone} for round {round_number}"
+        taken_back = state.uncharged.get((client, round_number))
+        found = "neither" if taken_back is None else "a charge that was reversed"
+        replay.notes.add(taken_back or state.rounds[round_number], rule, expected, found)
+    for client, rounds in ends_by_silence(state, state.next_round):
+        expected = f"an exclusion of {client}, silent in rounds {', '.join(map(str, rounds))}"
+        replay.notes.add(state.rounds[rounds[-1]], ENDS_AT_THE_LIMIT, expected, "none so far")

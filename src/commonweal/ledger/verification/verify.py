@@ -27,6 +27,7 @@ from commonweal.ledger.verification.reversals import (
     conclude_divided_without,
     note_never_settled_again,
 )
+from commonweal.ledger.verification.silence import note_open_silences
 from commonweal.ledger.verification.terms import note_back_since, note_missing_terms, note_unknown_names
 
 _GAP_LIMIT = 100  # missing entries that are reported one by one
@@ -131,6 +132,7 @@ class _Verifier:
         self._conclude(conclude_divided_without)
         self._conclude(conclude_divided_otherwise)
         self._conclude(note_never_settled_again)
+        self._conclude(note_open_silences)
         for known in self._known_heads:
             check_known_head(
                 known, ledger=state.identity, operators=operators, seen=self._seen, findings=self._findings
