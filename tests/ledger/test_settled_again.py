@@ -250,6 +250,33 @@ def test_a_round_that_stays_reversed_for_good(accrued):
     assert outcome.findings == ()
 
 
+DIVIDED_AGAIN = "income that is reversed is divided again before further rounds"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_income_that_is_taken_back(sample, waits):
+    """Divided after a further round, it goes by the payoffs of that one, too; of other income it says nothing."""
+    ledger = sample.ledger
+
+    def noted():
+        outcome = verified(sample.store)
+        assert outcome.findings == ()
+        return [(note.entry, note.found) for note in outcome.notes if note.rule == DIVIDED_AGAIN]
+
+    ledger.settle(a_round(sample))
+    ledger.reverse(ledger.realise(1_000_000, "invoice 1").entry, "booked too early")
+    assert noted() == [(7, "none since")]
+    second = signed_round(ledger.identity, 2, {"cyd": (0.2, 0.4, None)}, absent=("ann", "bob"))
+    if waits:
+        ledger.settle(second)
+    else:
+        ledger.reverse_round(1, "an error")
+        ledger.settle(a_round(sample))  # again, before the income
+    ledger.realise(1000, "invoice 2")
+    ledger.realise(1_000_000, "invoice 1, divided again")
+    assert noted() == ([(10, "round 2")] if waits else [])
+
+
 def test_a_round_reversed_after_income_was_divided_by_it(tmp_path):
     sample = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "keys", "accruals")
     sample.ledger.admit(MEMBERS)

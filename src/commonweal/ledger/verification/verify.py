@@ -25,6 +25,7 @@ from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEnt
 from commonweal.ledger.verification.reversals import (
     conclude_divided_otherwise,
     conclude_divided_without,
+    note_income_taken_back,
     note_never_settled_again,
 )
 from commonweal.ledger.verification.silence import note_open_silences
@@ -132,6 +133,7 @@ class _Verifier:
         self._conclude(conclude_divided_without)
         self._conclude(conclude_divided_otherwise)
         self._conclude(note_never_settled_again)
+        self._conclude(note_income_taken_back)
         self._conclude(note_open_silences)
         for known in self._known_heads:
             check_known_head(
