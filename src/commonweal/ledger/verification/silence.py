@@ -80,7 +80,10 @@ def expected_of_charge(number: int, body: Mapping[str, Any], replay: LedgerRepla
 
 
 def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
-    """A late report is signed by a client that was silent in its round."""
+    """A late report is signed by a client that was silent in its round.
+
+    Clients that signed their settings can sign the hash of an entry, too: a report without it may have come in time.
+    """
     try:
         draft = late_report_draft(replay.state, body["client"], body["round"], body["report"], body["signature"])
     except (CommonwealError, AttributeError, TypeError, ValueError) as error:
@@ -90,7 +93,9 @@ def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay
     replay.findings.compare(number, "a late report has these fields", sorted(draft.body), sorted(body))
     if body["report"]["format"] != LATE_REPORT_FORMAT:
         rule, found = "a late report names the entry that calls its client silent", f"only {body['client']}'s attempt"
-        replay.notes.add(number, rule, "its hash: without it, the report may have come in time", found)
+        can_name_it = any(reports.get(body["client"], {}).get("settings") for reports in replay.measured.values())
+        kept = replay.findings if can_name_it else replay.notes
+        kept.add(number, rule, "its hash: without it, the report may have come in time", found)
     of_round = body["report"].get("number")
     if type(of_round) is int and of_round > 1:
         rule = "the ledger has all reports that a client signed for a round"
