@@ -129,8 +129,8 @@ def test_a_detour_does_not_explain_other_contributions(sample):
         (BOB_ANEW, LENIENT, {},
          "contributions: ann 0.5 before, 0.1 now; reported figures: bob; decision; signed anew by 1 of 2"),
         ({client: FIRST_ROUND[client] for client in ("ann", "cyd")}, LENIENT, {"absent": ("bob",)},
-         "contributions: bob 0.3 before, None now; reported figures: bob, cyd; decision; who was absent; signed anew by "
-         "0 of 1"),
+         "contributions: bob 0.3 before, None now; reported figures: bob, cyd; decision; who was absent; "
+         "signed anew by 0 of 1"),
     ],
 )  # fmt: skip
 def test_a_correction_is_a_note_that_says_what_changed(sample, figures, rules, options, said):

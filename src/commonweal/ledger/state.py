@@ -59,7 +59,7 @@ class LedgerState:
     not_silent: dict[int, set[str]] = field(default_factory=dict)  # by round: reported or absent in any settlement
     called_silent: dict[int, set[str]] = field(default_factory=dict)  # by round: silent in any settlement
     charges: dict[int, tuple[str, int]] = field(default_factory=dict)  # not reversed: entry → client, round
-    uncharged: dict[tuple[str, int], int] = field(default_factory=dict)  # client, round → the entry that reversed a charge
+    uncharged: dict[tuple[str, int], int] = field(default_factory=dict)  # client, round → reversal of a charge
     excluded: dict[str, int] = field(default_factory=dict)  # client → the last round that it was silent in
     exclusions: dict[int, str] = field(default_factory=dict)  # not reversed: entry → client
     finished: set[int] = field(default_factory=set)  # the rounds that ended the federation

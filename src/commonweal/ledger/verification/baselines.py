@@ -54,8 +54,8 @@ def _check_nothing_is_left_out(
 ) -> None:
     """Check that clients with a key sign what was signed before: what a report rests on, and the settings.
 
-    What a report rests on, all of them sign once anybody does, since the coordinator asks for it. The settings, a client
-    that did before: members of earlier versions cannot.
+    What a report rests on, all of them sign once anybody does, since the coordinator asks for it; the settings, those
+    who did before, since members of earlier versions cannot.
     """
     round_number, clients = body["round"], [row["client"] for row in body["inputs"]]
     signers = [client for client in clients if replay.state.members.get(client) is not None]
@@ -81,7 +81,7 @@ def _check_nothing_is_left_out(
 
 
 def _check_traced(number: int, replay: LedgerReplay) -> None:
-    """Check, once reports say what they rest on, that gains did in all rounds before, where profits follow from them."""
+    """Check, in a round whose reports say what they rest on, that no profit before it follows from a gain without."""
     for round_number, client in replay.untraced.items():
         if round_number in replay.state.rounds:
             expected, found = f"what that of {client} in round {round_number} is the change of", "nothing"

@@ -146,7 +146,7 @@ def note_withdrawn_at_the_limit(number: int, client: str, replay: LedgerReplay) 
 
 
 def note_open_silences(replay: LedgerReplay) -> None:
-    """Note what follows from silences by the terms and was not entered, or was taken back: the operator alone enters it."""
+    """Note what follows from silences by the terms, and was not entered or was taken back by the operator alone."""
     state = replay.state
     for client, round_number in open_charges(state):
         rule = "by the terms, a silence is reported late or charged"
