@@ -59,25 +59,19 @@ def _check_nothing_is_left_out(
     """
     round_number, clients = body["round"], [row["client"] for row in body["inputs"]]
     signers = [client for client in clients if replay.state.members.get(client) is not None]
-    known = {each: reports for each, reports in replay.measured.items() if each <= round_number}
-    if bases:
-        known.setdefault(round_number, {})
-        _check_traced(number, replay)
-    for client in signers if known else ():
-        if client not in bases:
-            expected = f"attempt and model of {client}, as signed since round {min(known)}"
-            replay.findings.add(number, "once reports say what they rest on, all do", expected, "neither")
-    with_settings = {
-        client: each for each in sorted(known) for client, report in known[each].items() if report["settings"]
-    }
-    others = next((client for client, basis in bases.items() if basis.settings is not None), None)
+    since = min((*replay.measured, *([round_number] if bases else [])), default=round_number + 1)
+    naming = {client: round_number for client, basis in bases.items() if basis.settings is not None}
+    naming |= {client: first for client, first in replay.named_settings.items() if first <= round_number}
     for client in signers:
-        if client in bases and bases[client].settings is None and (others or with_settings):
-            rule = "once reports name the settings of their clients, all do"
-            whose, kept = f"as in that of {others or next(iter(with_settings))}", replay.notes
-            if client in with_settings:
-                whose, kept = f"as in round {with_settings[client]}", replay.findings
-            kept.add(number, rule, f"their hash in the report of {client}, {whose}", "none")
+        if client not in bases and since <= round_number:
+            expected = f"attempt and model of {client}, as signed since round {since}"
+            replay.findings.add(number, "once reports say what they rest on, all do", expected, "neither")
+        if client in bases and bases[client].settings is None and naming:
+            kept, known = (replay.findings, client) if client in naming else (replay.notes, next(iter(naming)))
+            expected = f"the hash of those of {client}, as of {known} since round {naming[known]}"
+            kept.add(number, "once reports name the settings of their clients, all do", expected, "none")
+    if bases:
+        _check_traced(number, replay)
 
 
 def _check_traced(number: int, replay: LedgerReplay) -> None:

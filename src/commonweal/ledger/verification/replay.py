@@ -138,6 +138,7 @@ class LedgerReplay:
     votes: list[Vote] = field(default_factory=list)
     measured: dict[int, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
     """By round and client: what its report rests on, in the last settlement with one, be it reversed."""
+    named_settings: dict[str, int] = field(default_factory=dict)  # client → the first round with a hash of its settings
     untraced: dict[int, str] = field(default_factory=dict)
     """By round, as last settled: a client with a gain that its profit follows from, and no word of what it rests on."""
     rising_is_gain: dict[str, bool] = field(default_factory=dict)  # by metric: whether it is a gain if that rises
@@ -171,6 +172,8 @@ class LedgerReplay:
             rests_on = {"baseline": basis.baseline, "measured": basis.measured, "settings": basis.settings}
             self.measured.setdefault(round_number, {})[client] = rests_on
             self.models[round_number] = basis.model
+            if basis.settings is not None:
+                self.named_settings[client] = min(round_number, self.named_settings.get(client, round_number))
         if "gains" not in body and self.state.gains_count(round_number):
             for client, gain in gains_in(body).items():
                 if gain and self.state.members.get(client) and client not in bases:

@@ -93,8 +93,7 @@ def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay
     replay.findings.compare(number, "a late report has these fields", sorted(draft.body), sorted(body))
     if body["report"]["format"] != LATE_REPORT_FORMAT:
         rule, found = "a late report names the entry that calls its client silent", f"only {body['client']}'s attempt"
-        can_name_it = any(reports.get(body["client"], {}).get("settings") for reports in replay.measured.values())
-        kept = replay.findings if can_name_it else replay.notes
+        kept = replay.findings if body["client"] in replay.named_settings else replay.notes
         kept.add(number, rule, "its hash: without it, the report may have come in time", found)
     of_round = body["report"].get("number")
     if type(of_round) is int and of_round > 1:
