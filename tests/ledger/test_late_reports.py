@@ -138,6 +138,20 @@ def draft_of(sample, settled, bases):
     return draft_round(replace(settled, bases=bases), sample.ledger.identity, sample.ledger.terms).body
 
 
+def test_who_signed_settings_before_names_the_entry(sample):
+    """In the round itself nobody signs anything; of bob it is known that he can."""
+    sample.ledger.settle(a_round(sample.ledger, 1, GAINS, FREE, bases=dict.fromkeys(("ann", "bob"), basis(sample))))
+    settled = a_round(sample.ledger, 2, {"cyd": GAINS["cyd"]}, FREE, absent=("ann", "bob"))
+    sample.ledger.settle(replace(settled, record=replace(settled.record, silent=("bob",))))
+    report = a_round(sample.ledger, 2, GAINS, FREE).report(sample.ledger.identity, "bob")
+    document, signature = report.document(), report.signed(CLIENT_KEYS["bob"])
+    rule = "a late report names the entry that calls its client silent"
+    with pytest.raises(LedgerError, match=rule):
+        sample.ledger.report_late("bob", 2, document, signature)
+    body = {"client": "bob", "round": 2, "report": document, "signature": signature}
+    assert rules_found(sample, next_document(sample.entries(), "late-report", body)) == [rule]
+
+
 def test_a_late_report_of_an_earlier_version_is_noted(sample):
     """It signs no settings and no entry; of the round, neither do the others."""
     settle_without_bob(sample, bases={"ann": basis(sample, "a/1", settings=None)})
@@ -168,7 +182,8 @@ def test_a_late_report_counts_whenever_its_round_is_settled_again(sample, is_pla
     settle_without_bob(sample, bases={"ann": first})
     with pytest.raises(LedgerError, match="'bob' has reported round 1 late, so it is not charged"):
         sample.ledger.charge("bob", 1)
-    sample.ledger.settle(a_round(sample.ledger, 2, GAINS, FREE))
+    second = basis(sample, "c/1", opening_model=first.model)
+    sample.ledger.settle(a_round(sample.ledger, 2, GAINS, FREE, bases=dict.fromkeys(("ann", "bob"), second)))
     assert not verified(sample.store).findings
 
 

@@ -135,3 +135,25 @@ def test_a_parameter_that_is_no_number(tmp_path, agreed):
     assert "rules are written in one way only" in found
     assert ("rounds keep to the terms: parameters" in found) == (agreed is not None)
     sample.store.close()
+
+
+ODD_LISTS = [("evidence", ""), ("evidence", {}), ("harm", ""), ("harm", {})]
+
+
+@pytest.mark.parametrize(("name", "odd"), ODD_LISTS)
+def test_evidence_of_nothing_is_not_there(sample, name, odd):
+    draft = draft_round(a_round(sample.ledger, 1, GAINS, FREE), sample.ledger.identity, sample.ledger.terms)
+    for value in (odd, []):
+        stated = value if name == "evidence" else {"version": "harm/2", "found": value}
+        assert rules_found(sample, "round", {**draft.body, name: stated}, draft.postings) != []
+
+
+@pytest.mark.parametrize("name", ["similarity:bob agreed to pay", "similarity:ann", "utility", "remark", "gain"])
+def test_figures_that_nothing_reads_are_found(sample, name):
+    """Nobody signs similarities, and nobody anything of a client without a key."""
+    draft = draft_round(a_round(sample.ledger, 1, GAINS, FREE), sample.ledger.identity, sample.ledger.terms)
+    body = copy.deepcopy(dict(draft.body))
+    body["inputs"][2]["further"] = {name: 1.0}
+    assert body["inputs"][2]["signature"] is None
+    found = rules_found(sample, "round", body, draft.postings)
+    assert found == ([] if name == "gain" else ["the decision can be recomputed from its inputs"])

@@ -48,6 +48,8 @@ def test_a_round_of_the_papers_mechanism_has_none_of_the_fields(sample):
     [
         ({"decision": {"external": 0.1}}, "the decision follows from its inputs: external"),
         ({"decision": {"charges": [-0.1]}}, "the decision follows from its inputs: charges"),
+        ({"decision": {"external": None}}, "the decision follows from its inputs: external"),
+        ({"decision": {"charges": None}}, "the decision follows from its inputs: charges"),
         ({"resting": ["bob"]}, "those rest whom the plan of the round before did not ask to take part"),
         ({"resting": []}, "those rest whom the plan of the round before did not ask to take part"),
         (
@@ -191,6 +193,17 @@ def test_who_withdraws_is_not_planned_with(fmore):
     fmore.ledger.settle(first)
     fmore.ledger.withdraw("ann", 1, signed_notice(fmore.ledger.identity, "ann", 1))
     fmore.ledger.settle(by_fmore(fmore, 2, ("bob", "cyd", "dan"), after=after, active=("bob", "cyd", "dan"))[0])
+    assert not verified(fmore.store).findings
+
+
+def test_who_is_known_to_leave_is_not_planned_with(fmore):
+    """If it were asked to take part, and nobody else, everybody would be asked."""
+    fmore.ledger.withdraw("ann", 1, signed_notice(fmore.ledger.identity, "ann", 1))
+    with_ann, _ = by_fmore(fmore, 1)
+    assert forged_round(fmore, with_ann) == [f"{WITH_ALL}, in the order of admission"]
+    with pytest.raises(LedgerError, match=WITH_ALL):
+        fmore.ledger.settle(with_ann)
+    fmore.ledger.settle(by_fmore(fmore, 1, active=("bob", "cyd", "dan"))[0])
     assert not verified(fmore.store).findings
 
 

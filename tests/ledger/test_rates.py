@@ -11,7 +11,7 @@ from commonweal.decision.decide import decide_figures
 from commonweal.errors import InputError, LedgerError
 from commonweal.federation.amending import amended
 from commonweal.ledger.amendment_draft import changes_between
-from commonweal.ledger.reports import ReportBasis
+from commonweal.ledger.reports import ReportBasis, SignedReport
 from commonweal.ledger.terms import Terms
 from commonweal.records import AgreedRates, Figures, Rates
 from commonweal.valuation.rates import rated_profit
@@ -136,6 +136,54 @@ def test_a_gain_is_measured_from_what_was_signed_last(sample, signed, found):
         if number <= len(signed):
             sample.ledger.settle(settled)
     assert forged_round(sample, settled) == found
+
+
+ALL_SAY = "once reports say what they rest on, all do"
+TRACED = "gains that profits follow from are the change of metrics that clients signed"
+
+
+def test_a_report_of_an_earlier_form_does_not_escape_from_what_was_signed(sample):
+    """Without metrics, each gain of a client could be as large as its metric can change at all."""
+    sample.ledger.settle(measured_round(sample, 1, {"ann": STEADY[1], "bob": BEFORE}))
+    settled = the_round(sample, 2, gains=GAINS | {"bob": 1.0})
+    with pytest.raises(LedgerError, match=f"{ALL_SAY}; expected attempt and model of ann, as signed since round 1"):
+        sample.ledger.settle(settled)
+    assert forged_round(sample, settled) == [ALL_SAY, ALL_SAY]
+    sample.ledger.reverse_round(1, "to report it otherwise")
+    assert ALL_SAY in forged_round(sample, the_round(sample, 1))
+
+
+def test_gains_without_metrics_are_noted_and_found_once_others_sign_them(sample):
+    """Before the others report for the first time, or in a ledger of a simulation."""
+    sample.ledger.settle(the_round(sample, 1, gains=GAINS | {"bob": 1.0}))
+    noted = [(note.entry, note.found) for note in verified(sample.store).notes if note.rule == TRACED]
+    assert noted == [(3, "none in round 1")]
+    settled = measured_round(sample, 2, {"ann": STEADY[1], "bob": BEFORE})
+    assert forged_round(sample, settled) == [TRACED]
+    with pytest.raises(LedgerError, match=f"{TRACED}; expected what that of bob in round 1 is the change of"):
+        sample.ledger.settle(settled)
+    sample.ledger.reverse_round(1, "to report it with metrics")
+    sample.ledger.settle(measured_round(sample, 1, {"ann": STEADY[1], "bob": BEFORE}))
+    assert not verified(sample.store).findings
+
+
+@pytest.mark.parametrize(("baseline", "found"), [(0.9, []), (0.7, [NOT_FROM_THERE])])
+def test_of_a_round_that_was_settled_twice_the_last_report_counts(sample, baseline, found):
+    """Who chooses between the two would gain the difference once more."""
+    first = measured_round(sample, 1, {"ann": STEADY[1], "bob": BEFORE})
+    sample.ledger.settle(first)
+    sample.ledger.reverse_round(1, "played again")
+    again = measured_round(sample, 1, {"ann": STEADY[1], "bob": {"baseline": 0.5, "measured": 0.9}})
+    bases = {}
+    for client, basis in again.bases.items():
+        before = first.report(sample.ledger.identity, client).document()
+        earlier = SignedReport(document=before, signature=first.signatures[client])
+        bases[client] = replace(basis, number=2, attempt="1/2", earlier=(earlier,))
+    again = replace(again, bases=bases)
+    signatures = {c: again.report(sample.ledger.identity, c).signed(CLIENT_KEYS[c]) for c in bases}
+    sample.ledger.settle(replace(again, signatures=signatures))
+    of_bob = {"baseline": baseline, "measured": 0.95}
+    assert forged_round(sample, measured_round(sample, 2, {"ann": STEADY[2], "bob": of_bob})) == found
 
 
 @pytest.mark.parametrize("of_bob", [{"baseline": 37.0, "measured": 0.7}, {"baseline": 0.5, "measured": -3.0}])

@@ -140,7 +140,7 @@ FORGERIES = {
     "other terms": (lambda body: body.update(terms="0" * 64), "reports name the terms in force"),
     "no terms": (lambda body: body.pop("terms"), "the entry has everything that its kind needs"),
     "a report without what it rests on": (
-        lambda body: body["inputs"][0].pop("report"), "all reports of a round say what they rest on",
+        lambda body: body["inputs"][0].pop("report"), "once reports say what they rest on, all do",
     ),
     "all reports without what they rest on": (
         lambda body: [row.pop("report", None) for row in body["inputs"]], "a report is signed by its client",
@@ -307,7 +307,29 @@ def test_a_report_without_settings_does_not_hide_that_others_differ(tmp_path):
     sample.store.close()
 
 
-@pytest.mark.parametrize(("settings", "is_noted"), [("5" * 64, False), ("6" * 64, True), (None, False)])
+NAMED = "once reports name the settings of their clients, all do"
+
+
+@pytest.mark.parametrize(("before", "is_found"), [("5" * 64, True), (None, False)])
+def test_settings_that_are_not_named_any_more_are_found(sample, before, is_found):
+    """A client of an earlier version never named them, which is noted if others do."""
+    terms = sample.ledger.state.terms_hash
+    bases = {"ann": [basis(1, terms)], "bob": [basis(1, terms, settings=before)]}
+    sample.ledger.settle(reported(sample.ledger, bases))
+    second = {"opening_model": f"{1:064x}"}
+    bases = {"ann": [basis(1, terms, **second)], "bob": [basis(1, terms, settings=None, **second)]}
+    settled = reported(sample.ledger, bases, round_number=2)
+    if is_found:
+        settle_by_force(sample, settled)
+        assert [finding.rule for finding in verified(sample.store).findings] == [NAMED]
+    else:
+        sample.ledger.settle(settled)
+        outcome = verified(sample.store)
+        assert not outcome.findings
+        assert [note.entry for note in outcome.notes if note.rule == NAMED] == [3, 4]
+
+
+@pytest.mark.parametrize(("settings", "is_noted"), [("5" * 64, False), ("6" * 64, True)])
 def test_other_settings_than_in_the_round_before_are_a_note(sample, settings, is_noted):
     terms = sample.ledger.state.terms_hash
     sample.ledger.settle(reported(sample.ledger, {client: [basis(1, terms)] for client in SIGNERS}))

@@ -25,6 +25,8 @@ from tests.ledger.sample_ledger import (
     tampering,
     verified,
 )
+from tests.ledger.test_terms import AGREED, open_with
+from tests.ledger.test_terms import a_round as by_terms
 
 RULES = "a round settled again under the same signatures has the same rules"
 CONTRIBUTIONS = "a round settled again under the same signatures has the same contributions"
@@ -123,10 +125,12 @@ def test_a_detour_does_not_explain_other_contributions(sample):
     ("figures", "rules", "options", "said"),
     [
         (ALL_ANEW, Rules(mu=0.05), {},
-         "rules: mu inf before, 0.05 now; reported figures: ann, bob, cyd; signed anew by 2 of 2"),
-        (BOB_ANEW, LENIENT, {}, "contributions: ann 0.5 before, 0.1 now; reported figures: bob; signed anew by 1 of 2"),
+         "rules: mu inf before, 0.05 now; reported figures: ann, bob, cyd; decision; signed anew by 2 of 2"),
+        (BOB_ANEW, LENIENT, {},
+         "contributions: ann 0.5 before, 0.1 now; reported figures: bob; decision; signed anew by 1 of 2"),
         ({client: FIRST_ROUND[client] for client in ("ann", "cyd")}, LENIENT, {"absent": ("bob",)},
-         "contributions: bob 0.3 before, None now; reported figures: bob, cyd; who was absent; signed anew by 0 of 1"),
+         "contributions: bob 0.3 before, None now; reported figures: bob, cyd; decision; who was absent; "
+         "signed anew by 0 of 1"),
     ],
 )  # fmt: skip
 def test_a_correction_is_a_note_that_says_what_changed(sample, figures, rules, options, said):
@@ -136,6 +140,30 @@ def test_a_correction_is_a_note_that_says_what_changed(sample, figures, rules, o
     assert [(note.entry, note.rule, note.expected, note.found) for note in odd_notes(outcome)] == [
         (5, AS_BEFORE, "as in entry 3", said)
     ]
+
+
+@pytest.mark.parametrize("is_agreed", [True, False])
+def test_another_order_of_the_clients_under_the_same_signatures(tmp_path, is_agreed):
+    """It decides ties: bob or cyd is eliminated. In version 1 of settlements, the terms do not fix it."""
+    agreed = replace(AGREED, settlement_version=1, grace_rounds=0, profit_bounds={}, rules=Rules(mu=1.0))
+    sample = open_with(tmp_path, agreed if is_agreed else None)
+    figures = {"ann": (0.3, 0.5, None), "bob": (-0.31, 0.2, None), "cyd": (-0.31, 0.2, None)}
+    sample.ledger.settle(by_terms(sample.ledger, 1, figures, agreed))
+    eliminated = dict(sample.ledger.state.eliminated)
+    sample.ledger.reverse_round(1, "an error")
+    again = by_terms(sample.ledger, 1, {client: figures[client] for client in ("ann", "cyd", "bob")}, agreed)
+    assert set(eliminated).isdisjoint(again.record.decision.eliminated)
+    if is_agreed:
+        with pytest.raises(LedgerError, match="expected the order ann, bob, cyd as in entry 3, got ann, cyd, bob"):
+            sample.ledger.settle(again)
+    else:
+        sample.ledger.settle(again)
+        sample.ledger.reverse_round(1, "an error")
+    outcome = forged_again(sample, again)
+    order = "a round settled again under the same signatures has its clients in the same order"
+    assert [finding.rule for finding in outcome.findings] == ([order] if is_agreed else [])
+    assert "order of clients; decision; signed anew by 0 of 2" in [note.found for note in outcome.notes]
+    sample.store.close()
 
 
 def test_another_version_of_the_rules_is_a_note(sample):
@@ -220,6 +248,33 @@ def test_a_round_that_stays_reversed_for_good(accrued):
     ledger.realise(1_000_000, "invoice 1, divided again")
     outcome = verified(accrued.store)
     assert outcome.findings == ()
+
+
+DIVIDED_AGAIN = "income that is reversed is divided again before further rounds"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_income_that_is_taken_back(sample, waits):
+    """Divided after a further round, it goes by the payoffs of that one, too; of other income it says nothing."""
+    ledger = sample.ledger
+
+    def noted():
+        outcome = verified(sample.store)
+        assert outcome.findings == ()
+        return [(note.entry, note.found) for note in outcome.notes if note.rule == DIVIDED_AGAIN]
+
+    ledger.settle(a_round(sample))
+    ledger.reverse(ledger.realise(1_000_000, "invoice 1").entry, "booked too early")
+    assert noted() == [(7, "none since")]
+    second = signed_round(ledger.identity, 2, {"cyd": (0.2, 0.4, None)}, absent=("ann", "bob"))
+    if waits:
+        ledger.settle(second)
+    else:
+        ledger.reverse_round(1, "an error")
+        ledger.settle(a_round(sample))  # again, before the income
+    ledger.realise(1000, "invoice 2")
+    ledger.realise(1_000_000, "invoice 1, divided again")
+    assert noted() == ([(10, "round 2")] if waits else [])
 
 
 def test_a_round_reversed_after_income_was_divided_by_it(tmp_path):

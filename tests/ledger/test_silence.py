@@ -271,3 +271,48 @@ def test_a_notice_that_was_held_back_does_not_follow_silences(sample):
     assert found == ["withdrawn clients are not silent in later rounds"]
     sample.ledger.withdraw("bob", 2, signed_notice(sample.ledger.identity, "bob", 2))
     assert not verified(sample.store).findings
+
+
+OPEN = "by the terms, a silence is reported late or charged"
+
+
+def noted(sample, rule):
+    return [(note.entry, note.expected, note.found) for note in verified(sample.store).notes if note.rule == rule]
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_charge_that_is_never_made_or_taken_back_is_noted(sample, leaves):
+    """Only the operator charges: it could spare a friend."""
+    sample.ledger.settle(without_bob(sample, 1))
+    for_round_1 = "a report or a charge of bob for round 1"
+    assert noted(sample, OPEN) == [(3, for_round_1, "neither")]
+    entry = sample.ledger.charge("bob", 1).entry
+    assert noted(sample, OPEN) == []
+    if leaves:
+        sample.ledger.withdraw("bob", 1, signed_notice(sample.ledger.identity, "bob", 1))
+        for_round_1 = "a report or a charge of bob, who left, for round 1"
+    taken_back = sample.ledger.reverse(entry, "by agreement").entry
+    assert noted(sample, OPEN) == [(taken_back, for_round_1, "a charge that was reversed")]
+    sample.ledger.charge("bob", 1)
+    assert noted(sample, OPEN) == []
+
+
+def test_a_silence_without_a_charge_in_the_terms_stays_open_without_a_note(unlimited):
+    unlimited.ledger.settle(without_bob(unlimited, 1))
+    assert noted(unlimited, OPEN) == []
+
+
+def test_an_exclusion_that_is_due_is_noted_and_so_is_a_withdrawal_in_its_place(tmp_path):
+    sample = open_with(tmp_path, replace(LIMITED, silence_charge=None, silence_limit=1))
+    sample.ledger.settle(without_bob(sample, 1))
+    due = "an exclusion of bob, silent in rounds 1"
+    assert noted(sample, ENDED) == [(3, due, "none so far")]
+    (ended,) = sample.ledger.end_memberships()
+    assert noted(sample, ENDED) == []
+    sample.ledger.reverse(ended.entry, "by agreement")
+    assert noted(sample, ENDED) == [(3, due, "none so far")]
+    left = sample.ledger.withdraw("bob", 1, signed_notice(sample.ledger.identity, "bob", 1)).entry
+    assert noted(sample, ENDED) == [(left, due, "a withdrawal")]
+    sample.ledger.settle(a_round(sample.ledger, 2, WITHOUT_BOB, sample.ledger.terms.agreed))
+    assert not verified(sample.store).findings
+    sample.store.close()

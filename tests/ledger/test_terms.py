@@ -346,8 +346,8 @@ def test_income_that_is_divided_again_by_other_payoffs_is_noted(tmp_path):
     sample.ledger.settle(a_round(sample.ledger, 1, GAINS, agreed))
     at_once = sample.ledger.realise(1000, "invoice 1").entry
     sample.ledger.reverse(at_once, "a wrong invoice")
-    assert not verified(sample.store).notes
     later = sample.ledger.realise(1000, "invoice 2").entry
+    assert not verified(sample.store).notes
     sample.ledger.settle(a_round(sample.ledger, 2, GAINS, agreed))
     sample.ledger.reverse(later, "a wrong invoice")
     sample.ledger.realise(1000, "invoice 3")
@@ -761,3 +761,17 @@ def test_no_field_of_terms_and_amendments_can_be_rewritten(sample):
                 assert verified(forger).findings, f"entry {number}: {whole}"
             changed += 1
     assert changed > 60
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_member_that_is_admitted_after_the_others_before_the_first_round_is_noted(tmp_path, is_named):
+    """It may come after their reports of the round, which sign the terms, and not who is a member."""
+    bounds = {"dan": (-1.0, 1.0)} if is_named else {}
+    sample = open_with(tmp_path, replace(AGREED, profit_bounds=bounds))
+    sample.ledger.admit({"dan": CLIENT_KEYS["dan"].public})
+    result = verified(sample.store)
+    assert not result.findings
+    rule = "members of the first round are admitted at once"
+    found = [] if is_named else [(3, "another one of dan, whom no terms name")]
+    assert [(note.entry, note.found) for note in result.notes if note.rule == rule] == found
+    sample.store.close()

@@ -14,6 +14,7 @@ from commonweal.ledger.node_keys import NodeKey
 from commonweal.ledger.receipts import receipt_document
 from commonweal.ledger.signed_files import signed_content
 from commonweal.remote.member.agent import answer_question
+from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import (
     CLOSE,
@@ -102,6 +103,22 @@ def test_members_sign_what_they_measure_by(tmp_path):
 
     assert signed("north") == signed("south") == settings_hash(COMMON | asked_of(toy, "north"), {})
     assert signed("east") != signed("north")
+
+
+def test_a_member_that_does_not_name_its_settings_any_more_is_absent(tmp_path, monkeypatch):
+    """Else its reports could not be compared with those of the others from then on."""
+    toy = make_toy(tmp_path / "f", rounds=2, names=NAMES[:3], learning="iteration_limit = 1", mechanism='mu = "inf"')
+    as_asked = ReportBook.sign
+
+    def without_settings(book, report, key):
+        if (report.client, report.round_number) == ("east", 2):
+            report = replace(report, basis=replace(report.basis, settings=None))
+        return as_asked(book, report, key)
+
+    monkeypatch.setattr(ReportBook, "sign", without_settings)
+    run_report, said = toy.coordinate()
+    assert [each.record.absent for each in run_report.rounds] == [(), ("east",)]
+    assert any("east missed round 2: it must name the settings that it measures by" in line for line in said)
 
 
 def asked_of(toy, name):

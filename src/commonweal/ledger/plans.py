@@ -12,13 +12,15 @@ from commonweal.ledger.state import LedgerState
 
 
 def staying(body: Mapping[str, Any], state: LedgerState) -> list[str]:
-    """The clients of a round that its entry does not end the membership of, in the order of admission.
+    """The clients of a round that are still members after it, in the order of admission.
 
-    Some of them may withdraw after the round: their notices follow it in the ledger. Python's own errors if the entry
-    is damaged.
+    Those leave whom its entry ends the membership of, and whose notices the ledger has. Others may withdraw after the
+    round, too: their notices follow it in the ledger. Python's own errors if the entry is damaged.
     """
+    number = body["round"]
     listed = {*(row["client"] for row in body["inputs"]), *body["absent"], *resting_in(body)}
-    gone = {*body["decision"]["eliminated"], *({*silent_in(body)} & at_the_limit(state, body["round"]))}
+    gone = {*body["decision"]["eliminated"], *({*silent_in(body)} & at_the_limit(state, number))}
+    gone |= {client for client, last in state.withdrawn.items() if last <= number}
     return [client for client in state.members if client in listed - gone]
 
 
@@ -35,8 +37,7 @@ def check_planned_with(settled: RoundToSettle, body: Mapping[str, Any], state: L
         return
     record = settled.record
     for client in staying(body, state):
-        is_leaving = client in record.withdrawn or state.withdrawn.get(client) == record.round_number
-        if client not in settled.active and not is_leaving:
+        if client not in settled.active and client not in record.withdrawn:
             raise LedgerError(
                 f"The round after round {record.round_number} was planned without {client!r}, which stays. Plan it "
                 "with everybody who is still in the federation."

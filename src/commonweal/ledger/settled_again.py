@@ -20,6 +20,7 @@ from commonweal.ledger.state import LedgerState
 SAME_RULES = "a round settled again under the same signatures has the same rules"
 SAME_CONTRIBUTIONS = "a round settled again under the same signatures has the same contributions"
 SAME_FIGURES = "a round settled again under the same signatures has the same figures"
+SAME_ORDER = "a round settled again under the same signatures has its clients in the same order"
 SAME_REPORTS = "a round settled again has everybody whose report it listed, unless all clients sign anew"
 ALL_REPORTS = "a round that is settled again lists all reports that it listed before"
 ONE_REPORT = "a client signs one report per number and attempt of a round"
@@ -35,7 +36,8 @@ class Settlement:
     rules: Mapping[str, Any]  # by which it was decided
     contributions: Mapping[str, Any]  # by client
     harm: Any  # what the operator measured of it; None: nobody is harmful
-    figures: Mapping[str, Any]  # that clients reported
+    figures: Mapping[str, Any]  # that clients reported, in the order that decides ties and odd units
+    decision: Any
     attempt: str | None  # that the reports name
     reports: Mapping[str, Sequence[Mapping[str, Any]]]  # by client: all that say what they rest on
     absent: tuple[Any, ...]
@@ -58,6 +60,7 @@ class Settlement:
                 client: tuple(value for name, value in sorted(row.items()) if name not in measured)
                 for client, row in rows.items()
             },
+            decision=body["decision"],
             attempt=Play.of(body, "").attempt,
             reports={
                 client: (
@@ -89,9 +92,9 @@ def unexplained(before: Settlement, now: Settlement, *, has_rules: bool) -> Unex
     """What a new settlement must not change under the signatures of an earlier one; None if there is nothing.
 
     Rules: unless every client that signs has signed anew. Where rules are agreed, the same holds for contributions,
-    harm, and who has reported. Where they are not, contributions may change if at least one has signed anew, or if
-    somebody who was absent is there now or the other way round; a newcomer that the round did not list is no reason.
-    Where the operator vouches for every client, nobody signs, and nothing is unexplained.
+    harm, the order of clients, and who has reported. Where they are not, contributions may change if at least one has
+    signed anew, or if somebody who was absent is there now or the other way round; a newcomer that the round did not
+    list is no reason. Where the operator vouches for every client, nobody signs, and nothing is unexplained.
     """
     other = _other_reports(before, now)
     if other is not None:
@@ -142,6 +145,8 @@ def _changed_figures(before: Settlement, now: Settlement) -> Unexplained | None:
         is_signed_anew = before.signatures.get(client) != now.signatures.get(client)
         if figures != now.figures[client] and not is_signed_anew:
             return _unexplained(SAME_FIGURES, (client, "with the figures", "other figures"), before)
+    if _is_in_other_order(before, now):
+        return _unexplained(SAME_ORDER, ("the order", ", ".join(before.figures), ", ".join(now.figures)), before)
     return _changed_measurements(before, now, before.contributions)
 
 
@@ -151,6 +156,12 @@ def _changed_measurements(before: Settlement, now: Settlement, clients: Iterable
     changed = first_difference(before.contributions, contributions)
     changed = changed or first_difference({"harm": before.harm}, {"harm": now.harm})
     return None if changed is None else _unexplained(SAME_CONTRIBUTIONS, changed, before)
+
+
+def _is_in_other_order(before: Settlement, now: Settlement) -> bool:
+    return [client for client in before.figures if client in now.figures] != [
+        client for client in now.figures if client in before.figures
+    ]
 
 
 def _of(settlement: Settlement, client: Any) -> tuple[bool, Any]:
@@ -187,8 +198,12 @@ def changes(before: Settlement, now: Settlement) -> str:
         _changed(name, getattr(before, field), getattr(now, field))
         for name, field in (("rules", "rules"), ("contributions", "contributions"), ("reported figures", "figures"))
     ]
+    if _is_in_other_order(before, now):
+        parts.append("order of clients")
     if before.harm != now.harm:
         parts.append("harm")
+    if before.decision != now.decision:
+        parts.append("decision")
     if before.version != now.version:
         parts.append(f"version of the rules: {before.version} before, {now.version} now")
     if sorted(map(str, before.absent)) != sorted(map(str, now.absent)):

@@ -67,6 +67,15 @@ def owed_reports(state: LedgerState, client: str, before: int) -> list[int]:
     ]
 
 
+def open_charges(state: LedgerState) -> Iterator[tuple[str, int]]:
+    """Clients and rounds of silences that the terms state a charge for, and that were neither charged nor reported."""
+    for client in state.silences:
+        for number in owed_reports(state, client, state.last_round + 1):
+            agreed = _agreed(state, number)
+            if agreed is not None and agreed.silence_charge is not None and state.retained[number]:
+                yield client, number
+
+
 def ends_by_silence(state: LedgerState, before: int) -> Iterator[tuple[str, list[int]]]:
     """Active members whose silences up to the round before this one have reached the limit, with their rounds."""
     for client in state.active(before):

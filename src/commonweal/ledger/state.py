@@ -59,6 +59,7 @@ class LedgerState:
     not_silent: dict[int, set[str]] = field(default_factory=dict)  # by round: reported or absent in any settlement
     called_silent: dict[int, set[str]] = field(default_factory=dict)  # by round: silent in any settlement
     charges: dict[int, tuple[str, int]] = field(default_factory=dict)  # not reversed: entry → client, round
+    uncharged: dict[tuple[str, int], int] = field(default_factory=dict)  # client, round → reversal of a charge
     excluded: dict[str, int] = field(default_factory=dict)  # client → the last round that it was silent in
     exclusions: dict[int, str] = field(default_factory=dict)  # not reversed: entry → client
     finished: set[int] = field(default_factory=set)  # the rounds that ended the federation
@@ -122,7 +123,8 @@ class LedgerState:
                 self.finished.discard(undone)
                 for rounds in self.silences.values():
                     rounds[:] = [silent for silent in rounds if silent != undone]
-            self.charges.pop(body["entry"], None)
+            if body["entry"] in self.charges:
+                self.uncharged[self.charges.pop(body["entry"])] = number
             self.rounded_off.pop(body["entry"], None)
             if body["entry"] in self.exclusions:
                 del self.excluded[self.exclusions.pop(body["entry"])]
@@ -176,6 +178,11 @@ class LedgerState:
         assert self.terms_since, "the first entry states the terms"
         agreed_before = (each for each in reversed(self.terms_since) if each.first_round <= round_number)
         return next(agreed_before, self.terms_since[0])
+
+    def gains_count(self, round_number: int) -> bool:
+        """Whether profits of a round follow from gains, by agreed rates."""
+        agreed = self.terms_of(round_number).terms.agreed if self.terms_since else None
+        return agreed is not None and agreed.rates is not None and agreed.utility == "gain"
 
     def active(self, round_number: int) -> tuple[str, ...]:
         """Members that have not left before this round, in the order of admission."""

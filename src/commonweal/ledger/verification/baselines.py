@@ -4,6 +4,9 @@ Where gains are pooled or forecast, clients measure both models on the samples o
 measured before counts: the round opens with the model of the round before, and what a client signed of both models must
 give its gain. Where profits follow from agreed rates, the same holds for the gain since its last settled round. The
 model that a client trains alone never leaves it, so of an advantage only the models of the federation can be checked.
+
+All of this is checked where clients sign it. So what is signed in one round is signed in all later ones: nobody escapes
+a check by a report of an earlier form. Reports of version 0.1, and those in simulations, say nothing of it throughout.
 """
 
 from __future__ import annotations
@@ -17,11 +20,14 @@ from commonweal.ledger.reports import ReportBasis, bases_in, went_on_to
 from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.task.metrics import METRICS
 
+TRACED = "gains that profits follow from are the change of metrics that clients signed"
+
 
 def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | None, replay: LedgerReplay) -> None:
     """Measurements that were reversed count too: a reversal does not change what members have trained and measured."""
     round_number, bases = body["round"], bases_in(body)
     before = sorted((each for each in replay.measured if each < round_number), reverse=True)
+    _check_nothing_is_left_out(number, body, bases, replay)
     if before and bases:
         _check_opening(number, bases, before[0], replay)
         _note_other_settings(number, bases, before[0], replay)
@@ -32,8 +38,7 @@ def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | Non
                 _check_gain(number, client, bases[client], row.gain, rule, replay)
     else:
         gains = gains_in(body)
-        agreed = replay.state.terms_of(round_number).terms.agreed if replay.state.terms_since else None
-        gains_count = agreed is not None and agreed.rates is not None and agreed.utility == "gain"
+        gains_count = replay.state.gains_count(round_number)
         for client, basis in bases.items():
             last = next((each for each in before if client in replay.measured[each]), None)
             if last is not None:
@@ -42,6 +47,47 @@ def check_goes_on(number: int, body: Mapping[str, Any], table: SignedTable | Non
                 rule = "a gain is measured from what the client signed"
                 _check_gain(number, client, basis, gains[client], rule, replay)
     _check_directions(number, body, bases, replay)
+
+
+def _check_nothing_is_left_out(
+    number: int, body: Mapping[str, Any], bases: Mapping[str, ReportBasis], replay: LedgerReplay
+) -> None:
+    """Check that clients with a key sign what was signed before: what a report rests on, and the settings.
+
+    What a report rests on, all of them sign once anybody does, since the coordinator asks for it; the settings, those
+    who did before, since members of earlier versions cannot.
+    """
+    round_number, clients = body["round"], [row["client"] for row in body["inputs"]]
+    signers = [client for client in clients if replay.state.members.get(client) is not None]
+    since = min((*replay.measured, *([round_number] if bases else [])), default=round_number + 1)
+    naming = {client: round_number for client, basis in bases.items() if basis.settings is not None}
+    naming |= {client: first for client, first in replay.named_settings.items() if first <= round_number}
+    for client in signers:
+        if client not in bases and since <= round_number:
+            expected = f"attempt and model of {client}, as signed since round {since}"
+            replay.findings.add(number, "once reports say what they rest on, all do", expected, "neither")
+        if client in bases and bases[client].settings is None and naming:
+            kept, known = (replay.findings, client) if client in naming else (replay.notes, next(iter(naming)))
+            expected = f"the hash of those of {client}, as of {known} since round {naming[known]}"
+            kept.add(number, "once reports name the settings of their clients, all do", expected, "none")
+    if bases:
+        _check_traced(number, replay)
+
+
+def _check_traced(number: int, replay: LedgerReplay) -> None:
+    """Check, in a round whose reports say what they rest on, that no profit before it follows from a gain without."""
+    for round_number, client in replay.untraced.items():
+        if round_number in replay.state.rounds:
+            expected, found = f"what that of {client} in round {round_number} is the change of", "nothing"
+            replay.findings.add(number, TRACED, expected, found)
+
+
+def note_untraced(replay: LedgerReplay) -> None:
+    """Note gains that profits follow from, and that nobody can trace, as in ledgers of simulations."""
+    rounds = [each for each in replay.untraced if each in replay.state.rounds]
+    if rounds and not replay.measured:
+        found = f"none in round {rounds[0]}" + (f" and {len(rounds) - 1} more" if len(rounds) > 1 else "")
+        replay.notes.add(replay.state.rounds[rounds[0]], TRACED, "reports that say what they rest on", found)
 
 
 def _check_opening(number: int, bases: Mapping[str, ReportBasis], last: int, replay: LedgerReplay) -> None:
@@ -55,7 +101,7 @@ def _check_opening(number: int, bases: Mapping[str, ReportBasis], last: int, rep
 
 def _note_other_settings(number: int, bases: Mapping[str, ReportBasis], last: int, replay: LedgerReplay) -> None:
     """Within a round other settings are a finding; from one to the next, another version may have more of them."""
-    known = replay.settings[last]
+    known = {settings for report in replay.measured[last].values() if (settings := report["settings"]) is not None}
     client, found = next(((client, basis.settings) for client, basis in bases.items() if basis.settings), ("", None))
     if known and found is not None and found not in known:
         rule = "clients measure by the same settings in all rounds"
@@ -93,8 +139,8 @@ def _check_directions(
 def _check_baseline(
     number: int, client: str, basis: ReportBasis, last: int, gains_count: bool, replay: LedgerReplay
 ) -> None:
-    reports = replay.measured[last][client]
-    if not basis.goes_on_from(reports, gains_count=gains_count):
+    report = replay.measured[last][client]
+    if not basis.goes_on_from(report, gains_count=gains_count):
         rule = "utility is measured from what the client measured in its last settled round"
-        expected = f"{' or '.join(str(went_on_to(report)) for report in reports)} as {client} signed in round {last}"
+        expected = f"{went_on_to(report)} as {client} signed in round {last}"
         replay.findings.add(number, rule, expected, str(basis.baseline))

@@ -34,6 +34,8 @@ def _check_harm(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         findings.add(number, "evidence of harm is complete", "effects on at least three other clients", repr(error))
         return
+    if "harm" in body and not evidence:
+        findings.add(number, "evidence of harm is complete", "no word of it if nobody is harmful", "nobody")
     largest = margin_at_least(list(evidence.values()), len(clients))
     for client, one in evidence.items():
         if body["harm"]["version"] == VERSION and one.margin > largest * (1 - _ROUNDING):

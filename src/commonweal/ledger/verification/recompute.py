@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from commonweal.decision.mechanism import RoundDecider
+from commonweal.decision.mechanism import Mechanism, RoundDecider
 from commonweal.decision.mechanisms import mechanism_of_version
 from commonweal.errors import InputError
 from commonweal.ledger.verification.replay import Recompute, Recomputed, RecordedInputs
-from commonweal.records import MechanismFile
+from commonweal.records import Figures, MechanismFile
+from commonweal.records.rounds import GAIN, SIMILARITY
 
 
 def recompute_with(files: Iterable[MechanismFile]) -> Recompute:
@@ -29,6 +30,9 @@ def recompute(inputs: RecordedInputs) -> Recomputed:
     unknown = sorted(set(dict(inputs.rules.parameters)) - set(mechanism.parameters))
     if unknown:
         raise InputError(f"The mechanism {mechanism.name!r} has no parameter {unknown[0]!r}.")
+    unread = next((name for name in inputs.figures.further if not _is_read(name, inputs.figures, mechanism)), None)
+    if unread is not None:
+        raise InputError(f"The mechanism {mechanism.name!r} reads no figure {unread!r} of a client.")
     decider = RoundDecider(mechanism)
     decider.state = inputs.state
     decision = decider.decide(
@@ -45,3 +49,13 @@ def recompute(inputs: RecordedInputs) -> Recomputed:
             decision, inputs.active, sample_counts=inputs.sample_counts, round_number=inputs.round_number
         )
     return Recomputed(decision=decision, state=decider.state, instructions=planned)
+
+
+def _is_read(name: str, figures: Figures, mechanism: Mechanism) -> bool:
+    """Whether a further figure is one that the mechanism reads; of gains, profits follow by agreed rates.
+
+    The name of any other could mean anything to a person, and nobody signs those of similarities.
+    """
+    if name.startswith(SIMILARITY):
+        return "similarity" in mechanism.reads_further and name.removeprefix(SIMILARITY) in figures.clients
+    return name == GAIN or name in mechanism.reads_further

@@ -136,10 +136,12 @@ class LedgerReplay:
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
     divided_without: list[DividedWithout] = field(default_factory=list)
     votes: list[Vote] = field(default_factory=list)
-    measured: dict[int, dict[str, list[Mapping[str, Any]]]] = field(default_factory=dict)
-    """By round and client: what reports rest on, in every settlement with one."""
+    measured: dict[int, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """By round and client: what its report rests on, in the last settlement with one, be it reversed."""
+    named_settings: dict[str, int] = field(default_factory=dict)  # client → the first round with a hash of its settings
+    untraced: dict[int, str] = field(default_factory=dict)
+    """By round, as last settled: a client with a gain that its profit follows from, and no word of what it rests on."""
     rising_is_gain: dict[str, bool] = field(default_factory=dict)  # by metric: whether it is a gain if that rises
-    settings: dict[int, set[str]] = field(default_factory=dict)  # by round: hashes of what clients measured by
     models: dict[int, str] = field(default_factory=dict)  # by round, as last settled: the hash that its reports name
     round_count: int = 0  # decisions that were recomputed
     signed_reports: int = 0
@@ -158,19 +160,25 @@ class LedgerReplay:
 
     def _remember_round(self, number: int, body: Mapping[str, Any]) -> None:
         round_number = body["round"]
-        for by_round in (self.plans, self.planned_with, self.gain_tables):
+        for by_round in (self.plans, self.planned_with, self.gain_tables, self.untraced):
             by_round.pop(round_number, None)  # of an earlier settlement
         if "plan" in body:
             self.plans[round_number] = Instructions.from_document(body["plan"]["instructions"])
             self.planned_with[round_number] = tuple(body["plan"]["active"])
         if "gains" in body:
             self.gain_tables[round_number] = table_of(body["gains"]["table"])
-        for client, basis in bases_in(body).items():
-            rests_on = {"baseline": basis.baseline, "measured": basis.measured}
-            self.measured.setdefault(round_number, {}).setdefault(client, []).append(rests_on)
-            self.settings.setdefault(round_number, set()).update([] if basis.settings is None else [basis.settings])
+        bases = bases_in(body)
+        for client, basis in bases.items():
+            rests_on = {"baseline": basis.baseline, "measured": basis.measured, "settings": basis.settings}
+            self.measured.setdefault(round_number, {})[client] = rests_on
             self.models[round_number] = basis.model
-        rising = is_gain_if_it_rises(by_direction(gains_in(body), bases_in(body)))
+            if basis.settings is not None:
+                self.named_settings[client] = min(round_number, self.named_settings.get(client, round_number))
+        if "gains" not in body and self.state.gains_count(round_number):
+            for client, gain in gains_in(body).items():
+                if gain and self.state.members.get(client) and client not in bases:
+                    self.untraced[round_number] = client
+        rising = is_gain_if_it_rises(by_direction(gains_in(body), bases))
         if (metric := metric_of(body)) is not None and rising is not None:
             self.rising_is_gain.setdefault(metric, rising)
         for divided in self.divided_without:

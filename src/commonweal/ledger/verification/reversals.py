@@ -68,6 +68,27 @@ def conclude_divided_otherwise(replay: LedgerReplay) -> None:
             replay.findings.add(income, rule, f"the payoffs of round {round_number} in entry {entry}", found)
 
 
+def note_income_taken_back(replay: LedgerReplay) -> None:
+    """Note income that was reversed and not divided again, or only after further rounds, so by other payoffs.
+
+    Each income has a reference of its own, so the next one of the same amount counts as the same income.
+    """
+    state, rule = replay.state, "income that is reversed is divided again before further rounds"
+    waiting: dict[int, list[int]] = {}  # by amount: entries that reversed an income of it, the first one first
+    for income in sorted(state.references.values(), key=lambda each: each.entry):
+        before = next((each for each in waiting.get(income.amount, ()) if each < income.entry), None)
+        if before is not None:
+            waiting[income.amount].remove(before)
+            between = [n for n, settled in replay.settlements.items() if before < settled[0].entry < income.entry]
+            if between:
+                expected, found = f"no round between entries {before} and {income.entry}", f"round {min(between)}"
+                replay.notes.add(income.entry, rule, expected, found)
+        if income.entry in state.reversals:
+            waiting.setdefault(income.amount, []).append(state.reversals[income.entry])
+    for taken_back in sorted(entry for entries in waiting.values() for entry in entries):
+        replay.notes.add(taken_back, rule, "an income of the same amount", "none since")
+
+
 def note_never_settled_again(replay: LedgerReplay) -> None:
     """Note rounds that stay reversed: their clients have neither transfers nor payoffs from them."""
     for round_number, entry in replay.state.undone.items():

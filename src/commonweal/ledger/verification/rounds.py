@@ -200,6 +200,8 @@ def _check_evidence(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
     except (KeyError, TypeError, ValueError) as error:
         replay.findings.add(number, "evidence has errors and counts of draws", "numbers of at least 0", repr(error))
         return
+    if "evidence" in body and not stated:
+        replay.findings.add(number, "evidence is about clients of the round", "no word of it if there is none", "none")
     told = [row["client"] for row in body.get("evidence", ())]
     replay.findings.compare(number, "evidence is about each client once", list(dict.fromkeys(told)), told)
     for client in stated:
@@ -227,12 +229,10 @@ def _check_decision(
     check_plan(number, body, recomputed_round.instructions, replay)
     recomputed, recorded = decision_document(decision), body["decision"]
     for name in dict.fromkeys((*recomputed, *recorded)):
-        same = findings.compare(
-            number,
-            f"the decision follows from its inputs: {name}",
-            _by_client(recomputed, name),
-            _by_client(recorded, name),
-        )
+        rule = f"the decision follows from its inputs: {name}"
+        same = findings.compare(number, rule, _by_client(recomputed, name), _by_client(recorded, name))
+        if same and name not in recomputed:
+            findings.add(number, rule, "no word of it", "null")
         if not same and name == "retained":
             return None
     if terms is None:  # already a finding of the first entry

@@ -15,11 +15,14 @@ from commonweal.ledger.silence import (
     check_nothing_rests_on,
     ends_by_silence,
     late_report_draft,
+    open_charges,
     owed_reports,
     silent_in,
 )
 from commonweal.ledger.taking_part import NOT_SILENT_BEFORE, ONLY_WITH_THE_MODEL, fault_of_silence, was_not_silent
 from commonweal.ledger.verification.replay import LedgerReplay
+
+ENDS_AT_THE_LIMIT = "membership ends after as many silences as the terms allow"
 
 
 def check_silent(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
@@ -54,7 +57,7 @@ def check_silent(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> 
     for client, rounds in ends_by_silence(state, round_number):
         findings.add(
             number,
-            "membership ends after as many silences as the terms allow",
+            ENDS_AT_THE_LIMIT,
             f"an exclusion of {client}, silent in rounds {', '.join(map(str, rounds))}",
             "none before this round",
         )
@@ -77,7 +80,10 @@ def expected_of_charge(number: int, body: Mapping[str, Any], replay: LedgerRepla
 
 
 def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
-    """A late report is signed by a client that was silent in its round."""
+    """A late report is signed by a client that was silent in its round.
+
+    Clients that signed their settings can sign the hash of an entry, too: a report without it may have come in time.
+    """
     try:
         draft = late_report_draft(replay.state, body["client"], body["round"], body["report"], body["signature"])
     except (CommonwealError, AttributeError, TypeError, ValueError) as error:
@@ -87,7 +93,8 @@ def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay
     replay.findings.compare(number, "a late report has these fields", sorted(draft.body), sorted(body))
     if body["report"]["format"] != LATE_REPORT_FORMAT:
         rule, found = "a late report names the entry that calls its client silent", f"only {body['client']}'s attempt"
-        replay.notes.add(number, rule, "its hash: without it, the report may have come in time", found)
+        kept = replay.findings if body["client"] in replay.named_settings else replay.notes
+        kept.add(number, rule, "its hash: without it, the report may have come in time", found)
     of_round = body["report"].get("number")
     if type(of_round) is int and of_round > 1:
         rule = "the ledger has all reports that a client signed for a round"
@@ -122,7 +129,31 @@ def check_exclusion(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
         expected = f"silent in rounds {', '.join(map(str, due[client]))}" if client in due else "no exclusion"
         findings.add(
             number,
-            "membership ends after as many silences as the terms allow",
+            ENDS_AT_THE_LIMIT,
             expected,
             f"{client}, rounds {', '.join(map(str, rounds))}",
         )
+
+
+def note_withdrawn_at_the_limit(number: int, client: str, replay: LedgerReplay) -> None:
+    """Note a withdrawal of a client whose membership has ended by the terms: only an exclusion says why it left."""
+    state = replay.state
+    rounds = dict(ends_by_silence(state, state.next_round)).get(client) if state.terms_since else None
+    if rounds is not None:
+        expected = f"an exclusion of {client}, silent in rounds {', '.join(map(str, rounds))}"
+        replay.notes.add(number, ENDS_AT_THE_LIMIT, expected, "a withdrawal")
+
+
+def note_open_silences(replay: LedgerReplay) -> None:
+    """Note what follows from silences by the terms, and was not entered or was taken back by the operator alone."""
+    state = replay.state
+    for client, round_number in open_charges(state):
+        rule = "by the terms, a silence is reported late or charged"
+        is_gone = client not in state.active(state.next_round)
+        expected = f"a report or a charge of {client}{', who left,' * is_gone} for round {round_number}"
+        taken_back = state.uncharged.get((client, round_number))
+        found = "neither" if taken_back is None else "a charge that was reversed"
+        replay.notes.add(taken_back or state.rounds[round_number], rule, expected, found)
+    for client, rounds in ends_by_silence(state, state.next_round):
+        expected = f"an exclusion of {client}, silent in rounds {', '.join(map(str, rounds))}"
+        replay.notes.add(state.rounds[rounds[-1]], ENDS_AT_THE_LIMIT, expected, "none so far")

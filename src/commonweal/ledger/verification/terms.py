@@ -99,9 +99,18 @@ def note_back_since(replay: LedgerReplay) -> None:
 
 
 def check_newcomers(number: int, clients: Sequence[str], replay: LedgerReplay) -> None:
-    """Check that nobody is admitted after the first round by the operator alone."""
+    """Check that nobody is admitted after the first round by the operator alone, or after the others before it.
+
+    Until the first round is settled, the operator admits members alone. An admission after that of the others may come
+    after their reports of the round, which sign the terms, and not who is a member.
+    """
     state = replay.state
     if not state.ever_settled:
+        named = _named_in_terms(replay)
+        unnamed = [str(client) for client in clients if client not in named]
+        if unnamed and any(state.members.values()):
+            found = f"another one of {', '.join(unnamed)}, whom no terms name"
+            replay.notes.add(number, "members of the first round are admitted at once", "one admission", found)
         return
     found = f"{', '.join(map(str, clients))} admitted by the operator alone after round {max(state.ever_settled)}"
     kept = replay.findings if is_by_amendment_only(state) else replay.notes
@@ -144,15 +153,20 @@ def check_by_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -
 
 def note_unknown_names(replay: LedgerReplay) -> None:
     """Note names in the terms that nobody has: a limit for a name that only looks like a member's limits nobody."""
+    for client, what in _named_in_terms(replay).items():
+        if client not in replay.state.members:
+            replay.notes.add(1, "terms name members", f"a member in {what}", f"{client!a}, which is none")
+
+
+def _named_in_terms(replay: LedgerReplay) -> dict[str, str]:
+    """The names in all terms so far, and where they are."""
     named: dict[str, str] = {}
     for agreed in (each.terms.agreed for each in replay.state.terms_since):
         if agreed is not None:
             classes = {} if agreed.rates is None else agreed.rates.classes
             tables = {"profit_bounds": agreed.profit_bounds, "most_samples": agreed.most_samples, "rates": classes}
             named |= {client: what for what, table in tables.items() for client in table}
-    for client, what in named.items():
-        if client not in replay.state.members:
-            replay.notes.add(1, "terms name members", f"a member in {what}", f"{client!a}, which is none")
+    return named
 
 
 def note_missing_terms(replay: LedgerReplay) -> None:

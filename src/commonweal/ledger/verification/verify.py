@@ -18,14 +18,17 @@ from commonweal.ledger.settled_again import Settlement
 from commonweal.ledger.signed_files import KnownHead
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
+from commonweal.ledger.verification.baselines import note_untraced
 from commonweal.ledger.verification.members import check_known_head, check_not_retired
 from commonweal.ledger.verification.one_entry import DAMAGED, check_one, incomplete
 from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEntry, Recompute
 from commonweal.ledger.verification.reversals import (
     conclude_divided_otherwise,
     conclude_divided_without,
+    note_income_taken_back,
     note_never_settled_again,
 )
+from commonweal.ledger.verification.silence import note_open_silences
 from commonweal.ledger.verification.terms import note_back_since, note_missing_terms, note_unknown_names
 
 _GAP_LIMIT = 100  # missing entries that are reported one by one
@@ -118,6 +121,7 @@ class _Verifier:
         self._conclude(note_missing_terms)
         self._conclude(note_unknown_names)
         self._conclude(note_back_since)
+        self._conclude(note_untraced)
         for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(
                 state.number,
@@ -129,6 +133,8 @@ class _Verifier:
         self._conclude(conclude_divided_without)
         self._conclude(conclude_divided_otherwise)
         self._conclude(note_never_settled_again)
+        self._conclude(note_income_taken_back)
+        self._conclude(note_open_silences)
         for known in self._known_heads:
             check_known_head(
                 known, ledger=state.identity, operators=operators, seen=self._seen, findings=self._findings

@@ -127,11 +127,17 @@ def check_baseline(basis: ReportBasis, settled: Mapping[str, Any] | None, gains_
     """
     if settled is None or "baseline" not in settled["report"]:  # of version 0.1
         return
-    if not basis.goes_on_from([settled["report"]], gains_count=gains_count):
+    if not basis.goes_on_from(settled["report"], gains_count=gains_count):
         raise BrokenRuleError(
             f"its utility must be measured from {went_on_to(settled['report'])!r}, as it signed in its last settled "
             f"round, got {basis.baseline!r}"
         )
+
+
+def check_settings_named(basis: ReportBasis, settled: Mapping[str, Any] | None) -> None:
+    """A client names the settings that it measures by, if it did in `settled`, its report of its last settled round."""
+    if basis.settings is None and settled is not None and settled["report"].get("settings") is not None:
+        raise BrokenRuleError("it must name the settings that it measures by, as in its last settled round")
 
 
 def check_metrics(basis: ReportBasis, metric: Metric) -> None:

@@ -57,6 +57,7 @@ from commonweal.remote.coordinator.attempts import (
     check_baseline,
     check_gain,
     check_metrics,
+    check_settings_named,
 )
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.confirmed_heads import ConfirmedHeads
@@ -486,6 +487,7 @@ class RemoteClients:
         is_forecast = table is not None and table.gains.expected is not None
         expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
         basis = self._report_question().basis_in(answer, client, self._federation.keys[client])
+        check_settings_named(basis, self._settled_report.get(client))
         check_metrics(basis, self._metric)
         further = {} if rates is None or table is not None else {GAIN: number_in(answer, GAIN)}
         if table is None:
