@@ -252,6 +252,8 @@ class MemberAgent:
         work = self._local.work(fields, digest)
         if iteration == len(open_round.steps) and open_round.last_trained[:1] == [digest]:
             return self._trained(work, open_round)
+        if ReportBook(self._store, number).has_opening(open_round.attempt):
+            raise QuestionError(f"Attempt {open_round.attempt} of round {number} was reported, and is trained no more.")
         check_iteration(open_round, iteration, fields)
         member = self._local.task_member(fields, state)
         data = work.load_all(member, number)

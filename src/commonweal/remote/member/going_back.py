@@ -69,14 +69,17 @@ def newest_proof(store: MemberStore) -> str:
     return proof
 
 
-def check_settled(store: MemberStore, open_round: OpenRound, model: str) -> None:
-    """Refuse a settlement with a model that the member did not report on: its baseline would be of another model."""
+def check_settled(store: MemberStore, open_round: OpenRound, model: str) -> float | None:
+    """The metric of the model that a round was settled with, as the member signed it.
+
+    Refuses a settlement with a model that the member did not report on: its baseline would be of another model.
+    """
     number, last = open_round.round_number, ReportBook(store, open_round.round_number).last
     fault = ""
     if model not in open_round.accuracies:
         fault = f"with model {model[:16]}…, which was not measured here"
     elif open_round.terms is None:  # opened by a version that kept no reports
-        return
+        return open_round.accuracies[model]
     elif last is None or not is_of_opening(last.document["attempt"], open_round.attempt):
         fault = "by an attempt that was not reported here last"
     elif last.document["model"] != model:
@@ -85,6 +88,9 @@ def check_settled(store: MemberStore, open_round: OpenRound, model: str) -> None
         refusal = f"Round {number} is said to be settled {fault}. Compare the ledger with the member's own reports."
         store.log(f"{ERROR} {refusal}")
         raise QuestionError(refusal)
+    assert last is not None
+    measured: float | None = last.document.get("measured")
+    return measured
 
 
 def note_another_attempt(store: MemberStore, round_number: int, attempt: str) -> None:
