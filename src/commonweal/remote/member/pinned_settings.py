@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from commonweal.remote.member.question_fields import MOST_ROUNDS, SETTING_RULES, fault_of, fault_of_envelope
+from commonweal.remote.member.question_fields import MOST_ROUNDS, SETTING_DEFAULTS, SETTING_RULES, fault_of, fault_of_envelope
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
 from commonweal.remote.messages.message import CLOSE, OPEN, RECEIPT, SUMMARISE, Message, QuestionError
 from commonweal.remote.messages.settings_hash import SETTINGS
@@ -53,8 +53,11 @@ def _refuse(store: MemberStore, kind: str, reason: str) -> None:
 
 
 def pin(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
-    """Fix what the question says, where nothing is fixed yet; it has passed `check_question`."""
-    given = {name: fields[name] for name in (_BOOK, *SETTINGS) if name in fields and name not in state.pinned}
+    """Fix what the question says, where nothing is fixed yet; it has passed `check_question`.
+
+    What it leaves out is fixed, too: else the coordinator could choose later, when it knows what suits it.
+    """
+    given = {name: _said(fields, name) for name in (_BOOK, *SETTINGS) if name not in state.pinned}
     if not given:
         return
     state.pinned |= given
@@ -123,10 +126,10 @@ def _departs(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
     if kind in _NOTHING_TO_MEASURE:
         return ""
     for name in (_BOOK, *SETTINGS):
-        if name in state.pinned and fields.get(name) != state.pinned[name]:
+        if name in state.pinned and _said(fields, name) != state.pinned[name]:
             return (
                 f"{name} was {_shown(state.pinned[name])} in the first question of this federation and is "
-                f"{_shown(fields.get(name))} now. It cannot change while a federation runs. If the members agreed to "
+                f"{_shown(_said(fields, name))} now. It cannot change while a federation runs. If the members agreed to "
                 "start again, use a new ledger, and name another `home` in the member's file."
             )
     return _wrong_opening(state, fields) if kind == OPEN else ""
@@ -142,6 +145,10 @@ def _wrong_opening(state: MemberState, fields: Mapping[str, Any]) -> str:
     if number > most:
         return f"Round {number} is too far ahead: round {state.settled_round} was the last one settled here."
     return ""
+
+
+def _said(fields: Mapping[str, Any], name: str) -> Any:
+    return fields.get(name, SETTING_DEFAULTS.get(name))
 
 
 def _text(document: object) -> str:

@@ -136,7 +136,8 @@ _RULES: Mapping[str, Rule] = {
     "outcome": (lambda value: isinstance(value, str), "a text"),
 }
 
-_SETTINGS = tuple(name for name in SETTING_RULES if name not in ("figures", "smooth"))  # earlier versions lack these
+SETTING_DEFAULTS: Mapping[str, Any] = {"figures": "measured", "smooth": False}  # coordinators of 0.1 lack these
+_SETTINGS = tuple(name for name in SETTING_RULES if name not in SETTING_DEFAULTS)
 _OPENED = (*_SETTINGS, "round", "attempt", "models")
 _SETTLED = ("settled_round", "settled_attempt", "settled_model")
 _ENVELOPE = ("number", "client", "book")
