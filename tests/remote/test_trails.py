@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pytest
+import rfc8785
 from typer.testing import CliRunner
 
 from commonweal.cli.main import app
@@ -25,13 +26,14 @@ from commonweal.ledger.statement_parts import part_in
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.store import MemberStore
-from commonweal.remote.messages.message import Message
+from commonweal.remote.messages.message import Message, QuestionError
 from commonweal.task.models import fingerprint
 from tests.ledger.sample_ledger import enter_by_force
 from tests.remote.memory_transport import MemoryTransport
 from tests.remote.test_two_faces import DECEIVED, TwoFacedOperator
 from tests.remote.toy import INITIAL, NAMES, make_toy, open_toy
 
+OTHER = "cd" * 32  # the hash of an entry of another ledger
 AT = "2026-03-01T00:00:00.000000Z"
 RULES = {"learning": "iteration_limit = 1", "mechanism": 'mu = "inf"'}
 
@@ -612,3 +614,56 @@ def test_a_first_trail_that_does_not_start_with_the_first_entry_is_an_error(toy)
     assert "ERROR the first trail seen here starts with entry 1003; entries before it cannot be compared" in lines
     lines = open_again(toy, heads=head_of(toy, "south", 3, hashes(toy)[2]))
     assert "NO HEAD of south that can be compared: it is of an entry never shown here" in lines
+
+
+def test_a_statement_that_is_nested_deeply_hides_nothing_that_came_with_it(toy, monkeypatch):
+    """It can be parsed, and has no canonical form, since Python follows nesting only so far: here, 50 lists."""
+    real = rfc8785.dumps
+
+    def dumps(document):
+        if "[" * 50 in json.dumps(document):
+            raise RecursionError
+        return real(document)
+
+    def nested(depth):
+        deep = json.loads("[" * depth + "]" * depth)
+        signed = json.loads(statement(toy, 4, OTHER))
+        return json.dumps({**signed, "document": {**signed["document"], "x": deep}})
+
+    monkeypatch.setattr(rfc8785, "dumps", dumps)
+    brought = {"statement": nested(50), "trail": trail(toy, 1, [OTHER] * 3), "ledger_head": head(toy, 3, OTHER)}
+    question, before = sent(toy, "query.close"), len(log(toy))
+    toy.member("north").answer("query.close", replace(question, fields={**question.fields, **brought}))
+    said = log(toy)[before:]
+    assert "DOUBTFUL STATEMENT" in said
+    assert "CONTRADICTION: the operator signed two different entries 1" in said, "by the trail"
+    assert "CONTRADICTION: the operator signed two different entries 3" in said, "by the head"
+
+
+def test_a_document_that_makes_the_program_fail_hides_no_other_and_is_kept(toy, monkeypatch):
+    def fail(*given):
+        raise ZeroDivisionError
+
+    question = sent(toy, "query.close")
+    odd = {"statement": statement(toy, 4, OTHER), "ledger_head": head(toy, 3, OTHER), "receipt": "rubbish", "round": 2}
+    with monkeypatch.context() as patch:
+        patch.setattr(SeenEntries, "learn", fail)
+        for _ in range(2):  # the second question takes in again what came with the first
+            with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                toy.member("north").answer("query.close", replace(question, fields={**question.fields, **odd}))
+    assert "CONTRADICTION: the operator signed two different entries 3" in log(toy)
+    assert "DOUBTFUL RECEIPT" in log(toy)
+    assert (toy.home("north") / "statements" / "round-0002.json").read_text() == odd["statement"]
+    (failed,) = (toy.home("north") / "failed").glob("*.json")
+    assert json.loads(failed.read_text())["ledger_head"] == odd["ledger_head"]
+    assert f"(ZeroDivisionError()); what came is kept as failed/{failed.name}" in log(toy)
+
+
+@pytest.mark.parametrize("name", ["statement", "trail", "ledger_head", "receipt"])
+def test_what_is_no_text_is_refused_doubted_and_kept(toy, name):
+    before = len(log(toy))
+    signed = {"statement": statement, "trail": lambda *entry: trail(toy, 1, [OTHER] * 3)}.get(name, head)(toy, 4, OTHER)
+    with pytest.raises(QuestionError, match=f"^{name} must be a text"):
+        close(toy, **{name: [signed]})
+    assert "DOUBTFUL " in log(toy)[before:]
+    assert on_disk(toy, OTHER)

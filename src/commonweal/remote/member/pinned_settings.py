@@ -43,7 +43,7 @@ def check_addressed(store: MemberStore, state: MemberState, name: str, kind: str
 
 def check_question(store: MemberStore, state: MemberState, kind: str, question: Message) -> None:
     """Refuse a question that is malformed or departs from what is fixed, and tell the member in its log."""
-    _refuse(store, kind, fault_of(kind, question) or _departs(state, kind, question.fields))
+    _refuse(store, kind, question.fault or fault_of(kind, question) or _departs(state, kind, question.fields))
 
 
 def _refuse(store: MemberStore, kind: str, reason: str) -> None:

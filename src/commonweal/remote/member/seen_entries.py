@@ -223,7 +223,7 @@ class SeenEntries:
         """The files of trails and statements; as a trail comes with its statement, trails come first."""
         return [file for folder in (TRAILS, STATEMENTS) for file in sorted((self._store.path / folder).glob("*.json"))]
 
-    def learn(self, statement: object, trail: object, kept: Kept | None) -> list[str]:
+    def learn(self, statement: str | None, trail: str | None, kept: Kept | None) -> list[str]:
         """Remember what a question that closes a round names; returns lines for the log if something is wrong.
 
         A statement counts if it was kept: then it is the operator's. If not, its trail is only compared, and so is its
@@ -231,12 +231,12 @@ class SeenEntries:
         """
         shown: dict[int, tuple[str, str]] = {}
         known, source = None, ""
-        if kept is not None and kept.is_kept and isinstance(statement, str):
+        if kept is not None and kept.is_kept and statement is not None:
             known = known_head_in(statement.encode(), "the statement")
             # What was told again is not kept again: its last entry stands where it was named first.
             source = kept.file or self.shown.get(known.number, ("", STATEMENTS))[1]
             shown = {known.number: (known.head, source)}
-        elif kept is not None and isinstance(statement, str):
+        elif kept is not None and statement is not None:
             known = self._signed_head(statement)
             source = kept.file or f"{STATEMENTS}/{DOUBTFUL}/not-kept"
         lines = self._learn_trail(trail, shown) if trail else []
@@ -271,10 +271,8 @@ class SeenEntries:
             lines += self._learn({number: digest}, source)
         return lines
 
-    def take_head(self, given: object) -> list[str]:
+    def take_head(self, given: str) -> list[str]:
         """Keep a head that the operator signed; returns lines for the log if something is wrong."""
-        if not isinstance(given, str) or not given:
-            return []
         content = given.encode(errors="surrogatepass")
         try:
             if len(content) > LARGEST_HEAD:
@@ -436,12 +434,12 @@ class SeenEntries:
                 return "doubtful"
         return "unsigned"
 
-    def _learn_trail(self, given: object, shown: Mapping[int, tuple[str, str]]) -> list[str]:
+    def _learn_trail(self, given: str, shown: Mapping[int, tuple[str, str]]) -> list[str]:
         """Remember the entries that a trail names; returns lines for the log if something is wrong with it.
 
         `shown` is the last entry by the statement that came with it; empty if that was not kept.
         """
-        content = given.encode(errors="surrogatepass") if isinstance(given, str) else b""
+        content = given.encode(errors="surrogatepass")
         if len(content) > LARGEST_TRAIL:
             return [
                 f"{ERROR} a trail of the ledger's entries has {len(content)} bytes; at most {LARGEST_TRAIL} are read. "

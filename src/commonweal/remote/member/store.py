@@ -10,6 +10,7 @@ statements/   what the operator signed, one file per round (see `kept_statements
 account.json  what the statements come to
 operator-head.json  the latest entry of the ledger that the operator signed when it opened a round
 incoming.json what the operator signed, until it is kept, compared and logged (see `evidence`)
+failed/       such files that the program failed to take in
 withdraw      exists if the member withdraws after the next round that it takes part in
 """
 
