@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import shutil
-from contextlib import closing
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 import pytest
@@ -591,9 +591,11 @@ def test_doubtful_statements_with_long_texts_are_logged_in_short(toy):
 
 @pytest.mark.parametrize("given", [5, ["a"], "\ud800", "{}", {"a": 1}])
 def test_what_is_no_trail_is_doubted_without_a_traceback(toy, given):
-    head, lines = close(toy, trail=given)
-    assert head["number"] == 3
-    assert "DOUBTFUL TRAIL" in lines
+    before = len(log(toy))
+    with nullcontext() if isinstance(given, str) else pytest.raises(QuestionError, match="^trail must be a text"):
+        head, _ = close(toy, trail=given)
+        assert head["number"] == 3
+    assert "DOUBTFUL TRAIL" in log(toy)[before:]
 
 
 def test_more_members_than_a_federation_has_are_not_learned(toy):
@@ -667,3 +669,27 @@ def test_what_is_no_text_is_refused_doubted_and_kept(toy, name):
         close(toy, **{name: [signed]})
     assert "DOUBTFUL " in log(toy)[before:]
     assert on_disk(toy, OTHER)
+
+
+@pytest.mark.parametrize("shown", ["receipt", "statement", "trail"])
+def test_a_key_that_was_replaced_is_not_in_use_whatever_file_says_so(toy, shown):
+    """Else the member would keep what the old key signs later, and that proves nothing to others."""
+    kind = "query.receipt" if shown == "receipt" else "query.close"
+    question, old = sent(toy, kind), operator_key(toy)
+    documents = {"receipt": question.fields.get("receipt"), "statement": statement(toy, 2, OTHER)}
+    given = with_new_key(toy, documents.get(shown) or trail(toy, 1, hashes(toy)), "one.db")
+    toy.member("north").answer(kind, replace(question, fields={**question.fields, shown: given}))
+    before = len(log(toy))
+    with suppress(KeyError):
+        close(toy, statement=statement(toy, 5, "ee" * 32), trail=trail(toy, 3, [hashes(toy)[-1], OTHER, "ee" * 32]), round=2)
+    open_again(toy, ledger_head=head(toy, 7, "dd" * 32))
+    said = log(toy)[before:]
+    for what in ("DOUBTFUL STATEMENT", "DOUBTFUL TRAIL", "DOUBTFUL HEAD"):
+        assert any(what in line and f"{old.public[:16]}…, which entry 4 replaced" in line for line in said.splitlines())
+    assert "refused to go back to round 2: the head of the ledger cannot be the operator's" in said
+    assert not (toy.home("north") / "statements" / "round-0002.json").exists()
+
+
+def test_a_document_that_names_the_change_of_its_own_key_is_doubted(toy):
+    changed = json.loads(with_new_key(toy, head(toy, 5, "ee" * 32), "one.db"))["document"]
+    assert "DOUBTFUL HEAD" in open_again(toy, ledger_head=signed_content(changed, operator_key(toy)).decode())

@@ -36,12 +36,11 @@ from commonweal.ledger.statements import faults_of_signature
 from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.operator_key import key_in_use, replaced_by, replaced_in_words
-from commonweal.remote.member.store import ACCOUNT, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
+from commonweal.remote.member.store import ACCOUNT, DOUBTFUL, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
 from commonweal.remote.member.told_rounds import differences, last_round_told, mislabelled
 from commonweal.remote.messages.message import printable
 
 DOUBTFUL_STATEMENT = "DOUBTFUL STATEMENT"  # in the log: after the time of a line that tells of one
-DOUBTFUL = "doubtful"
 MOST_BYTES = 32 * 2**20  # of a statement
 # kinds of doubt: how the names of their files start
 CONTRADICTING, OTHER, UNSIGNED, EARLY = "", "other-", "unsigned-", "early-"
@@ -229,7 +228,7 @@ class _Keeper:
         try:
             part, signed = part_in(content, "it")
             self._check_own(part, signed)
-            entry = replaced_by(self._store, signed.signer, self._ledger)
+            entry = replaced_by(self._store, signed, self._ledger)
             if entry is not None and part.statement.head_number >= entry:
                 _doubt([replaced_in_words(signed.signer, entry)])
             if account is not None:

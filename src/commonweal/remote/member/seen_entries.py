@@ -32,21 +32,32 @@ from commonweal.ledger.receipts import RECEIPT_FORMAT
 from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
 from commonweal.ledger.signed_files import WITH_HEAD, KnownHead, SignedDocument, known_head_in, read_signed, signed_in
 from commonweal.remote.member.contradictions import Contradictions
-from commonweal.remote.member.kept_statements import DOUBTFUL, EARLY, MOST_BYTES, Kept
+from commonweal.remote.member.kept_statements import EARLY, MOST_BYTES, Kept
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.operator_key import (
+    KEY_CHANGE,
     has_operator,
+    kept_rotations,
     key_in_use,
     known_operator,
     replaced_by,
     replaced_in_words,
+    rotations_in,
 )
-from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, OPERATOR_HEADS, STATEMENTS, MemberStore
+from commonweal.remote.member.store import (
+    DOUBTFUL,
+    ERROR,
+    OPERATOR_HEAD,
+    OPERATOR_HEADS,
+    STATEMENTS,
+    TRAILS,
+    MemberStore,
+)
 
-HEADS, TRAILS, NAMED = "heads.txt", "trails", "named.txt"
+HEADS, NAMED = "heads.txt", "named.txt"
+CONTRADICTING = "contradicting"  # how the names of files in trails/doubtful start that are of another ledger
 LARGEST_HEAD = 1_000_000  # bytes
 _EARLY, _APART = "early", "apart"  # how the names of trails start that are not learned, and only compared
-_KEY_CHANGE = "key-change"  # and those of other files that name a change of the operator's key
 MOST_NAMED = 10_000  # lines
 MOST_DOUBTFUL = 20  # trails of a kind; together at most 500 MB
 _ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
@@ -241,7 +252,9 @@ class SeenEntries:
             source = kept.file or f"{STATEMENTS}/{DOUBTFUL}/not-kept"
         lines = self._learn_trail(trail, shown) if trail else []
         if known is not None:
-            lines += self.compare_rotations(known.signed, source, {known.number: (known.head, source)})
+            content = b"" if shown or statement is None else statement.encode()[: LARGEST_TRAIL + 1]
+            named = {known.number: (known.head, source)}
+            lines += self.compare_rotations(known.signed, source, named, content if len(content) <= LARGEST_TRAIL else b"")
             if not shown:
                 lines += self._compare_and_name({known.number: known.head}, source)
         for number, (digest, source) in shown.items():
@@ -288,17 +301,15 @@ class SeenEntries:
         seen = self.shown
         if seen.get(known.number, (known.head,))[0] != known.head:
             self.went_back = _another_ledger(known, seen[known.number][1])
-            source = self._keep_aside(content, "contradicting")
+            source = self._keep_aside(content, CONTRADICTING)
             return [self._contradiction(known.number, known.head, source, *seen[known.number])]
-        entry = replaced_by(self._store, known.signed.signer, self.ledger)
-        if entry is not None and known.number >= entry:
-            reason = replaced_in_words(known.signed.signer, entry)
+        if reason := self._replaced(known.signed, known.number):
             self.went_back = f"the head of the ledger cannot be the operator's: {reason}"
             found = self._compare({known.number: known.head}, self._place_aside(content, "doubtful"))
             return [self._doubt("HEAD of the ledger", content, LedgerError(reason)), *found]
         if known.number not in self.by_number and (place := self._contradicting(known)):
             self.went_back = _another_ledger(known, f"what {place} contradicts")
-            aside = self._keep_aside(content, "contradicting")
+            aside = self._keep_aside(content, CONTRADICTING)
             return [f"DOUBTFUL HEAD of the ledger: it is of another one, as {place} is ({aside})"]
         latest = max(seen, default=0)
         if known.number < latest:
@@ -311,6 +322,11 @@ class SeenEntries:
             lines += self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
         return [*lines, *self.compare_rotations(known.signed, "the head of an opening", {}, content)]
 
+    def _replaced(self, signed: SignedDocument, last: int) -> str:
+        """Why the operator cannot have signed a document that ends with this entry; empty if it can."""
+        entry = replaced_by(self._store, signed, self.ledger)
+        return "" if entry is None or last < entry else replaced_in_words(signed.signer, entry)
+
     def _is_stated(self, known: KnownHead) -> bool:
         """Whether a statement proves as much as a head; one that a replaced key signed may prove nothing."""
         is_by_same = known.signed.signer == key_in_use(self._store, known.signed.signer)
@@ -318,7 +334,7 @@ class SeenEntries:
 
     def _contradicting(self, known: KnownHead) -> str:
         """The trail that contradicts what was seen and names the same entry; empty if there is none."""
-        for file in sorted((self._store.path / TRAILS / DOUBTFUL).glob("contradicting-*.json")):
+        for file in sorted((self._store.path / TRAILS / DOUBTFUL).glob(f"{CONTRADICTING}-*.json")):
             if self._read_once(file).get(known.number) == known.head:
                 return self._place(file)
         return ""
@@ -364,12 +380,15 @@ class SeenEntries:
 
         The file is kept aside if its `content` is given and it is the first to name one of them, or contradicts.
         """
-        operator, given = self._operator(signed), signed.document.get("key_rotations")
-        entries = rotation_entries(operator, self.ledger, given if isinstance(given, list) else [])
+        operator = self._operator(signed)
+        entries = rotation_entries(operator, self.ledger, rotations_in(signed))
+        if not entries:
+            return []
         seen = {**named, **_by_number(self._named())}
         differing = {number: digest for number, digest in entries.items() if seen.get(number, (digest,))[0] != digest}
-        if content and (differing or not entries.keys() <= seen.keys()):
-            source = self._keep_aside(content, "contradicting" if differing else _KEY_CHANGE)
+        known = {number for given in kept_rotations(self._store) for number in rotation_entries(operator, self.ledger, given)}
+        if content and (differing or not entries.keys() <= known & seen.keys()):
+            source = self._keep_aside(content, CONTRADICTING if differing else KEY_CHANGE)
         lines = [
             self._contradiction(number, digest, f"a change of the operator's key in {source}", *seen[number])
             for number, digest in differing.items()
@@ -449,13 +468,17 @@ class SeenEntries:
             signed = signed_in(content, "the message", (TRAIL_FORMAT,))
             operator = self._operator(signed)
             hashes = hashes_in_trail(signed, ledger=self.ledger, operator=key_in_use(self._store, operator))
+            reason = self._replaced(signed, max(hashes, default=0))
         except StorageError:
             raise
         except Exception as error:
             return [self._doubt("TRAIL of the ledger's entries", content, error)]
+        if reason:
+            found = self._compare(hashes, self._place_aside(content, "doubtful"))
+            return [self._doubt("TRAIL of the ledger's entries", content, LedgerError(reason)), *found]
         known = {**shown, **self.shown}
         if differing := [number for number, digest in hashes.items() if known.get(number, (digest,))[0] != digest]:
-            source = self._keep_aside(content, "contradicting")
+            source = self._keep_aside(content, CONTRADICTING)
             return [self._contradiction(differing[0], hashes[differing[0]], source, *known[differing[0]])]
         own = {number: (digest, "the trail itself") for number, digest in hashes.items()}
         if lines := self.compare_rotations(signed, "a trail", own, content):

@@ -40,6 +40,7 @@ from commonweal.task.records import Model
 FORMAT = "commonweal.home/1"
 LOG, STATEMENTS, OPERATOR_KEY, ACCOUNT = "log.txt", "statements", "operator.pub.pem", "account.json"
 OPERATOR_HEAD, OPERATOR_HEADS, REPORTS = "operator-head.json", "operator-heads", "reports"
+TRAILS, DOUBTFUL = "trails", "doubtful"  # the latter also below statements
 ERROR = "ERROR"  # in the log: after the time of a line that tells of an error
 _ARRAY = "array/"
 _WAY_OUT = "Check that the folder named by `home` in the member's file is writable and its disk has space."
