@@ -63,11 +63,11 @@ def sent(toy, kind, name="north"):
 
 
 def close(toy, **fields):
-    """Close the round once more with other fields; returns the head that the member signs, and what it logs."""
+    """Close the round once more with other fields; returns the head that the member signs, if it does, and its log."""
     before = len(log(toy))
     question = sent(toy, "query.close")
     answer = toy.member("north").answer("query.close", replace(question, fields={**question.fields, **fields}))
-    return json.loads(answer.fields["head"]), log(toy)[before:]
+    return json.loads(answer.fields.get("head", "null")), log(toy)[before:]
 
 
 def open_again(toy, **fields):
@@ -592,7 +592,7 @@ def test_doubtful_statements_with_long_texts_are_logged_in_short(toy):
 @pytest.mark.parametrize("given", [5, ["a"], "\ud800", "{}", {"a": 1}])
 def test_what_is_no_trail_is_doubted_without_a_traceback(toy, given):
     before = len(log(toy))
-    with nullcontext() if isinstance(given, str) else pytest.raises(QuestionError, match="^trail must be a text"):
+    with nullcontext() if isinstance(given, str) else pytest.raises(QuestionError, match=r"^trail must be a text"):
         head, _ = close(toy, trail=given)
         assert head["number"] == 3
     assert "DOUBTFUL TRAIL" in log(toy)[before:]
@@ -681,7 +681,12 @@ def test_a_key_that_was_replaced_is_not_in_use_whatever_file_says_so(toy, shown)
     toy.member("north").answer(kind, replace(question, fields={**question.fields, shown: given}))
     before = len(log(toy))
     with suppress(KeyError):
-        close(toy, statement=statement(toy, 5, "ee" * 32), trail=trail(toy, 3, [hashes(toy)[-1], OTHER, "ee" * 32]), round=2)
+        close(
+            toy,
+            statement=statement(toy, 5, "ee" * 32),
+            trail=trail(toy, 3, [hashes(toy)[-1], OTHER, "ee" * 32]),
+            round=2,
+        )
     open_again(toy, ledger_head=head(toy, 7, "dd" * 32))
     said = log(toy)[before:]
     for what in ("DOUBTFUL STATEMENT", "DOUBTFUL TRAIL", "DOUBTFUL HEAD"):
@@ -693,3 +698,72 @@ def test_a_key_that_was_replaced_is_not_in_use_whatever_file_says_so(toy, shown)
 def test_a_document_that_names_the_change_of_its_own_key_is_doubted(toy):
     changed = json.loads(with_new_key(toy, head(toy, 5, "ee" * 32), "one.db"))["document"]
     assert "DOUBTFUL HEAD" in open_again(toy, ledger_head=signed_content(changed, operator_key(toy)).decode())
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_a_member_without_a_statement_compares_heads_too(toy, is_shown):
+    """It was shown only heads of openings; another member signed what the ledger of the others has there."""
+    shutil.rmtree(toy.home("north"))
+    opening, digest = sent(toy, "query.open"), fingerprint(INITIAL)
+    key = NodeKey.read(toy.folder / "members" / "south" / "node-key").public
+
+    def open_round(number, **fields):
+        asked = {
+            **opening.fields,
+            "round": number,
+            "attempt": f"{number}" * 16,
+            "rounds": 5,
+            "models": [digest],
+            **fields,
+        }
+        toy.member("north").answer("query.open", Message(fields=asked, groups={f"model/{digest}": INITIAL}))
+
+    open_round(1, ledger_head=head(toy, 2, hashes(toy)[1]))
+    peers = {"peers": json.dumps({"south": key}), "heads": head_of(toy, "south", 3, OTHER)}
+    open_round(2, ledger_head=head(toy, 3 if is_shown else 2, hashes(toy)[2 if is_shown else 1]), **peers)
+    said = log(toy)
+    assert ("CONTRADICTION: entry 3 of the ledger is" in said) == is_shown
+    assert "round 2: 0 of " in said
+    assert ("NO HEAD of south that can be compared: it was shown entry 3" in said) != is_shown
+
+
+def test_a_settled_round_without_a_statement_is_logged(toy):
+    said = open_again(toy, settled_round=1)
+    assert "NO STATEMENT" not in said
+    state = MemberStore(toy.home("north")).load()
+    state.told_round = 0
+    MemberStore(toy.home("north")).save(state)
+    said = open_again(toy, attempt="c" * 16)
+    assert "round 2: NO STATEMENT has come of round 1, which is said to be settled with this member" in said
+
+
+class Killed(BaseException):
+    """The member's program, right before it logs something."""
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_a_contradiction_is_logged_also_if_the_program_was_killed_before_that(toy, monkeypatch, is_waiting):
+    """The head of another member is passed on once, and never again."""
+    real = MemberStore.log
+
+    def die(store, line):
+        if "CONTRADICTION" in line:
+            raise Killed
+        real(store, line)
+
+    if is_waiting:
+        open_again(toy, heads=head_of(toy, "south", 4, OTHER))
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(MemberStore, "log", die)
+        if is_waiting:
+            close(toy, statement=statement(toy, 4, "dd" * 32), trail=trail(toy, 4, ["dd" * 32]), round=2)
+        else:
+            open_again(toy, heads=head_of(toy, "south", 3, OTHER))
+    assert "CONTRADICTION" not in log(toy)
+    if is_waiting:
+        assert json.loads((toy.home("north") / "peer-heads.json").read_text())["south"], "until it is logged"
+    open_again(toy, heads="{}", attempt="e" * 16, round=3)
+    assert "CONTRADICTION: entry " in log(toy)
+    count = log(toy).count("CONTRADICTION")
+    open_again(toy, heads="{}", attempt="f" * 16, round=3)
+    assert log(toy).count("CONTRADICTION") == count, "once"

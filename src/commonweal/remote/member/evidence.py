@@ -20,6 +20,7 @@ from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.member_documents import ROUND_LIMIT
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.records.statement import StatementLine
+from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.kept_statements import (
     MOST_BYTES,
     Kept,
@@ -54,16 +55,20 @@ class Evidence:
         self._state = state
         self._fields = fields
         self._given = {name: text for name in SIGNED if (text := _as_text(fields.get(name)))}
-        self._seen = SeenEntries(store, member, fields["book"])
+        self.seen = SeenEntries(store, member, fields["book"])
+        self._contradictions = Contradictions(store)
         self._kept: Kept | None = None
 
     def catch_up(self) -> None:
         """Finish what the program was killed in: adopt the statements that are kept, and take in again what came."""
+        self._log(self._contradictions.unlogged())
+        self._contradictions.mark_logged()
         count = count_statements(self._store)
         if (self._state.adopted_statements or 0) < count:
             renew_account(self._store, self._member, self._fields["book"])
-            self._log(self._seen.catch_up())
+            self._log(self.seen.catch_up())
             self._adopt(kept_lines(self._store, self._member, self._fields["book"]))
+            self.seen = SeenEntries(self._store, self._member, self._fields["book"])  # what came before is not news
         self._state.adopted_statements = count
         if self._state.book is not None:
             self._take_again()
@@ -85,6 +90,7 @@ class Evidence:
 
     def forget(self) -> None:
         """All that came is kept, compared and logged."""
+        self._contradictions.mark_logged()
         (self._store.path / INCOMING).unlink(missing_ok=True)
 
     def _take_again(self) -> None:
@@ -97,7 +103,8 @@ class Evidence:
                 Evidence(self._store, self._member, self._state, given)._take()
             except Exception as error:  # not for ever: questions must be answered
                 self._store.log(f"{ERROR} {_reason(error)}; what came is {self._set_aside()}")
-            self._seen = SeenEntries(self._store, self._member, self._fields["book"])
+                self._log(self._contradictions.unlogged())
+            self.seen = SeenEntries(self._store, self._member, self._fields["book"])
         self.forget()
 
     def _set_aside(self) -> str:
@@ -120,8 +127,8 @@ class Evidence:
                 take()
             except Exception as error:
                 failures.append(error)
-        for error in failures[1:]:
-            self._store.log(f"{ERROR} {_reason(error)}")
+        for failure in failures[1:]:
+            self._store.log(f"{ERROR} {_reason(failure)}")
         if failures:
             raise failures[0]
 
@@ -145,8 +152,8 @@ class Evidence:
     def _take_trail(self) -> None:
         """Learn the entries that the statement and its trail name."""
         if "statement" in self._given or "trail" in self._given:
-            self._log(self._seen.learn(self._given.get("statement"), self._given.get("trail"), self._kept))
-            self._log(PeerHeads(self._store, self._member).compare_waiting(self._seen))
+            self._log(self.seen.learn(self._given.get("statement"), self._given.get("trail"), self._kept))
+            self._log(PeerHeads(self._store, self._member).compare_waiting(self.seen))
 
     def _adopt_kept(self) -> None:
         """Adopt what the statement shows settled."""
@@ -157,7 +164,7 @@ class Evidence:
     def _take_head(self) -> None:
         """Keep the operator's head of the ledger that a round is opened on: it proves what the question says of it."""
         if "ledger_head" in self._given:
-            self._log(self._seen.take_head(self._given["ledger_head"]))
+            self._log(self.seen.take_head(self._given["ledger_head"]))
 
     def _take_receipt(self) -> None:
         """Keep a receipt, and compare what it tells of the operator's key."""
@@ -166,21 +173,16 @@ class Evidence:
             return
         number = number if type(number) is int and 0 < number <= ROUND_LIMIT else 0
         kept = KeptReceipts(self._store, self._member).keep(receipt, ledger=self._fields["book"], round_number=number)
-        self._log([f"round {number or '?'}: {kept}", *self._seen.compare_receipt(receipt)])
-
-    @property
-    def went_back(self) -> str:
-        """Why the head that came shows an older ledger than this member was shown before; empty if it does not."""
-        return self._seen.went_back
+        self._log([f"round {number or '?'}: {kept}", *self.seen.compare_receipt(receipt)])
 
     def latest_head(self, key: NodeKey) -> str:
         """The latest entry that the operator showed, signed for the operator, so that its ledger cannot lose it."""
-        head = self._seen.latest(self._state.told_round)
+        head = self.seen.latest(self._state.told_round)
         return "" if head is None else json.dumps(head.signed(key).to_document())
 
     def signed_head(self, key: NodeKey) -> str:
         """The last entry that the operator showed this member, signed for the others; empty if there is none."""
-        head = self._seen.head(self._state.told_round)
+        head = self.seen.head(self._state.told_round)
         return "" if head is None else json.dumps(head.signed(key).to_document())
 
     def _log_kept(self, kept: Kept) -> None:

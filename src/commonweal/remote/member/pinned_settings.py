@@ -11,9 +11,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from commonweal.remote.member.question_fields import MOST_ROUNDS, SETTING_DEFAULTS, SETTING_RULES, fault_of, fault_of_envelope
+from commonweal.remote.member.question_fields import (
+    MOST_ROUNDS,
+    SETTING_DEFAULTS,
+    SETTING_RULES,
+    fault_of,
+    fault_of_envelope,
+)
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
-from commonweal.remote.messages.message import CLOSE, OPEN, RECEIPT, SUMMARISE, Message, QuestionError
+from commonweal.remote.messages.message import CLOSE, OPEN, RECEIPT, Message, QuestionError
 from commonweal.remote.messages.settings_hash import SETTINGS
 
 LEAST_SUMMARY_ROWS = 5  # sums over fewer rows tell too much of each
@@ -116,9 +122,6 @@ def check_summary(store: MemberStore, summary: object) -> None:
 def _too_early(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
     if state.book is None and (kind in _NOTHING_TO_MEASURE or "statement" in fields or "trail" in fields):
         return f"No round of ledger {fields['book'][:16]}… was opened here, so there is nothing to keep of it."
-    opened = 0 if state.under_way is None else state.under_way.round_number
-    if kind == SUMMARISE and (state.settled_round or opened > 1):
-        return "A summary is sent only before the first round, which is over."
     return ""
 
 
@@ -126,11 +129,12 @@ def _departs(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
     if kind in _NOTHING_TO_MEASURE:
         return ""
     for name in (_BOOK, *SETTINGS):
-        if name in state.pinned and _said(fields, name) != state.pinned[name]:
+        now = _said(fields, name)
+        if name in state.pinned and now != state.pinned[name]:
             return (
-                f"{name} was {_shown(state.pinned[name])} in the first question of this federation and is "
-                f"{_shown(_said(fields, name))} now. It cannot change while a federation runs. If the members agreed to "
-                "start again, use a new ledger, and name another `home` in the member's file."
+                f"{name} was {_shown(state.pinned[name])} in the first question of this federation and is {_shown(now)} "
+                "now. It cannot change while a federation runs. If the members agreed to start again, use a new "
+                "ledger, and name another `home` in the member's file."
             )
     return _wrong_opening(state, fields) if kind == OPEN else ""
 

@@ -166,6 +166,12 @@ def fault_of_envelope(kind: str, fields: Mapping[str, Any]) -> str:
     return _first_fault(_ENVELOPE, _ENVELOPE, fields)
 
 
+def fault_of_rounds(kind: str, fields: Mapping[str, Any]) -> str:
+    """Why a question cannot be told whether it goes back; empty if it can."""
+    needed = ("round", "settled_round", "settled_attempt") if kind in (OPEN, CLOSE) else ()
+    return _first_fault(needed, needed, fields)
+
+
 def fault_of(kind: str, question: Message) -> str:
     """What is malformed in a question; empty if nothing is. Its envelope is sound."""
     fields, needed = question.fields, _NEEDED[kind]

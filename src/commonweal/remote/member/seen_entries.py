@@ -73,7 +73,8 @@ class SeenEntries:
         self._member = member
         self.ledger = ledger
         self._in_file: dict[Path, dict[int, str]] = {}  # entries that other files name
-        self.went_back = ""  # why the head that came now shows an older ledger than was seen, or another one
+        self.went_back = ""  # why the head or statement that came now shows an older ledger than was seen, or another
+        self.came: dict[int, str] = {}  # the entries that these and a trail name
 
     @cached_property
     def _lines(self) -> list[tuple[int, str, str]]:
@@ -241,7 +242,7 @@ class SeenEntries:
         last entry if the operator signed it, whatever else is wrong with it and whether or not there was room for it.
         """
         shown: dict[int, tuple[str, str]] = {}
-        known, source = None, ""
+        known, source, seen = None, "", self.shown
         if kept is not None and kept.is_kept and statement is not None:
             known = known_head_in(statement.encode(), "the statement")
             # What was told again is not kept again: its last entry stands where it was named first.
@@ -250,11 +251,15 @@ class SeenEntries:
         elif kept is not None and statement is not None:
             known = self._signed_head(statement)
             source = kept.file or f"{STATEMENTS}/{DOUBTFUL}/not-kept"
+        if known is not None:
+            self._check_going_back(known, seen)
         lines = self._learn_trail(trail, shown) if trail else []
         if known is not None:
             content = b"" if shown or statement is None else statement.encode()[: LARGEST_TRAIL + 1]
             named = {known.number: (known.head, source)}
-            lines += self.compare_rotations(known.signed, source, named, content if len(content) <= LARGEST_TRAIL else b"")
+            lines += self.compare_rotations(
+                known.signed, source, named, content if len(content) <= LARGEST_TRAIL else b""
+            )
             if not shown:
                 lines += self._compare_and_name({known.number: known.head}, source)
         for number, (digest, source) in shown.items():
@@ -262,6 +267,18 @@ class SeenEntries:
             if not lines and number > (last := self._last()):
                 lines.append(f"{ERROR} no trail came of entries {last + 1} to {number}. {_ADVICE}")
         return lines
+
+    def _check_going_back(self, known: KnownHead, seen: Mapping[int, tuple[str, str]]) -> None:
+        """Note if what came ends with another entry than was seen, or an earlier one."""
+        latest = max(seen, default=0)
+        self.came[known.number] = known.head
+        if seen.get(known.number, (known.head,))[0] != known.head:
+            self.went_back = _another_ledger(known.number, known.head, seen[known.number][1])
+        elif known.number < latest:
+            self.went_back = (
+                f"the ledger is said to end with entry {known.number}, but the operator showed entry {latest} here "
+                f"before, in {seen[latest][1]}"
+            )
 
     def _signed_head(self, statement: str) -> KnownHead | None:
         """The last entry that a statement names; None if the operator did not sign it, or it is too long to be read."""
@@ -299,8 +316,8 @@ class SeenEntries:
         except Exception as error:
             return [self._doubt("HEAD of the ledger", content, error)]
         seen = self.shown
+        self._check_going_back(known, seen)
         if seen.get(known.number, (known.head,))[0] != known.head:
-            self.went_back = _another_ledger(known, seen[known.number][1])
             source = self._keep_aside(content, CONTRADICTING)
             return [self._contradiction(known.number, known.head, source, *seen[known.number])]
         if reason := self._replaced(known.signed, known.number):
@@ -308,15 +325,10 @@ class SeenEntries:
             found = self._compare({known.number: known.head}, self._place_aside(content, "doubtful"))
             return [self._doubt("HEAD of the ledger", content, LedgerError(reason)), *found]
         if known.number not in self.by_number and (place := self._contradicting(known)):
-            self.went_back = _another_ledger(known, f"what {place} contradicts")
+            self.went_back = _another_ledger(known.number, known.head, f"what {place} contradicts")
             aside = self._keep_aside(content, CONTRADICTING)
             return [f"DOUBTFUL HEAD of the ledger: it is of another one, as {place} is ({aside})"]
         latest = max(seen, default=0)
-        if known.number < latest:
-            self.went_back = (
-                f"the ledger is said to end with entry {known.number}, but the operator showed entry {latest} here "
-                f"before, in {seen[latest][1]}"
-            )
         lines = self._compare({known.number: known.head}, OPERATOR_HEAD)
         if known.number not in self._heads() and not self._is_stated(known):
             lines += self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
@@ -386,7 +398,9 @@ class SeenEntries:
             return []
         seen = {**named, **_by_number(self._named())}
         differing = {number: digest for number, digest in entries.items() if seen.get(number, (digest,))[0] != digest}
-        known = {number for given in kept_rotations(self._store) for number in rotation_entries(operator, self.ledger, given)}
+        known = {
+            number for given in kept_rotations(self._store) for number in rotation_entries(operator, self.ledger, given)
+        }
         if content and (differing or not entries.keys() <= known & seen.keys()):
             source = self._keep_aside(content, CONTRADICTING if differing else KEY_CHANGE)
         lines = [
@@ -476,8 +490,11 @@ class SeenEntries:
         if reason:
             found = self._compare(hashes, self._place_aside(content, "doubtful"))
             return [self._doubt("TRAIL of the ledger's entries", content, LedgerError(reason)), *found]
+        self.came |= hashes
         known = {**shown, **self.shown}
         if differing := [number for number, digest in hashes.items() if known.get(number, (digest,))[0] != digest]:
+            first = differing[0]
+            self.went_back = _another_ledger(first, hashes[first], known[first][1])
             source = self._keep_aside(content, CONTRADICTING)
             return [self._contradiction(differing[0], hashes[differing[0]], source, *known[differing[0]])]
         own = {number: (digest, "the trail itself") for number, digest in hashes.items()}
@@ -568,8 +585,8 @@ def _by_number(named: Iterable[tuple[int, str, str]]) -> dict[int, tuple[str, st
     return found
 
 
-def _another_ledger(known: KnownHead, where: str) -> str:
+def _another_ledger(number: int, digest: str, where: str) -> str:
     return (
-        f"the ledger is said to end with entry {known.number}, {known.head[:16]}…, which is not of the ledger that the "
-        f"operator showed here before, in {where}"
+        f"the ledger is said to have entry {number}, {digest[:16]}…, which is not of the ledger that the operator "
+        f"showed here before, in {where}"
     )
