@@ -308,3 +308,34 @@ def test_the_baseline_is_the_figure_that_was_signed(tmp_path):
     for number in (2, 3):
         (before,), (report,) = hostile.reports(toy, number - 1), hostile.reports(toy, number)
         assert report["baseline"] == before["measured"] != 0.0123
+
+
+def test_a_round_that_was_adopted_on_the_operators_word_and_that_a_statement_calls_missed_is_an_error(tmp_path):
+    """No statement of the round comes before the next one is opened, which says that the round was settled."""
+    seen = {}
+
+    class Dropping(MemoryTransport):
+        def ask(self, kind, questions, *, seconds):
+            question = questions.get(VICTIM)
+            number = question.fields["round"] if question else 0
+            if (kind, number) == ("query.report", 1):
+                names = ("settled_round", "settled_attempt", "settled_model")
+                settled_as = (1, question.fields["attempt"], question.fields["adopted"])
+                seen["as if"] = dict(zip(names, settled_as, strict=True))
+            if (kind, number) == ("query.close", 1):
+                questions = {client: other for client, other in questions.items() if client != VICTIM}
+            if number == 2 and kind in ("query.open", "query.close"):
+                questions = {**questions, VICTIM: hostile.with_fields(question, **seen["as if"])}
+            answers = super().ask(kind, questions, seconds=seconds)
+            if (kind, number) == ("query.report", 1):
+                kept = {client: answer for client, answer in answers.given.items() if client != VICTIM}
+                return Answers(given=kept, missing={VICTIM: NoAnswer(kind="absent", reason="dropped")})
+            return answers
+
+    toy = make_toy(tmp_path / "f", **{**RULES, "rounds": 2}, names=NAMES[:3])
+    toy.transport = Dropping(toy.transport.members)
+    toy.coordinate()
+    assert "round 2: NO STATEMENT has come of round 1" in log(toy)
+    assert "ERROR round 1: the statement says that it was settled without this member, which was told before" in log(
+        toy
+    )

@@ -307,7 +307,7 @@ def test_a_task_that_agrees_on_summaries_is_stopped_before_round_1_is_run_again(
     put_back(toy.folder, "before")
     with pytest.raises(FederationError, match="north saw round 1 settled, and can prove it"):
         toy.coordinate(task)
-    question = [s.message for s in toy.transport.sent if (s.client, s.kind) == ("north", "query.open")][0]
+    question = next(s.message for s in toy.transport.sent if (s.client, s.kind) == ("north", "query.open"))
     odd = Message(fields={**question.fields, "agreed": '{"of": []}', "seed": 2}, groups=question.groups)
     assert json.loads(toy.member("north").answer("query.open", odd).fields["proof"]), "whatever else has changed"
 

@@ -737,10 +737,6 @@ def test_a_settled_round_without_a_statement_is_logged(toy):
     assert "round 2: NO STATEMENT has come of round 1, which is said to be settled with this member" in said
 
 
-class Killed(BaseException):
-    """The member's program, right before it logs something."""
-
-
 @pytest.mark.parametrize("is_waiting", [False, True])
 def test_a_contradiction_is_logged_also_if_the_program_was_killed_before_that(toy, monkeypatch, is_waiting):
     """The head of another member is passed on once, and never again."""
@@ -751,14 +747,18 @@ def test_a_contradiction_is_logged_also_if_the_program_was_killed_before_that(to
             raise Killed
         real(store, line)
 
-    if is_waiting:
-        open_again(toy, heads=head_of(toy, "south", 4, OTHER))
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(MemberStore, "log", die)
+    def bring_it():
         if is_waiting:
             close(toy, statement=statement(toy, 4, "dd" * 32), trail=trail(toy, 4, ["dd" * 32]), round=2)
         else:
             open_again(toy, heads=head_of(toy, "south", 3, OTHER))
+
+    if is_waiting:
+        open_again(toy, heads=head_of(toy, "south", 4, OTHER))
+    with monkeypatch.context() as patch:
+        patch.setattr(MemberStore, "log", die)
+        with pytest.raises(Killed):
+            bring_it()
     assert "CONTRADICTION" not in log(toy)
     if is_waiting:
         assert json.loads((toy.home("north") / "peer-heads.json").read_text())["south"], "until it is logged"
@@ -767,3 +767,22 @@ def test_a_contradiction_is_logged_also_if_the_program_was_killed_before_that(to
     count = log(toy).count("CONTRADICTION")
     open_again(toy, heads="{}", attempt="f" * 16, round=3)
     assert log(toy).count("CONTRADICTION") == count, "once"
+
+
+def test_what_is_told_otherwise_than_a_statement_says_is_logged_also_after_a_crash(toy, monkeypatch):
+    real, question = MemberStore.log, sent(toy, "query.close")
+    shutil.rmtree(toy.home("north") / "statements")
+    (toy.home("north") / "account.json").unlink()
+
+    def die(store, line):
+        if "The statement counts" in line:
+            raise Killed
+        real(store, line)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemberStore, "log", die)
+        with pytest.raises(Killed):
+            close(toy, outcome="eliminated, without a transfer")
+    assert (toy.home("north") / "statements" / "round-0001.json").read_text() == question.fields["statement"]
+    open_again(toy)
+    assert "ERROR round 1: 'eliminated' was told with the statement, but its line says 'retained'" in log(toy)

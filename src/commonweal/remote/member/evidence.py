@@ -187,7 +187,8 @@ class Evidence:
 
     def _log_kept(self, kept: Kept) -> None:
         """What the operator signed is logged, and beside it what it only says."""
-        for line in kept.new_lines[-MOST_LINES:]:
+        lines = kept.new_lines or kept.lines_again
+        for line in lines[-MOST_LINES:]:
             self._store.log(printable(f"the statement says of entry {line.entry}: {line.text}", limit=LONGEST_OUTCOME))
         outcome, number = self._fields.get("outcome"), self._fields.get("round")
         if not isinstance(outcome, str):
@@ -195,7 +196,7 @@ class Evidence:
             return
         told = printable(f"round {number if type(number) is int else '?'}: {outcome}", limit=LONGEST_OUTCOME)
         self._store.log(f"{told}; {kept.line}" if kept.is_kept else f"{kept.line}; told with it: {told}")
-        if difference := contradicts(kept.new_lines, number, outcome):
+        if difference := contradicts(lines, number, outcome):
             self._store.log(f"{ERROR} {difference}. The statement counts")
 
     def _log(self, lines: Iterable[str]) -> None:

@@ -129,6 +129,7 @@ class Kept:
     difference: str = ""  # from the member's own reports
     file: str = ""  # where it stands in the member's folder; empty if it was told again, or there was no room
     new_lines: tuple[StatementLine, ...] = ()
+    lines_again: tuple[StatementLine, ...] = ()  # of a statement that was here already: it may not have been logged
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -176,7 +177,9 @@ class _Keeper:
         file = self._folder / f"{name}.json"
         if _is_content(file, content):
             line = f"statement {file.name} was here already"
-            return Kept(line=line, is_kept=True, line_count=line_count, file=self._place(file))
+            again = tuple(part_in(content, file.name)[0].statement.lines)
+            place = self._place(file)
+            return Kept(line=line, is_kept=True, line_count=line_count, file=place, lines_again=again)
         try:
             part, signed = self._checked(content, account)
         except _DoubtError as doubt:

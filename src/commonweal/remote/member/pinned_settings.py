@@ -132,9 +132,9 @@ def _departs(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
         now = _said(fields, name)
         if name in state.pinned and now != state.pinned[name]:
             return (
-                f"{name} was {_shown(state.pinned[name])} in the first question of this federation and is {_shown(now)} "
-                "now. It cannot change while a federation runs. If the members agreed to start again, use a new "
-                "ledger, and name another `home` in the member's file."
+                f"{name} was {_shown(state.pinned[name])} in the first question of this federation and is "
+                f"{_shown(now)} now. It cannot change while a federation runs. If the members agreed to start again, "
+                "use a new ledger, and name another `home` in the member's file."
             )
     return _wrong_opening(state, fields) if kind == OPEN else ""
 

@@ -499,7 +499,8 @@ class SeenEntries:
             return [self._contradiction(differing[0], hashes[differing[0]], source, *known[differing[0]])]
         own = {number: (digest, "the trail itself") for number, digest in hashes.items()}
         if lines := self.compare_rotations(signed, "a trail", own, content):
-            return lines
+            self._keep_aside(content, CONTRADICTING)
+            return [*lines, *self._compare(hashes, self._place_aside(content, CONTRADICTING))]
         if hashes.keys() <= self.by_number.keys():
             return self._compare(hashes, TRAILS)  # there is nothing to learn
         if not shown:

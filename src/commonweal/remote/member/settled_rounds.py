@@ -60,6 +60,12 @@ def adopt_stated(store: MemberStore, state: MemberState, lines: Sequence[Stateme
         state.told_round = max(state.told_round, number)
         if line.profit is None:
             state.missed_round = max(state.missed_round, number)
+            if number == state.settled_round:
+                store.log(
+                    f"{ERROR} round {number}: the statement says that it was settled without this member, which was "
+                    "told before that it was settled with it, and measures its utility from that round. Unless the "
+                    "round was reversed, object at once"
+                )
         elif number > state.settled_round:
             _adopt_reported(store, state, number, line.profit)
     store.save(state)
