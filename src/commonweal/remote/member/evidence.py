@@ -49,7 +49,16 @@ _BESIDE = ("book", "round", "outcome")  # what is read of a question with them
 class Evidence:
     """The evidence in one question; the member's folder is locked. Only the names of client and ledger are checked."""
 
-    def __init__(self, store: MemberStore, member: Member, state: MemberState, fields: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        store: MemberStore,
+        member: Member,
+        state: MemberState,
+        fields: Mapping[str, Any],
+        *,
+        is_again: bool = False,  # after a crash
+    ) -> None:
+        self._is_again = is_again
         self._store = store
         self._member = member
         self._state = state
@@ -100,7 +109,7 @@ class Evidence:
         if isinstance(given, dict) and given.get("book") == self._fields["book"]:
             self._store.log("what came with a question before was not all kept, compared and logged: done again")
             try:
-                Evidence(self._store, self._member, self._state, given)._take()
+                Evidence(self._store, self._member, self._state, given, is_again=True)._take()
             except Exception as error:  # not for ever: questions must be answered
                 self._store.log(f"{ERROR} {_reason(error)}; what came is {self._set_aside()}")
                 self._log(self._contradictions.unlogged())
@@ -187,7 +196,7 @@ class Evidence:
 
     def _log_kept(self, kept: Kept) -> None:
         """What the operator signed is logged, and beside it what it only says."""
-        lines = kept.new_lines or kept.lines_again
+        lines = kept.lines_again if self._is_again and not kept.new_lines else kept.new_lines
         for line in lines[-MOST_LINES:]:
             self._store.log(printable(f"the statement says of entry {line.entry}: {line.text}", limit=LONGEST_OUTCOME))
         outcome, number = self._fields.get("outcome"), self._fields.get("round")
