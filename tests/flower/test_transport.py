@@ -83,19 +83,22 @@ def test_an_answer_with_more_than_was_asked_for_is_refused_unread(toy, name):
 def test_what_the_operator_signed_is_kept_whatever_else_a_message_contains(toy):
     """A nested field, an array that is none, a kind of question that there is none of: all are refused, and logged."""
     toy.coordinate()
-    sent = [s for s in toy.grid.wire if (s.to_node, s.client, s.kind) == (True, LIAR, "query.open")][-1]
-    fields = json.loads(sent.message.content["fields"]["json"])
+
+    def asked(kind):
+        sent = [s for s in toy.grid.wire if (s.to_node, s.client, s.kind) == (True, LIAR, kind)][-1]
+        return json.loads(sent.message.content["fields"]["json"])
+
+    fields, head = asked("query.receipt"), json.loads(asked("query.open")["ledger_head"])
     log, number = toy.home(LIAR) / "log.txt", 102
     damaged = ArrayRecord({"w": Array(dtype="float64", shape=(2,), stype="numpy.ndarray", data=b"no array")})
     for place, (kind, odd, records) in enumerate(
         [
-            ("query.open", {"x": {"y": 1}}, {}),
-            ("query.open", {}, {f"model/{'0' * 64}": damaged}),
+            ("query.receipt", {"x": {"y": 1}}, {}),
+            ("query.receipt", {}, {f"model/{'0' * 64}": damaged}),
             ("query.other", {}, {}),
-            ("query.open", {"ledger_head": {"y": "a head in a table"}}, {}),
+            ("query.receipt", {"ledger_head": {"y": "a head in a table"}}, {}),
         ]
     ):
-        head = json.loads(fields["ledger_head"])
         text = json.dumps({**head, "signature": f"{place:0128x}"})  # of another head, so it is doubted
         content = {"json": json.dumps({**fields, "ledger_head": text, **odd}), "seal": ""}
         before = len(log.read_text())
