@@ -112,8 +112,7 @@ class MemberAgent:
             kept = None if is_first else evidence.take(kind)
             check_addressed(self._store, state, self._member.name, kind, fields)
             if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.seen)) is not None:
-                kept_or_not = {} if kept is None else kept.answer
-                return replace(refusal, fields={**kept_or_not, **refusal.fields})
+                return replace(refusal, fields={**({} if kept is None else kept.answer), **refusal.fields})
             check_question(self._store, state, kind, question)
             if kind in _IN_A_ROUND:
                 self._check_open(state, kind, fields)

@@ -255,11 +255,9 @@ class SeenEntries:
             self._check_going_back(known, seen)
         lines = self._learn_trail(trail, shown) if trail else []
         if known is not None:
-            content = b"" if shown or statement is None else statement.encode()[: LARGEST_TRAIL + 1]
+            content = b"" if shown or statement is None or len(statement) > LARGEST_TRAIL else statement.encode()
             named = {known.number: (known.head, source)}
-            lines += self.compare_rotations(
-                known.signed, source, named, content if len(content) <= LARGEST_TRAIL else b""
-            )
+            lines += self.compare_rotations(known.signed, source, named, content)
             if not shown:
                 lines += self._compare_and_name({known.number: known.head}, source)
         for number, (digest, source) in shown.items():
@@ -383,7 +381,8 @@ class SeenEntries:
             signed = signed_in(given, "the receipt", (RECEIPT_FORMAT,))
         except CommonwealError:
             return []  # it is kept as doubtful
-        return self.compare_rotations(signed, "a receipt", {}, given) if signed.is_sound else []
+        kept = given if len(given) <= LARGEST_HEAD else b""  # it must not fill the disk
+        return self.compare_rotations(signed, "a receipt", {}, kept) if signed.is_sound else []
 
     def compare_rotations(
         self, signed: SignedDocument, source: str, named: Mapping[int, tuple[str, str]], content: bytes = b""

@@ -132,7 +132,7 @@ def keep_reported(store: MemberStore, state: MemberState) -> None:
 
 
 def recover(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *, client: str, key: str) -> str:
-    """Go on from what this member signed itself, if its folder is older than the ledger or was lost.
+    """After `commit`: go on from what this member signed itself, if its folder is older than the ledger or was lost.
 
     Returns what happened, for the log and the coordinator; empty if the folder knows the last settled round. Raises
     `QuestionError` if the coordinator names a round that neither the folder nor the member's own signature knows.
@@ -140,7 +140,6 @@ def recover(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *
     settled = (fields["settled_round"], fields["settled_attempt"])
     if settled[0] <= state.settled_round:
         return ""
-    _refuse_told_before(store, state, settled[0])
     report = _own_report(fields, client=client, key=key)
     if report is None:
         if not state.settled_round:  # a new folder, or one of a version that did not note which round was settled
