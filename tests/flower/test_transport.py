@@ -80,6 +80,38 @@ def test_an_answer_with_more_than_was_asked_for_is_refused_unread(toy, name):
     assert "could not be read" not in event.text
 
 
+def test_what_the_operator_signed_is_kept_whatever_else_a_message_contains(toy):
+    """A nested field, an array that is none, a kind of question that there is none of: all are refused, and logged."""
+    toy.coordinate()
+
+    def asked(kind):
+        sent = [s for s in toy.grid.wire if (s.to_node, s.client, s.kind) == (True, LIAR, kind)][-1]
+        return json.loads(sent.message.content["fields"]["json"])
+
+    fields, head = asked("query.receipt"), json.loads(asked("query.open")["ledger_head"])
+    log, number = toy.home(LIAR) / "log.txt", 102
+    damaged = ArrayRecord({"w": Array(dtype="float64", shape=(2,), stype="numpy.ndarray", data=b"no array")})
+    for place, (kind, odd, records) in enumerate(
+        [
+            ("query.receipt", {"x": {"y": 1}}, {}),
+            ("query.receipt", {}, {f"model/{'0' * 64}": damaged}),
+            ("query.other", {}, {}),
+            ("query.receipt", {"ledger_head": {"y": "a head in a table"}}, {}),
+        ]
+    ):
+        text = json.dumps({**head, "signature": f"{place:0128x}"})  # of another head, so it is doubted
+        content = {"json": json.dumps({**fields, "ledger_head": text, **odd}), "seal": ""}
+        before = len(log.read_text())
+        question = FlowerMessage(RecordDict({"fields": ConfigRecord(content), **records}), number, kind)
+        (reply,) = toy.grid.send_and_receive([question])
+        assert reply.has_error()
+        assert "DOUBTFUL HEAD of the ledger" in log.read_text()[before:]
+        assert f"ERROR refused a question {kind}" in log.read_text()[before:]
+    kept = [file.read_text() for file in toy.home(LIAR).glob("trails/doubtful/*.json")]
+    assert len(kept) == 4
+    assert any("a head in a table" in text for text in kept)
+
+
 def test_an_answer_that_flower_cannot_read_is_refused(toy):
     """What Flower makes of somebody's bytes may raise anything, for all answers at once."""
     original = toy.grid.pull_messages

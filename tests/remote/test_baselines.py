@@ -12,11 +12,12 @@ import pytest
 from commonweal.ledger.sql.store import open_store
 from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message, QuestionError
+from commonweal.remote.transport import Answers, NoAnswer
 from commonweal.task.models import fingerprint
 from tests.remote import hostile
 from tests.remote.memory_transport import MemoryTransport
 from tests.remote.test_shown_heads import Killed
-from tests.remote.toy import make_toy, settled
+from tests.remote.toy import NAMES, make_toy, settled
 
 VICTIM = "north"
 RULES = {"rounds": 3, "mechanism": 'mu = "inf"', "learning": "iteration_limit = 2"}
@@ -252,6 +253,89 @@ def test_a_statement_that_comes_after_later_attempts_were_reported_is_adopted(tm
         assert "what was trained in it is not in its folder" in opened.reason
         return
     assert (after.settled_round, after.alone) == (2, opening.alone)
-    assert after.baseline in opening.accuracies.values()
+    if mechanism != ADVANTAGE:
+        folder = next(tmp_path.glob(f"**/{VICTIM}/home/reports"))
+        (signed,) = json.loads((folder / "round-0002.json").read_text())["reports"]
+        assert after.baseline == signed["report"]["measured"]
     assert "ERROR round 3 was opened here before the operator told that round 2 was settled" in text
     assert "saw_settled" in opened.fields
+
+
+def test_a_round_that_a_statement_calls_missed_is_not_adopted_later(tmp_path):
+    """The operator drops two reports in a row, and says then that the first of both rounds was settled."""
+    seen = {}
+
+    class Dropping(MemoryTransport):
+        def ask(self, kind, questions, *, seconds):
+            question = questions.get(VICTIM)
+            number = question.fields["round"] if question else 0
+            if (kind, number) == ("query.report", 1):
+                asked = question.fields
+                names = ("settled_round", "settled_attempt", "settled_model")
+                seen["as if"] = dict(zip(names, (1, asked["attempt"], asked["adopted"]), strict=True))
+            if (kind, number) == ("query.open", 3):
+                questions = {**questions, VICTIM: hostile.with_fields(question, **seen["as if"])}
+            answers = super().ask(kind, questions, seconds=seconds)
+            if kind == "query.report" and number in (1, 2):
+                kept = {client: answer for client, answer in answers.given.items() if client != VICTIM}
+                return Answers(given=kept, missing={VICTIM: NoAnswer(kind="absent", reason="dropped")})
+            return answers
+
+    toy = make_toy(tmp_path / "f", **RULES, names=NAMES[:3])
+    toy.transport = Dropping(toy.transport.members)
+    toy.coordinate()
+    state = MemberStore(toy.home(VICTIM)).load()
+    assert (state.settled_round, state.told_round, state.baseline) == (0, 2, None)
+    assert "ERROR Round 1 is said to be settled with this member, but the statements that are kept here" in log(toy)
+
+
+def test_the_baseline_is_the_figure_that_was_signed(tmp_path):
+    """Another figure of the same model, as one measured after more training would be, is adopted by no way."""
+
+    def twist(toy, operator, kind, questions):
+        question = questions.get(VICTIM)
+        if question is None or kind != "query.close":
+            return None
+        store = MemberStore(toy.home(VICTIM))
+        state = store.load()
+        state.under_way.accuracies[question.fields["settled_model"]] = 0.0123
+        store.save(state)
+        if question.fields["round"] == 1:
+            return None  # adopted by the statement
+        return {client: other for client, other in questions.items() if client != VICTIM}  # by the next opening
+
+    toy = hostile.run(tmp_path, twist, names=NAMES[:2])
+    for number in (2, 3):
+        (before,), (report,) = hostile.reports(toy, number - 1), hostile.reports(toy, number)
+        assert report["baseline"] == before["measured"] != 0.0123
+
+
+def test_a_round_that_was_adopted_on_the_operators_word_and_that_a_statement_calls_missed_is_an_error(tmp_path):
+    """No statement of the round comes before the next one is opened, which says that the round was settled."""
+    seen = {}
+
+    class Dropping(MemoryTransport):
+        def ask(self, kind, questions, *, seconds):
+            question = questions.get(VICTIM)
+            number = question.fields["round"] if question else 0
+            if (kind, number) == ("query.report", 1):
+                names = ("settled_round", "settled_attempt", "settled_model")
+                settled_as = (1, question.fields["attempt"], question.fields["adopted"])
+                seen["as if"] = dict(zip(names, settled_as, strict=True))
+            if (kind, number) == ("query.close", 1):
+                questions = {client: other for client, other in questions.items() if client != VICTIM}
+            if number == 2 and kind in ("query.open", "query.close"):
+                questions = {**questions, VICTIM: hostile.with_fields(question, **seen["as if"])}
+            answers = super().ask(kind, questions, seconds=seconds)
+            if (kind, number) == ("query.report", 1):
+                kept = {client: answer for client, answer in answers.given.items() if client != VICTIM}
+                return Answers(given=kept, missing={VICTIM: NoAnswer(kind="absent", reason="dropped")})
+            return answers
+
+    toy = make_toy(tmp_path / "f", **{**RULES, "rounds": 2}, names=NAMES[:3])
+    toy.transport = Dropping(toy.transport.members)
+    toy.coordinate()
+    assert "round 2: NO STATEMENT has come of round 1" in log(toy)
+    assert "ERROR round 1: the statement says that it was settled without this member, which was told before" in log(
+        toy
+    )

@@ -123,6 +123,14 @@ def test_no_more_training_after_a_report(reported):
     first = operator.ask("query.report", 3)
     for iteration in (3, 4):
         assert operator.ask("train.iteration", 3, iteration=iteration) is None
+    state = MemberStore(reported.home("south")).load()
+    state.under_way.steps.pop("2")  # as in a round that ends early
+    MemberStore(reported.home("south")).save(state)
+    assert operator.ask("train.iteration", 3, iteration=2) is None
+    assert "was reported, and is trained no more" in operator.refusals[-1]
+    assert MemberStore(reported.home("south")).load() == state
+    state.under_way.steps["2"] = 3
+    MemberStore(reported.home("south")).save(state)
     again = operator.ask("query.report", 3)
     assert dict(again.fields) == dict(first.fields)
 
@@ -147,6 +155,8 @@ def test_every_new_attempt_is_numbered_and_shows_those_before(reported):
     assert kept[-1]["report"]["opening_model"] == operator.asked("query.open", 3).fields["models"][0]
     assert kept[-1]["report"]["terms"] == operator.asked("query.open", 3).fields["terms"]
     assert operator.ask("query.report", 3, valuation=21) is None
+    assert "has signed 20 reports of round 3 and signs no more" in operator.refusals[-1]
+    assert operator.ask("query.open", 3, attempt="another") is None, "what is done in it could not be reported"
     assert "has signed 20 reports of round 3 and signs no more" in operator.refusals[-1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,7 @@ from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.answer_limit import LARGEST_PROOF, LARGEST_TEXT
 from commonweal.remote.messages.message import Message
 from tests.remote.test_faults import signed_again
-from tests.remote.toy import NAMES, make_toy, open_toy, settled
+from tests.remote.toy import INITIAL, NAMES, TASK, load, make_toy, open_toy, settled
 
 ROUNDS = 4
 RULES = {"rounds": ROUNDS, "mechanism": "mu = 0.01\ngrace_rounds = 1", "learning": "iteration_limit = 2"}
@@ -275,3 +276,45 @@ def test_a_proof_fits_into_an_answer(restored):
     latest.write_bytes(latest.read_bytes() + b" " * LARGEST_PROOF)
     assert known_head_in(newest_proof(MemberStore(home)).encode(), "it").number == 5
     assert LARGEST_PROOF < LARGEST_TEXT
+
+
+def test_a_task_that_agrees_on_summaries_is_stopped_before_round_1_is_run_again(tmp_path):
+    """The statement of round 1 reached one member, whose summary is missing now, so that `agreed` would be another."""
+
+    class Killed(BaseException):
+        pass
+
+    def summarise(member):
+        return {"row_count": 28, "sum": float(load(1, member).training[1].sum())}
+
+    task = replace(
+        TASK, summarise=summarise, agree=lambda summaries: {"of": sorted(summaries)}, initial_model=lambda plan: INITIAL
+    )
+    toy = make_toy(tmp_path / "f", rounds=2, names=NAMES[:3], mechanism='mu = "inf"', learning="iteration_limit = 1")
+    for name in toy.names:
+        toy.member(name).task = task
+
+    def before_answer(client, kind):
+        if kind == "query.open" and not (toy.folder / "before").exists():
+            shutil.copytree(toy.out, toy.folder / "before")
+        if (client, kind) == ("south", "query.close"):
+            raise Killed
+
+    toy.transport.before_answer = before_answer
+    with pytest.raises(Killed):
+        toy.coordinate(task)
+    toy.transport.before_answer = lambda client, kind: None
+    put_back(toy.folder, "before")
+    with pytest.raises(FederationError, match="north saw round 1 settled, and can prove it"):
+        toy.coordinate(task)
+    question = next(s.message for s in toy.transport.sent if (s.client, s.kind) == ("north", "query.open"))
+    odd = Message(fields={**question.fields, "agreed": '{"of": []}', "seed": 2}, groups=question.groups)
+    assert json.loads(toy.member("north").answer("query.open", odd).fields["proof"]), "whatever else has changed"
+
+
+def test_what_contradicts_the_ledger_of_a_question_proves_it(restored):
+    """The newest file that a member keeps may be of the same other ledger as the question."""
+    home = restored.home("north")
+    newest = known_head_in(newest_proof(MemberStore(home)).encode(), "it")
+    came = {newest.number: newest.head, newest.number - 1: "ab" * 32}
+    assert known_head_in(newest_proof(MemberStore(home), came).encode(), "it").number == newest.number - 1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import contextmanager
 
 import pytest
 from typer.testing import CliRunner
 
 from commonweal.cli.main import app
-from commonweal.errors import LedgerError
+from commonweal.errors import FederationError, LedgerError
 from commonweal.federation.settlement import FederationLedger
 from commonweal.ledger.entries import Draft
 from commonweal.ledger.key_directory import KeyDirectory
@@ -236,3 +237,31 @@ def test_a_federation_that_is_started_again_keeps_to_it(tmp_path):
     run_report, _ = toy.coordinate()
     assert [completed.record.silent for completed in run_report.rounds] == [(), (SILENT,), (), ()]
     assert [completed.record.absent for completed in run_report.rounds[2:]] == [(SILENT,), (SILENT,)]
+
+
+def test_a_restored_federation_does_not_ask_again_for_a_late_report_that_was_entered(tmp_path):
+    """Who gave it cannot give it again, and would be kept out and charged; it can prove that the ledger had it."""
+    toy = make(tmp_path, "silence_charge = 500", rounds=3, names=(SILENT, "north", "south"))
+    fall_silent(toy, until="late")
+    backup = toy.folder / "backup"
+
+    class Killed(BaseException):
+        """The coordinator, when round 3 was opened at the silent member, and at nobody else."""
+
+    def before_answer(client, kind):
+        asked = toy.transport.sent[-1].message.fields
+        if client == SILENT and asked.get("entry") and not backup.exists():
+            shutil.copytree(toy.out, backup)
+        if (client, kind) == ("north", "query.open") and asked["round"] == 3:
+            raise Killed
+
+    toy.transport.before_answer = before_answer
+    with pytest.raises(Killed):
+        toy.coordinate()
+    toy.transport.before_answer = lambda client, kind: None
+    shutil.rmtree(toy.out)
+    shutil.copytree(backup, toy.out)
+    with pytest.raises(FederationError, match="can prove it: the operator signed a statement up to entry 5"):
+        toy.coordinate()
+    assert not bodies(toy, "late-report")
+    assert "ERROR refused to go back to round 2" in (toy.home(SILENT) / "log.txt").read_text()

@@ -318,7 +318,7 @@ def test_a_round_that_a_statement_calls_missed_is_not_settled_by_a_message(toy, 
     assert seen["before"].missed_round == 2
     after = MemberStore(toy.home(VICTIM)).load()
     assert (after.settled_round, after.baseline) == (1, seen["before"].baseline)
-    assert "Round 2 is said to be settled with this member, but a statement that is kept here" in errors(toy)[-1]
+    assert "Round 2 is said to be settled with this member, but the statements that are kept here" in errors(toy)[-1]
 
 
 def test_a_report_of_a_missed_round_names_the_entry_that_says_so(toy):

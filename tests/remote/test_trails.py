@@ -6,10 +6,11 @@ import itertools
 import json
 import os
 import shutil
-from contextlib import closing
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 import pytest
+import rfc8785
 from typer.testing import CliRunner
 
 from commonweal.cli.main import app
@@ -25,13 +26,14 @@ from commonweal.ledger.statement_parts import part_in
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.store import MemberStore
-from commonweal.remote.messages.message import Message
+from commonweal.remote.messages.message import Message, QuestionError
 from commonweal.task.models import fingerprint
 from tests.ledger.sample_ledger import enter_by_force
 from tests.remote.memory_transport import MemoryTransport
 from tests.remote.test_two_faces import DECEIVED, TwoFacedOperator
 from tests.remote.toy import INITIAL, NAMES, make_toy, open_toy
 
+OTHER = "cd" * 32  # the hash of an entry of another ledger
 AT = "2026-03-01T00:00:00.000000Z"
 RULES = {"learning": "iteration_limit = 1", "mechanism": 'mu = "inf"'}
 
@@ -61,11 +63,11 @@ def sent(toy, kind, name="north"):
 
 
 def close(toy, **fields):
-    """Close the round once more with other fields; returns the head that the member signs, and what it logs."""
+    """Close the round once more with other fields; returns the head that the member signs, if it does, and its log."""
     before = len(log(toy))
     question = sent(toy, "query.close")
     answer = toy.member("north").answer("query.close", replace(question, fields={**question.fields, **fields}))
-    return json.loads(answer.fields["head"]), log(toy)[before:]
+    return json.loads(answer.fields.get("head", "null")), log(toy)[before:]
 
 
 def open_again(toy, **fields):
@@ -589,9 +591,11 @@ def test_doubtful_statements_with_long_texts_are_logged_in_short(toy):
 
 @pytest.mark.parametrize("given", [5, ["a"], "\ud800", "{}", {"a": 1}])
 def test_what_is_no_trail_is_doubted_without_a_traceback(toy, given):
-    head, lines = close(toy, trail=given)
-    assert head["number"] == 3
-    assert "DOUBTFUL TRAIL" in lines
+    before = len(log(toy))
+    with nullcontext() if isinstance(given, str) else pytest.raises(QuestionError, match=r"^trail must be a text"):
+        head, _ = close(toy, trail=given)
+        assert head["number"] == 3
+    assert "DOUBTFUL TRAIL" in log(toy)[before:]
 
 
 def test_more_members_than_a_federation_has_are_not_learned(toy):
@@ -612,3 +616,173 @@ def test_a_first_trail_that_does_not_start_with_the_first_entry_is_an_error(toy)
     assert "ERROR the first trail seen here starts with entry 1003; entries before it cannot be compared" in lines
     lines = open_again(toy, heads=head_of(toy, "south", 3, hashes(toy)[2]))
     assert "NO HEAD of south that can be compared: it is of an entry never shown here" in lines
+
+
+def test_a_statement_that_is_nested_deeply_hides_nothing_that_came_with_it(toy, monkeypatch):
+    """It can be parsed, and has no canonical form, since Python follows nesting only so far: here, 50 lists."""
+    real = rfc8785.dumps
+
+    def dumps(document):
+        if "[" * 50 in json.dumps(document):
+            raise RecursionError
+        return real(document)
+
+    def nested(depth):
+        deep = json.loads("[" * depth + "]" * depth)
+        signed = json.loads(statement(toy, 4, OTHER))
+        return json.dumps({**signed, "document": {**signed["document"], "x": deep}})
+
+    monkeypatch.setattr(rfc8785, "dumps", dumps)
+    brought = {"statement": nested(50), "trail": trail(toy, 1, [OTHER] * 3), "ledger_head": head(toy, 3, OTHER)}
+    question, before = sent(toy, "query.close"), len(log(toy))
+    toy.member("north").answer("query.close", replace(question, fields={**question.fields, **brought}))
+    said = log(toy)[before:]
+    assert "DOUBTFUL STATEMENT" in said
+    assert "CONTRADICTION: the operator signed two different entries 1" in said, "by the trail"
+    assert "CONTRADICTION: the operator signed two different entries 3" in said, "by the head"
+
+
+def test_a_document_that_makes_the_program_fail_hides_no_other_and_is_kept(toy, monkeypatch):
+    def fail(*given):
+        raise ZeroDivisionError
+
+    question = sent(toy, "query.close")
+    odd = {"statement": statement(toy, 4, OTHER), "ledger_head": head(toy, 3, OTHER), "receipt": "rubbish", "round": 2}
+    with monkeypatch.context() as patch:
+        patch.setattr(SeenEntries, "learn", fail)
+        for _ in range(2):  # the second question takes in again what came with the first
+            with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                toy.member("north").answer("query.close", replace(question, fields={**question.fields, **odd}))
+    assert "CONTRADICTION: the operator signed two different entries 3" in log(toy)
+    assert "DOUBTFUL RECEIPT" in log(toy)
+    assert (toy.home("north") / "statements" / "round-0002.json").read_text() == odd["statement"]
+    (failed,) = (toy.home("north") / "failed").glob("*.json")
+    assert json.loads(failed.read_text())["ledger_head"] == odd["ledger_head"]
+    assert f"(ZeroDivisionError()); what came is kept as failed/{failed.name}" in log(toy)
+
+
+@pytest.mark.parametrize("name", ["statement", "trail", "ledger_head", "receipt"])
+def test_what_is_no_text_is_refused_doubted_and_kept(toy, name):
+    before = len(log(toy))
+    signed = {"statement": statement, "trail": lambda *entry: trail(toy, 1, [OTHER] * 3)}.get(name, head)(toy, 4, OTHER)
+    with pytest.raises(QuestionError, match=f"^{name} must be a text"):
+        close(toy, **{name: [signed]})
+    assert "DOUBTFUL " in log(toy)[before:]
+    assert on_disk(toy, OTHER)
+
+
+@pytest.mark.parametrize("shown", ["receipt", "statement", "trail"])
+def test_a_key_that_was_replaced_is_not_in_use_whatever_file_says_so(toy, shown):
+    """Else the member would keep what the old key signs later, and that proves nothing to others."""
+    kind = "query.receipt" if shown == "receipt" else "query.close"
+    question, old = sent(toy, kind), operator_key(toy)
+    documents = {"receipt": question.fields.get("receipt"), "statement": statement(toy, 2, OTHER)}
+    given = with_new_key(toy, documents.get(shown) or trail(toy, 1, hashes(toy)), "one.db")
+    toy.member("north").answer(kind, replace(question, fields={**question.fields, shown: given}))
+    before = len(log(toy))
+    with suppress(KeyError):
+        close(
+            toy,
+            statement=statement(toy, 5, "ee" * 32),
+            trail=trail(toy, 3, [hashes(toy)[-1], OTHER, "ee" * 32]),
+            round=2,
+        )
+    open_again(toy, ledger_head=head(toy, 7, "dd" * 32))
+    said = log(toy)[before:]
+    for what in ("DOUBTFUL STATEMENT", "DOUBTFUL TRAIL", "DOUBTFUL HEAD"):
+        assert any(what in line and f"{old.public[:16]}…, which entry 4 replaced" in line for line in said.splitlines())
+    assert "refused to go back to round 2: the head of the ledger cannot be the operator's" in said
+    assert not (toy.home("north") / "statements" / "round-0002.json").exists()
+
+
+def test_a_document_that_names_the_change_of_its_own_key_is_doubted(toy):
+    changed = json.loads(with_new_key(toy, head(toy, 5, "ee" * 32), "one.db"))["document"]
+    assert "DOUBTFUL HEAD" in open_again(toy, ledger_head=signed_content(changed, operator_key(toy)).decode())
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_a_member_without_a_statement_compares_heads_too(toy, is_shown):
+    """It was shown only heads of openings; another member signed what the ledger of the others has there."""
+    shutil.rmtree(toy.home("north"))
+    opening, digest = sent(toy, "query.open"), fingerprint(INITIAL)
+    key = NodeKey.read(toy.folder / "members" / "south" / "node-key").public
+
+    def open_round(number, **fields):
+        asked = {
+            **opening.fields,
+            "round": number,
+            "attempt": f"{number}" * 16,
+            "rounds": 5,
+            "models": [digest],
+            **fields,
+        }
+        toy.member("north").answer("query.open", Message(fields=asked, groups={f"model/{digest}": INITIAL}))
+
+    open_round(1, ledger_head=head(toy, 2, hashes(toy)[1]))
+    peers = {"peers": json.dumps({"south": key}), "heads": head_of(toy, "south", 3, OTHER)}
+    open_round(2, ledger_head=head(toy, 3 if is_shown else 2, hashes(toy)[2 if is_shown else 1]), **peers)
+    said = log(toy)
+    assert ("CONTRADICTION: entry 3 of the ledger is" in said) == is_shown
+    assert "round 2: 0 of " in said
+    assert ("NO HEAD of south that can be compared: it was shown entry 3" in said) != is_shown
+
+
+def test_a_settled_round_without_a_statement_is_logged(toy):
+    said = open_again(toy, settled_round=1)
+    assert "NO STATEMENT" not in said
+    state = MemberStore(toy.home("north")).load()
+    state.told_round = 0
+    MemberStore(toy.home("north")).save(state)
+    said = open_again(toy, attempt="c" * 16)
+    assert "round 2: NO STATEMENT has come of round 1, which is said to be settled with this member" in said
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_a_contradiction_is_logged_also_if_the_program_was_killed_before_that(toy, monkeypatch, is_waiting):
+    """The head of another member is passed on once, and never again."""
+    real = MemberStore.log
+
+    def die(store, line):
+        if "CONTRADICTION" in line:
+            raise Killed
+        real(store, line)
+
+    def bring_it():
+        if is_waiting:
+            close(toy, statement=statement(toy, 4, "dd" * 32), trail=trail(toy, 4, ["dd" * 32]), round=2)
+        else:
+            open_again(toy, heads=head_of(toy, "south", 3, OTHER))
+
+    if is_waiting:
+        open_again(toy, heads=head_of(toy, "south", 4, OTHER))
+    with monkeypatch.context() as patch:
+        patch.setattr(MemberStore, "log", die)
+        with pytest.raises(Killed):
+            bring_it()
+    assert "CONTRADICTION" not in log(toy)
+    if is_waiting:
+        assert json.loads((toy.home("north") / "peer-heads.json").read_text())["south"], "until it is logged"
+    open_again(toy, heads="{}", attempt="e" * 16, round=3)
+    assert "CONTRADICTION: entry " in log(toy)
+    count = log(toy).count("CONTRADICTION")
+    open_again(toy, heads="{}", attempt="f" * 16, round=3)
+    assert log(toy).count("CONTRADICTION") == count, "once"
+
+
+def test_what_is_told_otherwise_than_a_statement_says_is_logged_also_after_a_crash(toy, monkeypatch):
+    real, question = MemberStore.log, sent(toy, "query.close")
+    shutil.rmtree(toy.home("north") / "statements")
+    (toy.home("north") / "account.json").unlink()
+
+    def die(store, line):
+        if "The statement counts" in line:
+            raise Killed
+        real(store, line)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemberStore, "log", die)
+        with pytest.raises(Killed):
+            close(toy, outcome="eliminated, without a transfer")
+    assert (toy.home("north") / "statements" / "round-0001.json").read_text() == question.fields["statement"]
+    open_again(toy)
+    assert "ERROR round 1: 'eliminated' was told with the statement, but its line says 'retained'" in log(toy)

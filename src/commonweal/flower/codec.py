@@ -28,20 +28,44 @@ def to_content(message: Message) -> RecordDict:
 
 def from_content(content: RecordDict) -> Message:
     """The message in a Flower message's content, or a `FederationError`: the sender may have sent anything."""
+    message = question_in(content)
+    if message.fault:
+        raise FederationError(message.fault)
+    return message
+
+
+def question_in(content: RecordDict) -> Message:
+    """As `from_content`, but what cannot be read is left out and told as the message's `fault`.
+
+    A member takes in what the operator signed before it refuses the rest. Fields that are not plain are read as text.
+    """
     try:
         plain = content.config_records[_FIELDS]
-        fields, signature = json.loads(str(plain["json"])), plain[_SIGNATURE]
-        groups = {
-            name: {key: np.array(array.numpy()) for key, array in record.items()}  # writable copies
-            for name, record in content.array_records.items()
-        }
-        if not isinstance(fields, dict) or not isinstance(signature, str) or not all(map(_is_plain, fields.values())):
-            raise TypeError("fields must be a table of plain values, and the signature a text")
-    except Exception as error:  # Flower and NumPy raise many kinds of errors for malformed records
-        raise FederationError(
-            f"A message must consist of fields and arrays, got {type(error).__name__}: {error}."
-        ) from None
-    return Message(fields=fields, groups=groups, signature=signature)
+        given, signature = json.loads(str(plain["json"])), plain[_SIGNATURE]
+        if not isinstance(given, dict) or not isinstance(signature, str):
+            raise TypeError("fields must be a table, and the signature a text")
+    except Exception as error:  # Flower raises many kinds of errors for malformed records
+        raise FederationError(_fault(f"{type(error).__name__}: {error}")) from None
+    faults = [f"a nested field {ascii(name)[:80]}" for name, value in given.items() if not _is_plain(value)]
+    fields = {name: value if _is_plain(value) else _text(value) for name, value in given.items()}
+    groups = {}
+    for name, record in content.array_records.items():
+        try:
+            groups[name] = {key: np.array(array.numpy()) for key, array in record.items()}  # writable copies
+        except Exception as error:  # so does NumPy
+            faults.append(f"{type(error).__name__}: {error}")
+    return Message(fields=fields, groups=groups, signature=signature, fault=_fault(faults[0]) if faults else "")
+
+
+def _fault(found: str) -> str:
+    return f"A message must consist of plain fields and arrays, got {found}."
+
+
+def _text(value: object) -> str:
+    try:
+        return json.dumps(value)
+    except RecursionError:
+        return ""
 
 
 def fault_of_content(content: RecordDict, limit: AnswerLimit) -> str | None:

@@ -10,9 +10,8 @@ from flwr.app import Message as FlowerMessage
 from flwr.clientapp import ClientApp
 
 from commonweal.errors import InputError
-from commonweal.flower.codec import from_content, to_content
+from commonweal.flower.codec import question_in, to_content
 from commonweal.remote.member.agent import answer_question, errors_kept_private
-from commonweal.remote.messages.message import CLOSE, EVALUATE, GRADIENT, OPEN, RECEIPT, REPORT, SUMMARISE, TRAIN
 from commonweal.task.file import task_in
 from commonweal.task.records import Evaluate, Load, Task, Train
 
@@ -28,29 +27,31 @@ def client_app(
 
     The SuperNode's node configuration names `member`, the member's own file.
     """
-    app = ClientApp()
     if isinstance(task, ModuleType):
         task = task_in(task)
     if task is None:
         if load is None or train is None or evaluate is None:
             raise InputError("client_app needs a task, or its functions load, train and evaluate.")
         task = Task(load=load, train=train, evaluate=evaluate)
-    task_here = task
+    return _MemberApp(task)
 
-    def answer(message: FlowerMessage, context: Context) -> FlowerMessage:
+
+class _MemberApp(ClientApp):
+    """Puts every question to the agent, also one of a kind that there is none of: the agent says so in the log.
+
+    Functions registered for each kind would leave that to Flower, and what came with the question would be lost.
+    """
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self._task = task
+
+    def __call__(self, message: FlowerMessage, context: Context) -> FlowerMessage:
         member_file = _member_file(context)
         with errors_kept_private(member_file):
-            given = answer_question(
-                member_file, task_here, message.metadata.message_type, from_content(message.content)
-            )
+            question = question_in(message.content)
+            given = answer_question(member_file, self._task, message.metadata.message_type, question)
             return FlowerMessage(to_content(given), reply_to=message)
-
-    for kind in (SUMMARISE, OPEN, REPORT, RECEIPT, CLOSE):
-        app.query(kind.removeprefix("query."))(answer)
-    app.train(TRAIN.removeprefix("train."))(answer)
-    for kind in (EVALUATE, GRADIENT):
-        app.evaluate(kind.removeprefix("evaluate."))(answer)
-    return app
 
 
 def _member_file(context: Context) -> Path:

@@ -14,8 +14,14 @@ Document = Mapping[str, Any]
 
 
 def canonical(document: Document) -> bytes:
-    """The document in canonical JSON. Amounts must be decimal strings; convert infinities with `number`."""
-    return rfc8785.dumps(document)
+    """The document in canonical JSON. Amounts must be decimal strings; convert infinities with `number`.
+
+    Raises ValueError if it has no such form, or is nested more deeply than Python can follow.
+    """
+    try:
+        return rfc8785.dumps(document)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def parse(content: str) -> dict[str, Any] | None:

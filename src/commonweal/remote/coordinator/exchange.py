@@ -18,7 +18,17 @@ from commonweal.remote.coordinator.attempts import LedgerInForce, check_majority
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
 from commonweal.remote.messages.lateness import RoundLateness
-from commonweal.remote.messages.message import CLOSE, LACKS, MODEL, NUMBER, OPEN, Message, is_answer_signed, printable
+from commonweal.remote.messages.message import (
+    CLOSE,
+    LACKS,
+    MODEL,
+    NUMBER,
+    OPEN,
+    SUMMARISE,
+    Message,
+    is_answer_signed,
+    printable,
+)
 from commonweal.remote.transport import Answers, NoAnswer, Transport
 from commonweal.task.records import Model
 
@@ -109,8 +119,8 @@ class Exchange:
             for client in [client for client, answer in again.given.items() if LACKS in answer.fields]:
                 missing[client] = NoAnswer(kind="refused", reason="it reported a model as missing that was sent twice")
                 del given[client]
-        if kind == OPEN:
-            check_majority(self._refusing, questions, self._round, self._settled(kind))
+        if kind in (SUMMARISE, OPEN):
+            check_majority(self._refusing, questions, max(self._round, 1), self._settled(kind))
         results: dict[str, Result] = {}
         for client in questions:
             if client in given:

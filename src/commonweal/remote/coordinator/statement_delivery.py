@@ -46,6 +46,9 @@ class StatementDelivery:
         difference = answer.fields.get("difference")
         if isinstance(difference, str) and difference:
             self._say(printable(f"{client} says that its statement is not what it reported: {difference}", limit=600))
+        contradiction = answer.fields.get("contradiction")
+        if isinstance(contradiction, str) and contradiction:
+            self._say(printable(f"{client} says: {contradiction}", limit=600))
         doubt = answer.fields.get("doubt")
         if isinstance(doubt, str) and doubt:
             self._say(printable(f"{client} doubts its statement and did not accept it: {doubt}", limit=600))

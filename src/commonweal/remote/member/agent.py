@@ -111,16 +111,19 @@ class MemberAgent:
             evidence.catch_up()
             kept = None if is_first else evidence.take(kind)
             check_addressed(self._store, state, self._member.name, kind, fields)
+            if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.seen)) is not None:
+                return replace(refusal, fields={**({} if kept is None else kept.answer), **refusal.fields})
             check_question(self._store, state, kind, question)
-            if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.went_back)) is not None:
-                return refusal
             if kind in _IN_A_ROUND:
                 self._check_open(state, kind, fields)
             keep_sent_models(kind, question, state, self._store)
             if kind == CLOSE and kept is not None:
                 commit(self._store, state, fields)
                 self._store.save(state)
-                return Message(fields={**kept.answer, "head": evidence.signed_head(self._key)})
+                told = {**kept.answer, "head": evidence.signed_head(self._key)}
+                if contradiction := Contradictions(self._store).in_words():
+                    told["contradiction"] = contradiction
+                return Message(fields=told)
             lacking = self._store.lacks(fields.get("models", []))
             if lacking:
                 return Message(fields={LACKS: lacking})
@@ -221,7 +224,7 @@ class MemberAgent:
         notes = dict(data.newest.notes)
         if why := work.why_unmeasurable(member, evaluation):
             notes["unmeasurable"] = why
-        self._look_around(fields)
+        self._look_around(fields, state.told_round)
         if contradiction := Contradictions(self._store).in_words():
             notes["contradiction"] = contradiction
         if older:
@@ -252,6 +255,8 @@ class MemberAgent:
         work = self._local.work(fields, digest)
         if iteration == len(open_round.steps) and open_round.last_trained[:1] == [digest]:
             return self._trained(work, open_round)
+        if ReportBook(self._store, number).has_opening(open_round.attempt):
+            raise QuestionError(f"Attempt {open_round.attempt} of round {number} was reported, and is trained no more.")
         check_iteration(open_round, iteration, fields)
         member = self._local.task_member(fields, state)
         data = work.load_all(member, number)
@@ -453,12 +458,18 @@ class MemberAgent:
             f"{spared}{by_gain}"
         )
 
-    def _look_around(self, fields: Mapping[str, Any]) -> None:
-        """Before a round: did receipts come for the reports of earlier ones, and do the others see the same ledger?"""
+    def _look_around(self, fields: Mapping[str, Any], told_round: int) -> None:
+        """Before a round: did receipts and statements of earlier ones come, and do the others see the same ledger?"""
         for line in KeptReceipts(self._store, self._member).give_up(before=fields["round"]):
             self._store.log(line)
+        if fields["settled_round"] > told_round:
+            self._store.log(
+                f"round {fields['round']}: NO STATEMENT has come of round {fields['settled_round']}, which is said to "
+                "be settled with this member. Ask the operator for it"
+            )
         for line in PeerHeads(self._store, self._member).compare(fields):
             self._store.log(line)
+        Contradictions(self._store).mark_logged()
 
     def _check_open(self, state: MemberState, kind: str, fields: Mapping[str, Any]) -> None:
         """Refuse a question about another round than the one that is open here, or about one that is settled.

@@ -13,10 +13,13 @@ from typing import Any
 from commonweal.errors import CommonwealError
 from commonweal.ledger.reports import is_of_opening
 from commonweal.ledger.signed_files import known_head_in
+from commonweal.remote.member.question_fields import fault_of_rounds
 from commonweal.remote.member.report_book import ReportBook
+from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.store import (
     ERROR,
     OPERATOR_HEAD,
+    OPERATOR_HEADS,
     REPORTS,
     STATEMENTS,
     MemberState,
@@ -24,23 +27,28 @@ from commonweal.remote.member.store import (
     OpenRound,
 )
 from commonweal.remote.messages.answer_limit import LARGEST_PROOF
-from commonweal.remote.messages.message import CLOSE, OPEN, PROOF, SAW_SETTLED, Message, QuestionError
+from commonweal.remote.messages.message import CLOSE, OPEN, PROOF, SAW_SETTLED, SUMMARISE, Message, QuestionError
 
 
 def refusal_to_go_back(
-    store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any], went_back: str = ""
+    store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any], seen_entries: SeenEntries
 ) -> Message | None:
-    """The answer to a question that would go back; None if it does not.
+    """The answer to a question that would go back; None if it does not, or does not say.
 
-    `went_back` says why the head of the ledger that came with the question does.
+    That comes first: whatever else is wrong with the question may be so because it goes back.
     """
-    if kind not in (OPEN, CLOSE):
+    if kind not in (SUMMARISE, OPEN, CLOSE) or fault_of_rounds(kind, fields):
         return None
-    number, seen = fields["round"], state.settled_round
+    seen, went_back = state.settled_round, seen_entries.went_back
+    # A summary is asked for before the first round.
+    number = 1 if kind == SUMMARISE else fields["round"]
+    settled = (seen, state.settled_attempt)
+    if kind != SUMMARISE:
+        settled = (fields["settled_round"], fields["settled_attempt"])
     opened = 0 if state.under_way is None else state.under_way.round_number
     known = max(seen, state.told_round)  # settled, with this member or without it
-    is_other = fields["settled_round"] == seen and fields["settled_attempt"] != state.settled_attempt
-    if fields["settled_round"] < seen or (kind == OPEN and (number <= known or number < opened)):
+    is_other = settled[0] == seen and settled[1] != state.settled_attempt
+    if settled[0] < seen or (kind != CLOSE and (number <= known or number < opened)):
         why = f"round {max(known, opened)} was {'settled' if known >= opened else 'opened'} here before"
     elif seen and is_other:
         why = f"round {seen} was settled here by another attempt than the coordinator says now"
@@ -52,31 +60,43 @@ def refusal_to_go_back(
         f"{ERROR} refused to go back to round {number}: {why}. The coordinator may have been restored from an older "
         "backup. Ask the operator, and keep the statements"
     )
-    return Message(fields={SAW_SETTLED: seen, PROOF: newest_proof(store)})
+    return Message(fields={SAW_SETTLED: seen, PROOF: newest_proof(store, seen_entries.came)})
 
 
-def newest_proof(store: MemberStore) -> str:
-    """What the operator signed that names the latest entry of the ledger: a statement or a head; empty if nothing."""
-    best, proof = 0, ""
-    for file in (*(store.path / STATEMENTS).glob("*.json"), store.path / OPERATOR_HEAD):
+def newest_proof(store: MemberStore, came: Mapping[int, str] | None = None) -> str:
+    """What the operator signed that names the latest entry of the ledger: a statement or a head; empty if nothing.
+
+    Entries that a question now names are `came`, by their numbers. What contradicts them comes first: this member may
+    also keep statements of the ledger that the question is about, and those prove nothing against it.
+    """
+    came = came or {}
+    last = max(came, default=0)
+    heads = (store.path / OPERATOR_HEAD, *(store.path / OPERATOR_HEADS).glob("*.json"))
+    best, proof = (False, 0), ""
+    for file in (*(store.path / STATEMENTS).glob("*.json"), *heads):
         try:
             text = file.read_bytes().decode()
             known = known_head_in(text.encode(), file.name)
         except (CommonwealError, OSError, UnicodeDecodeError):
             continue
-        if known.number > best and known.signed.is_sound and len(json.dumps(text)) <= LARGEST_PROOF:
-            best, proof = known.number, text
+        is_against = bool(came) and (known.number > last or came.get(known.number, known.head) != known.head)
+        rank = (is_against, known.number)
+        if rank > best and known.signed.is_sound and len(json.dumps(text)) <= LARGEST_PROOF:
+            best, proof = rank, text
     return proof
 
 
-def check_settled(store: MemberStore, open_round: OpenRound, model: str) -> None:
-    """Refuse a settlement with a model that the member did not report on: its baseline would be of another model."""
+def check_settled(store: MemberStore, open_round: OpenRound, model: str) -> float | None:
+    """The metric of the model that a round was settled with, as the member signed it.
+
+    Refuses a settlement with a model that the member did not report on: its baseline would be of another model.
+    """
     number, last = open_round.round_number, ReportBook(store, open_round.round_number).last
     fault = ""
     if model not in open_round.accuracies:
         fault = f"with model {model[:16]}…, which was not measured here"
     elif open_round.terms is None:  # opened by a version that kept no reports
-        return
+        return open_round.accuracies[model]
     elif last is None or not is_of_opening(last.document["attempt"], open_round.attempt):
         fault = "by an attempt that was not reported here last"
     elif last.document["model"] != model:
@@ -85,6 +105,9 @@ def check_settled(store: MemberStore, open_round: OpenRound, model: str) -> None
         refusal = f"Round {number} is said to be settled {fault}. Compare the ledger with the member's own reports."
         store.log(f"{ERROR} {refusal}")
         raise QuestionError(refusal)
+    assert last is not None
+    measured: float | None = last.document.get("measured")
+    return measured
 
 
 def note_another_attempt(store: MemberStore, round_number: int, attempt: str) -> None:

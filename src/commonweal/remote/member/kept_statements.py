@@ -36,12 +36,11 @@ from commonweal.ledger.statements import faults_of_signature
 from commonweal.records.statement import Statement, StatementLine
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.operator_key import key_in_use, replaced_by, replaced_in_words
-from commonweal.remote.member.store import ACCOUNT, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
+from commonweal.remote.member.store import ACCOUNT, DOUBTFUL, ERROR, OPERATOR_KEY, STATEMENTS, MemberStore
 from commonweal.remote.member.told_rounds import differences, last_round_told, mislabelled
 from commonweal.remote.messages.message import printable
 
 DOUBTFUL_STATEMENT = "DOUBTFUL STATEMENT"  # in the log: after the time of a line that tells of one
-DOUBTFUL = "doubtful"
 MOST_BYTES = 32 * 2**20  # of a statement
 # kinds of doubt: how the names of their files start
 CONTRADICTING, OTHER, UNSIGNED, EARLY = "", "other-", "unsigned-", "early-"
@@ -130,6 +129,7 @@ class Kept:
     difference: str = ""  # from the member's own reports
     file: str = ""  # where it stands in the member's folder; empty if it was told again, or there was no room
     new_lines: tuple[StatementLine, ...] = ()
+    lines_again: tuple[StatementLine, ...] = ()  # of a statement that was here already: it may not have been logged
 
     @property
     def answer(self) -> dict[str, Any]:
@@ -177,7 +177,9 @@ class _Keeper:
         file = self._folder / f"{name}.json"
         if _is_content(file, content):
             line = f"statement {file.name} was here already"
-            return Kept(line=line, is_kept=True, line_count=line_count, file=self._place(file))
+            again = tuple(part_in(content, file.name)[0].statement.lines)
+            place = self._place(file)
+            return Kept(line=line, is_kept=True, line_count=line_count, file=place, lines_again=again)
         try:
             part, signed = self._checked(content, account)
         except _DoubtError as doubt:
@@ -229,7 +231,7 @@ class _Keeper:
         try:
             part, signed = part_in(content, "it")
             self._check_own(part, signed)
-            entry = replaced_by(self._store, signed.signer, self._ledger)
+            entry = replaced_by(self._store, signed, self._ledger)
             if entry is not None and part.statement.head_number >= entry:
                 _doubt([replaced_in_words(signed.signer, entry)])
             if account is not None:

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import CommonwealError
 from commonweal.ledger.chain import retired_by
 from commonweal.ledger.keys import public_pem, read_operator_key
-from commonweal.ledger.signed_files import SignedDocument, known_head_in
+from commonweal.ledger.receipts import RECEIPT_FORMAT
+from commonweal.ledger.seen_heads import TRAIL_FORMAT
+from commonweal.ledger.signed_files import WITH_HEAD, SignedDocument, signed_in
 from commonweal.remote.member.member_file import Member
-from commonweal.remote.member.store import ACCOUNT, OPERATOR_HEAD, OPERATOR_HEADS, OPERATOR_KEY, MemberStore
+from commonweal.remote.member.store import (
+    ACCOUNT,
+    DOUBTFUL,
+    OPERATOR_HEAD,
+    OPERATOR_HEADS,
+    OPERATOR_KEY,
+    TRAILS,
+    MemberStore,
+)
+
+KEY_CHANGE = "key-change"  # how the names of files in trails/doubtful start that name a change of the operator's key
 
 
 def known_operator(store: MemberStore, member: Member, signed: SignedDocument, ledger: str) -> str:
@@ -43,14 +57,29 @@ def key_in_use(store: MemberStore, known: str) -> str:
     return signer if isinstance(signer, str) else known
 
 
-def replaced_by(store: MemberStore, signer: str, ledger: str) -> int | None:
-    """The number of the entry that replaced a key, by the heads that are kept; None if they tell of none."""
-    for file in (store.path / OPERATOR_HEAD, *sorted((store.path / OPERATOR_HEADS).glob("*.json"), reverse=True)):
+def kept_rotations(store: MemberStore) -> Iterator[list[Any]]:
+    """The changes of the operator's key that kept files name; those in statements show in `key_in_use`.
+
+    Of other files, the first one to name a change is kept with the heads or as `KEY_CHANGE`. What contradicts the
+    ledger that was seen is of another one: its changes of the key prove nothing here.
+    """
+    heads, changes = (store.path / OPERATOR_HEADS).glob("*.json"), (store.path / TRAILS / DOUBTFUL)
+    for file in (store.path / OPERATOR_HEAD, *heads, *changes.glob(f"{KEY_CHANGE}-*.json")):
         with suppress(CommonwealError, OSError):
-            entry = retired_by(signer, ledger, known_head_in(file.read_bytes(), file.name).key_rotations)
-            if entry is not None:
-                return entry
-    return None
+            yield rotations_in(signed_in(file.read_bytes(), file.name, (TRAIL_FORMAT, RECEIPT_FORMAT, *WITH_HEAD)))
+
+
+def rotations_in(signed: SignedDocument) -> list[Any]:
+    """The changes of the operator's key that a document names; it may be anything."""
+    given = signed.document.get("key_rotations")
+    return given if isinstance(given, list) else []
+
+
+def replaced_by(store: MemberStore, signed: SignedDocument, ledger: str) -> int | None:
+    """The number of the entry that replaced the key of a document, by itself or what is kept; None if none did."""
+    named = (rotations_in(signed), *kept_rotations(store))
+    entries = [retired_by(signed.signer, ledger, rotations) for rotations in named]
+    return min((entry for entry in entries if entry is not None), default=None)
 
 
 def replaced_in_words(signer: str, entry: int) -> str:

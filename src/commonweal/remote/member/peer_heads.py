@@ -7,7 +7,7 @@ peer-heads.json   heads of entries that this member was not shown yet, to be com
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,18 +34,21 @@ class PeerHeads:
         self._member = member
         self._contradictions = Contradictions(store)
 
-    def compare(self, fields: Mapping[str, Any]) -> list[str]:
-        """Compare the heads in a question that opens a round with what was seen; returns lines for the log.
+    def compare(self, fields: Mapping[str, Any]) -> Iterator[str]:
+        """Compare the heads in a question that opens a round with what was seen; yields lines for the log.
 
         Everybody whose key is known is missed, whether or not the question names it: the operator may hide it.
         """
         ledger, round_number = fields["book"], fields["round"]
         seen = SeenEntries(self._store, self._member, ledger)
-        head = seen.head()
-        if "peers" not in fields and head is None:
-            return []  # a coordinator of an earlier version
+        head, shown = seen.head(), seen.shown
+        is_due = head is not None or round_number > 1  # before that, nobody has seen anything
+        if "peers" not in fields and not is_due:
+            return
         told, heads = _table(fields.get("peers")), _table(fields.get("heads"))
-        lines = [*self._learn_keys(told), *self.compare_waiting(seen)]
+        yield from self._learn_keys(told)
+        yield from self.compare_waiting(seen)
+        last = max(shown, default=0) if head is None else head.number
         found, fresh = _Found(), list[SignedSeenHead]()
         keys = self._known_keys()
         for peer, key in keys.items():
@@ -56,48 +59,46 @@ class PeerHeads:
                 continue
             number = signed.head.number
             if not signed.is_signed(key):
-                lines.append(f"round {round_number}: DOUBTFUL HEAD: it is not signed with the key of {peer}")
+                yield f"round {round_number}: DOUBTFUL HEAD: it is not signed with the key of {peer}"
                 continue
-            if number not in seen.by_number:
+            if number not in shown:
                 fresh.append(signed)
-            elif contradiction := self._contradiction(seen, signed, key):
-                lines.append(contradiction)
+            elif contradiction := self._contradiction(shown, signed, key):
+                yield contradiction
                 continue
             if (signed.head.round_number or 0) < round_number - 1:
                 found.old.append(peer)  # the operator may keep back a newer one
             elif number < min(seen.by_number, default=0):
                 found.below.append(peer)
-            elif number in seen.by_number and head is not None and number >= head.number:
+            elif number in shown and number >= last:
                 found.agreeing.append(peer)
-            elif number in seen.by_number:
+            elif number in shown:
                 found.behind.append(peer)
             else:
                 found.uncompared.append(peer)
         self._wait(seen, fresh)
-        if head is None:
-            return lines
+        if not is_due:
+            return
         for signed in self._waiting(ledger):  # until they have been compared
             if signed.head.client in keys:
                 found.waiting[signed.head.client] = signed.head.number
-        return [*lines, found.summary(round_number, head.number, has_peers=bool(keys))]
+        yield found.summary(round_number, last, has_peers=bool(keys))
 
-    def compare_waiting(self, seen: SeenEntries) -> list[str]:
-        """Compare the heads that came before their entries were seen; returns lines for the log."""
-        waiting, keys = self._waiting(seen.ledger), self._known_keys()
-        due = [signed for signed in waiting if signed.head.number in seen.by_number]
-        lines = [
-            self._contradiction(seen, signed, keys[signed.head.client])
-            for signed in due
-            if signed.head.client in keys and signed.is_signed(keys[signed.head.client])
-        ]
-        if due:
+    def compare_waiting(self, seen: SeenEntries) -> Iterator[str]:
+        """Compare the heads that came before their entries were seen; yields lines for the log."""
+        waiting, keys, shown = self._waiting(seen.ledger), self._known_keys(), seen.shown
+        due = [signed for signed in waiting if signed.head.number in shown]
+        for signed in due:
+            key = keys.get(signed.head.client)
+            if key is not None and signed.is_signed(key) and (line := self._contradiction(shown, signed, key)):
+                yield line
+        if due:  # after that was logged
             self._save_waiting([signed for signed in waiting if signed not in due])
-        return [line for line in lines if line]
 
-    def _contradiction(self, seen: SeenEntries, signed: SignedSeenHead, key: str) -> str:
-        """The line for the log if a head that its member signed is not what was seen here; empty if it is."""
+    def _contradiction(self, shown: Mapping[int, tuple[str, str]], signed: SignedSeenHead, key: str) -> str:
+        """The line for the log if a head that its member signed is not what was shown here; empty if it is."""
         peer, number, digest = signed.head.client, signed.head.number, signed.head.hash
-        own, source = seen.by_number[number]
+        own, source = shown[number]
         if own == digest:
             return ""
         text = (

@@ -11,9 +11,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from commonweal.remote.member.question_fields import MOST_ROUNDS, SETTING_RULES, fault_of, fault_of_envelope
+from commonweal.remote.member.question_fields import (
+    MOST_ROUNDS,
+    SETTING_DEFAULTS,
+    SETTING_RULES,
+    fault_of,
+    fault_of_envelope,
+)
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
-from commonweal.remote.messages.message import CLOSE, OPEN, RECEIPT, SUMMARISE, Message, QuestionError
+from commonweal.remote.messages.message import CLOSE, OPEN, RECEIPT, Message, QuestionError
 from commonweal.remote.messages.settings_hash import SETTINGS
 
 LEAST_SUMMARY_ROWS = 5  # sums over fewer rows tell too much of each
@@ -43,7 +49,7 @@ def check_addressed(store: MemberStore, state: MemberState, name: str, kind: str
 
 def check_question(store: MemberStore, state: MemberState, kind: str, question: Message) -> None:
     """Refuse a question that is malformed or departs from what is fixed, and tell the member in its log."""
-    _refuse(store, kind, fault_of(kind, question) or _departs(state, kind, question.fields))
+    _refuse(store, kind, question.fault or fault_of(kind, question) or _departs(state, kind, question.fields))
 
 
 def _refuse(store: MemberStore, kind: str, reason: str) -> None:
@@ -53,8 +59,11 @@ def _refuse(store: MemberStore, kind: str, reason: str) -> None:
 
 
 def pin(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
-    """Fix what the question says, where nothing is fixed yet; it has passed `check_question`."""
-    given = {name: fields[name] for name in (_BOOK, *SETTINGS) if name in fields and name not in state.pinned}
+    """Fix what the question says, where nothing is fixed yet; it has passed `check_question`.
+
+    What it leaves out is fixed, too: else the coordinator could choose later, when it knows what suits it.
+    """
+    given = {name: _said(fields, name) for name in (_BOOK, *SETTINGS) if name not in state.pinned}
     if not given:
         return
     state.pinned |= given
@@ -113,9 +122,6 @@ def check_summary(store: MemberStore, summary: object) -> None:
 def _too_early(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
     if state.book is None and (kind in _NOTHING_TO_MEASURE or "statement" in fields or "trail" in fields):
         return f"No round of ledger {fields['book'][:16]}… was opened here, so there is nothing to keep of it."
-    opened = 0 if state.under_way is None else state.under_way.round_number
-    if kind == SUMMARISE and (state.settled_round or opened > 1):
-        return "A summary is sent only before the first round, which is over."
     return ""
 
 
@@ -123,11 +129,12 @@ def _departs(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
     if kind in _NOTHING_TO_MEASURE:
         return ""
     for name in (_BOOK, *SETTINGS):
-        if name in state.pinned and fields.get(name) != state.pinned[name]:
+        now = _said(fields, name)
+        if name in state.pinned and now != state.pinned[name]:
             return (
                 f"{name} was {_shown(state.pinned[name])} in the first question of this federation and is "
-                f"{_shown(fields.get(name))} now. It cannot change while a federation runs. If the members agreed to "
-                "start again, use a new ledger, and name another `home` in the member's file."
+                f"{_shown(now)} now. It cannot change while a federation runs. If the members agreed to start again, "
+                "use a new ledger, and name another `home` in the member's file."
             )
     return _wrong_opening(state, fields) if kind == OPEN else ""
 
@@ -142,6 +149,10 @@ def _wrong_opening(state: MemberState, fields: Mapping[str, Any]) -> str:
     if number > most:
         return f"Round {number} is too far ahead: round {state.settled_round} was the last one settled here."
     return ""
+
+
+def _said(fields: Mapping[str, Any], name: str) -> Any:
+    return fields.get(name, SETTING_DEFAULTS.get(name))
 
 
 def _text(document: object) -> str:

@@ -29,6 +29,7 @@ from commonweal.remote.messages.message import (
 
 MOST_ROUNDS = 10_000
 MOST_MODELS = 10_000
+SIGNED = ("statement", "trail", "ledger_head", "receipt")  # by the operator; any question may bring them
 _LONGEST_ATTEMPT, _LONGEST_NAME, _LONGEST_HASH = 64, 1000, 1000  # characters
 _HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -94,6 +95,7 @@ _TABLE: Rule = (_is_table, "the text of a JSON object")
 _ROUND: Rule = (_is_whole(1, ROUND_LIMIT), f"a whole number from 1 to {ROUND_LIMIT:,}")
 _HASHES: Rule = (_is_hashes, "a list of hashes")
 _ANY_TEXT: Rule = (_is_text, "a text")
+_SIGNED_TEXT: Rule = (lambda value: isinstance(value, str), "a text")  # its content is doubted and kept, if need be
 
 SETTING_RULES: Mapping[str, Rule] = {
     "seed": (_is_whole(0), "a whole number"),
@@ -132,11 +134,14 @@ _RULES: Mapping[str, Rule] = {
     "rates": (_is_rates, "the text of a JSON object with gain, sample and round, numbers of at least 0"),
     "entry": (_is_hash, "the hash of the entry that calls this member silent"),
     "receipt": _ANY_TEXT,
-    "statement": (lambda value: isinstance(value, str), "a text"),  # what it contains is doubted, and kept
-    "outcome": (lambda value: isinstance(value, str), "a text"),
+    "statement": (lambda value: isinstance(value, str) and value != "", "a text"),
+    "trail": _SIGNED_TEXT,
+    "ledger_head": _SIGNED_TEXT,
+    "outcome": _SIGNED_TEXT,
 }
 
-_SETTINGS = tuple(name for name in SETTING_RULES if name not in ("figures", "smooth"))  # earlier versions lack these
+SETTING_DEFAULTS: Mapping[str, Any] = {"figures": "measured", "smooth": False}  # coordinators of 0.1 lack these
+_SETTINGS = tuple(name for name in SETTING_RULES if name not in SETTING_DEFAULTS)
 _OPENED = (*_SETTINGS, "round", "attempt", "models")
 _SETTLED = ("settled_round", "settled_attempt", "settled_model")
 _ENVELOPE = ("number", "client", "book")
@@ -161,11 +166,18 @@ def fault_of_envelope(kind: str, fields: Mapping[str, Any]) -> str:
     return _first_fault(_ENVELOPE, _ENVELOPE, fields)
 
 
+def fault_of_rounds(kind: str, fields: Mapping[str, Any]) -> str:
+    """Why a question cannot be told whether it goes back; empty if it can."""
+    needed = ("round", "settled_round", "settled_attempt") if kind in (OPEN, CLOSE) else ()
+    return _first_fault(needed, needed, fields)
+
+
 def fault_of(kind: str, question: Message) -> str:
     """What is malformed in a question; empty if nothing is. Its envelope is sound."""
     fields, needed = question.fields, _NEEDED[kind]
     # What else comes with a statement or a receipt is not used; before the first round there is no round or attempt.
-    checked = (*needed, "models") if kind in (SUMMARISE, RECEIPT, CLOSE) else tuple(dict.fromkeys((*needed, *_RULES)))
+    used = (*needed, "models", *SIGNED) if kind in (SUMMARISE, RECEIPT, CLOSE) else (*needed, *_RULES)
+    checked = tuple(dict.fromkeys(used))
     if fault := _first_fault(checked, needed, fields):
         return fault
     if kind in _ONE_MODEL and len(fields["models"]) != 1:

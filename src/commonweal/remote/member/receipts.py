@@ -71,7 +71,7 @@ class KeptReceipts:
                         is_by_operator
                         and (
                             not receipt.is_by(key_in_use(self._store, operator))
-                            or replaced_by(self._store, receipt.signed.signer, ledger) is not None
+                            or replaced_by(self._store, receipt.signed, ledger) is not None
                         )
                     ),
                     "it is for another member, ledger or round": (

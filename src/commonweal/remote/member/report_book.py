@@ -14,7 +14,7 @@ from commonweal.errors import StorageError
 from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.ledger.reports import REPORT_LIMIT, SignedReport
+from commonweal.ledger.reports import REPORT_LIMIT, SignedReport, is_of_opening
 from commonweal.records.rounds import GAIN
 from commonweal.remote.member.store import ERROR, REPORTS, MemberStore
 from commonweal.remote.messages.message import Message, QuestionError
@@ -56,12 +56,20 @@ class ReportBook:
             if kept.document["attempt"] == document["attempt"]:
                 self._check_same(kept.document, document)
                 return kept
+        self.check_room()
+        return None
+
+    def has_opening(self, attempt: str) -> bool:
+        """Whether the member reported what was done since this opening of the round."""
+        return any(is_of_opening(report.document["attempt"], attempt) for report in self.reports)
+
+    def check_room(self) -> None:
+        """Raises `QuestionError` if there are too many reports of the round for a further one."""
         if len(self.reports) >= REPORT_LIMIT:
             raise QuestionError(
-                f"{report.client} has signed {REPORT_LIMIT} reports of round {self._round} and signs no more of it. Go "
-                "on with the next round."
+                f"This member has signed {REPORT_LIMIT} reports of round {self._round} and signs no more of it. Go on "
+                "with the next round."
             )
-        return None
 
     def sign(self, report: ClientReport, key: NodeKey) -> SignedReport:
         """Sign the first report of an attempt, and write it to the disk."""

@@ -32,21 +32,32 @@ from commonweal.ledger.receipts import RECEIPT_FORMAT
 from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
 from commonweal.ledger.signed_files import WITH_HEAD, KnownHead, SignedDocument, known_head_in, read_signed, signed_in
 from commonweal.remote.member.contradictions import Contradictions
-from commonweal.remote.member.kept_statements import DOUBTFUL, EARLY, MOST_BYTES, Kept
+from commonweal.remote.member.kept_statements import EARLY, MOST_BYTES, Kept
 from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.operator_key import (
+    KEY_CHANGE,
     has_operator,
+    kept_rotations,
     key_in_use,
     known_operator,
     replaced_by,
     replaced_in_words,
+    rotations_in,
 )
-from commonweal.remote.member.store import ERROR, OPERATOR_HEAD, OPERATOR_HEADS, STATEMENTS, MemberStore
+from commonweal.remote.member.store import (
+    DOUBTFUL,
+    ERROR,
+    OPERATOR_HEAD,
+    OPERATOR_HEADS,
+    STATEMENTS,
+    TRAILS,
+    MemberStore,
+)
 
-HEADS, TRAILS, NAMED = "heads.txt", "trails", "named.txt"
+HEADS, NAMED = "heads.txt", "named.txt"
+CONTRADICTING = "contradicting"  # how the names of files in trails/doubtful start that are of another ledger
 LARGEST_HEAD = 1_000_000  # bytes
 _EARLY, _APART = "early", "apart"  # how the names of trails start that are not learned, and only compared
-_KEY_CHANGE = "key-change"  # and those of other files that name a change of the operator's key
 MOST_NAMED = 10_000  # lines
 MOST_DOUBTFUL = 20  # trails of a kind; together at most 500 MB
 _ADVICE = "Unless this folder was restored from a backup, the operator leaves out entries: ask for a copy of the ledger"
@@ -62,7 +73,8 @@ class SeenEntries:
         self._member = member
         self.ledger = ledger
         self._in_file: dict[Path, dict[int, str]] = {}  # entries that other files name
-        self.went_back = ""  # why the head that came now shows an older ledger than was seen, or another one
+        self.went_back = ""  # why the head or statement that came now shows an older ledger than was seen, or another
+        self.came: dict[int, str] = {}  # the entries that these and a trail name
 
     @cached_property
     def _lines(self) -> list[tuple[int, str, str]]:
@@ -223,25 +235,29 @@ class SeenEntries:
         """The files of trails and statements; as a trail comes with its statement, trails come first."""
         return [file for folder in (TRAILS, STATEMENTS) for file in sorted((self._store.path / folder).glob("*.json"))]
 
-    def learn(self, statement: object, trail: object, kept: Kept | None) -> list[str]:
+    def learn(self, statement: str | None, trail: str | None, kept: Kept | None) -> list[str]:
         """Remember what a question that closes a round names; returns lines for the log if something is wrong.
 
         A statement counts if it was kept: then it is the operator's. If not, its trail is only compared, and so is its
         last entry if the operator signed it, whatever else is wrong with it and whether or not there was room for it.
         """
         shown: dict[int, tuple[str, str]] = {}
-        known, source = None, ""
-        if kept is not None and kept.is_kept and isinstance(statement, str):
+        known, source, seen = None, "", self.shown
+        if kept is not None and kept.is_kept and statement is not None:
             known = known_head_in(statement.encode(), "the statement")
             # What was told again is not kept again: its last entry stands where it was named first.
             source = kept.file or self.shown.get(known.number, ("", STATEMENTS))[1]
             shown = {known.number: (known.head, source)}
-        elif kept is not None and isinstance(statement, str):
+        elif kept is not None and statement is not None:
             known = self._signed_head(statement)
             source = kept.file or f"{STATEMENTS}/{DOUBTFUL}/not-kept"
+        if known is not None:
+            self._check_going_back(known, seen)
         lines = self._learn_trail(trail, shown) if trail else []
         if known is not None:
-            lines += self.compare_rotations(known.signed, source, {known.number: (known.head, source)})
+            content = b"" if shown or statement is None or len(statement) > LARGEST_TRAIL else statement.encode()
+            named = {known.number: (known.head, source)}
+            lines += self.compare_rotations(known.signed, source, named, content)
             if not shown:
                 lines += self._compare_and_name({known.number: known.head}, source)
         for number, (digest, source) in shown.items():
@@ -249,6 +265,18 @@ class SeenEntries:
             if not lines and number > (last := self._last()):
                 lines.append(f"{ERROR} no trail came of entries {last + 1} to {number}. {_ADVICE}")
         return lines
+
+    def _check_going_back(self, known: KnownHead, seen: Mapping[int, tuple[str, str]]) -> None:
+        """Note if what came ends with another entry than was seen, or an earlier one."""
+        latest = max(seen, default=0)
+        self.came[known.number] = known.head
+        if seen.get(known.number, (known.head,))[0] != known.head:
+            self.went_back = _another_ledger(known.number, known.head, seen[known.number][1])
+        elif known.number < latest:
+            self.went_back = (
+                f"the ledger is said to end with entry {known.number}, but the operator showed entry {latest} here "
+                f"before, in {seen[latest][1]}"
+            )
 
     def _signed_head(self, statement: str) -> KnownHead | None:
         """The last entry that a statement names; None if the operator did not sign it, or it is too long to be read."""
@@ -271,10 +299,8 @@ class SeenEntries:
             lines += self._learn({number: digest}, source)
         return lines
 
-    def take_head(self, given: object) -> list[str]:
+    def take_head(self, given: str) -> list[str]:
         """Keep a head that the operator signed; returns lines for the log if something is wrong."""
-        if not isinstance(given, str) or not given:
-            return []
         content = given.encode(errors="surrogatepass")
         try:
             if len(content) > LARGEST_HEAD:
@@ -288,30 +314,28 @@ class SeenEntries:
         except Exception as error:
             return [self._doubt("HEAD of the ledger", content, error)]
         seen = self.shown
+        self._check_going_back(known, seen)
         if seen.get(known.number, (known.head,))[0] != known.head:
-            self.went_back = _another_ledger(known, seen[known.number][1])
-            source = self._keep_aside(content, "contradicting")
+            source = self._keep_aside(content, CONTRADICTING)
             return [self._contradiction(known.number, known.head, source, *seen[known.number])]
-        entry = replaced_by(self._store, known.signed.signer, self.ledger)
-        if entry is not None and known.number >= entry:
-            reason = replaced_in_words(known.signed.signer, entry)
+        if reason := self._replaced(known.signed, known.number):
             self.went_back = f"the head of the ledger cannot be the operator's: {reason}"
             found = self._compare({known.number: known.head}, self._place_aside(content, "doubtful"))
             return [self._doubt("HEAD of the ledger", content, LedgerError(reason)), *found]
         if known.number not in self.by_number and (place := self._contradicting(known)):
-            self.went_back = _another_ledger(known, f"what {place} contradicts")
-            aside = self._keep_aside(content, "contradicting")
+            self.went_back = _another_ledger(known.number, known.head, f"what {place} contradicts")
+            aside = self._keep_aside(content, CONTRADICTING)
             return [f"DOUBTFUL HEAD of the ledger: it is of another one, as {place} is ({aside})"]
         latest = max(seen, default=0)
-        if known.number < latest:
-            self.went_back = (
-                f"the ledger is said to end with entry {known.number}, but the operator showed entry {latest} here "
-                f"before, in {seen[latest][1]}"
-            )
         lines = self._compare({known.number: known.head}, OPERATOR_HEAD)
         if known.number not in self._heads() and not self._is_stated(known):
             lines += self._keep_head(content, known.number, known.head, is_latest=known.number > latest)
         return [*lines, *self.compare_rotations(known.signed, "the head of an opening", {}, content)]
+
+    def _replaced(self, signed: SignedDocument, last: int) -> str:
+        """Why the operator cannot have signed a document that ends with this entry; empty if it can."""
+        entry = replaced_by(self._store, signed, self.ledger)
+        return "" if entry is None or last < entry else replaced_in_words(signed.signer, entry)
 
     def _is_stated(self, known: KnownHead) -> bool:
         """Whether a statement proves as much as a head; one that a replaced key signed may prove nothing."""
@@ -320,7 +344,7 @@ class SeenEntries:
 
     def _contradicting(self, known: KnownHead) -> str:
         """The trail that contradicts what was seen and names the same entry; empty if there is none."""
-        for file in sorted((self._store.path / TRAILS / DOUBTFUL).glob("contradicting-*.json")):
+        for file in sorted((self._store.path / TRAILS / DOUBTFUL).glob(f"{CONTRADICTING}-*.json")):
             if self._read_once(file).get(known.number) == known.head:
                 return self._place(file)
         return ""
@@ -357,7 +381,8 @@ class SeenEntries:
             signed = signed_in(given, "the receipt", (RECEIPT_FORMAT,))
         except CommonwealError:
             return []  # it is kept as doubtful
-        return self.compare_rotations(signed, "a receipt", {}, given) if signed.is_sound else []
+        kept = given if len(given) <= LARGEST_HEAD else b""  # it must not fill the disk
+        return self.compare_rotations(signed, "a receipt", {}, kept) if signed.is_sound else []
 
     def compare_rotations(
         self, signed: SignedDocument, source: str, named: Mapping[int, tuple[str, str]], content: bytes = b""
@@ -366,12 +391,17 @@ class SeenEntries:
 
         The file is kept aside if its `content` is given and it is the first to name one of them, or contradicts.
         """
-        operator, given = self._operator(signed), signed.document.get("key_rotations")
-        entries = rotation_entries(operator, self.ledger, given if isinstance(given, list) else [])
+        operator = self._operator(signed)
+        entries = rotation_entries(operator, self.ledger, rotations_in(signed))
+        if not entries:
+            return []
         seen = {**named, **_by_number(self._named())}
         differing = {number: digest for number, digest in entries.items() if seen.get(number, (digest,))[0] != digest}
-        if content and (differing or not entries.keys() <= seen.keys()):
-            source = self._keep_aside(content, "contradicting" if differing else _KEY_CHANGE)
+        known = {
+            number for given in kept_rotations(self._store) for number in rotation_entries(operator, self.ledger, given)
+        }
+        if content and (differing or not entries.keys() <= known & seen.keys()):
+            source = self._keep_aside(content, CONTRADICTING if differing else KEY_CHANGE)
         lines = [
             self._contradiction(number, digest, f"a change of the operator's key in {source}", *seen[number])
             for number, digest in differing.items()
@@ -436,12 +466,12 @@ class SeenEntries:
                 return "doubtful"
         return "unsigned"
 
-    def _learn_trail(self, given: object, shown: Mapping[int, tuple[str, str]]) -> list[str]:
+    def _learn_trail(self, given: str, shown: Mapping[int, tuple[str, str]]) -> list[str]:
         """Remember the entries that a trail names; returns lines for the log if something is wrong with it.
 
         `shown` is the last entry by the statement that came with it; empty if that was not kept.
         """
-        content = given.encode(errors="surrogatepass") if isinstance(given, str) else b""
+        content = given.encode(errors="surrogatepass")
         if len(content) > LARGEST_TRAIL:
             return [
                 f"{ERROR} a trail of the ledger's entries has {len(content)} bytes; at most {LARGEST_TRAIL} are read. "
@@ -451,17 +481,25 @@ class SeenEntries:
             signed = signed_in(content, "the message", (TRAIL_FORMAT,))
             operator = self._operator(signed)
             hashes = hashes_in_trail(signed, ledger=self.ledger, operator=key_in_use(self._store, operator))
+            reason = self._replaced(signed, max(hashes, default=0))
         except StorageError:
             raise
         except Exception as error:
             return [self._doubt("TRAIL of the ledger's entries", content, error)]
+        if reason:
+            found = self._compare(hashes, self._place_aside(content, "doubtful"))
+            return [self._doubt("TRAIL of the ledger's entries", content, LedgerError(reason)), *found]
+        self.came |= hashes
         known = {**shown, **self.shown}
         if differing := [number for number, digest in hashes.items() if known.get(number, (digest,))[0] != digest]:
-            source = self._keep_aside(content, "contradicting")
+            first = differing[0]
+            self.went_back = _another_ledger(first, hashes[first], known[first][1])
+            source = self._keep_aside(content, CONTRADICTING)
             return [self._contradiction(differing[0], hashes[differing[0]], source, *known[differing[0]])]
         own = {number: (digest, "the trail itself") for number, digest in hashes.items()}
         if lines := self.compare_rotations(signed, "a trail", own, content):
-            return lines
+            self._keep_aside(content, CONTRADICTING)
+            return [*lines, *self._compare(hashes, self._place_aside(content, CONTRADICTING))]
         if hashes.keys() <= self.by_number.keys():
             return self._compare(hashes, TRAILS)  # there is nothing to learn
         if not shown:
@@ -547,8 +585,8 @@ def _by_number(named: Iterable[tuple[int, str, str]]) -> dict[int, tuple[str, st
     return found
 
 
-def _another_ledger(known: KnownHead, where: str) -> str:
+def _another_ledger(number: int, digest: str, where: str) -> str:
     return (
-        f"the ledger is said to end with entry {known.number}, {known.head[:16]}…, which is not of the ledger that the "
-        f"operator showed here before, in {where}"
+        f"the ledger is said to have entry {number}, {digest[:16]}…, which is not of the ledger that the operator "
+        f"showed here before, in {where}"
     )

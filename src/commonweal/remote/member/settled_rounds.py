@@ -25,21 +25,30 @@ from commonweal.remote.messages.message import QuestionError
 def commit(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
     """Adopt the round that a question says was settled last, if it was opened and reported here."""
     settled = (fields["settled_round"], fields["settled_attempt"])
-    if settled[0] > state.settled_round and settled[0] == state.missed_round:
-        refusal = (
-            f"Round {settled[0]} is said to be settled with this member, but a statement that is kept here says that "
-            "it was settled without it."
-        )
-        store.log(f"{ERROR} {refusal} Ask the operator")
-        raise QuestionError(refusal)
+    _refuse_told_before(store, state, settled[0])
     for opening in state.openings():
         if settled == (opening.round_number, opening.attempt) and settled[0] > state.settled_round:
             model = fields["settled_model"]
-            check_settled(store, opening, model)
-            _adopt(store, state, opening, model, opening.accuracies[model], fields.get("models", []))
+            measured = check_settled(store, opening, model)
+            _adopt(store, state, opening, model, measured, fields.get("models", []))
             return
     if settled[0] > state.settled_round:
         note_another_attempt(store, *settled)
+
+
+def _refuse_told_before(store: MemberStore, state: MemberState, number: int) -> None:
+    """Refuse a settled round that is news although statements tell of it: it was adopted when they came, if ever.
+
+    A round that was not reported in this folder could not be adopted then.
+    """
+    is_told = state.settled_round < number <= state.told_round
+    if is_told and (number == state.missed_round or ReportBook(store, number).reports):
+        refusal = (
+            f"Round {number} is said to be settled with this member, but the statements that are kept here do not say "
+            "so: it was settled without this member, or what was trained in it is lost."
+        )
+        store.log(f"{ERROR} {refusal} Ask the operator")
+        raise QuestionError(refusal)
 
 
 def adopt_stated(store: MemberStore, state: MemberState, lines: Sequence[StatementLine]) -> None:
@@ -51,6 +60,12 @@ def adopt_stated(store: MemberStore, state: MemberState, lines: Sequence[Stateme
         state.told_round = max(state.told_round, number)
         if line.profit is None:
             state.missed_round = max(state.missed_round, number)
+            if number == state.settled_round:
+                store.log(
+                    f"{ERROR} round {number}: the statement says that it was settled without this member, which was "
+                    "told before that it was settled with it, and measures its utility from that round. Unless the "
+                    "round was reversed, object at once"
+                )
         elif number > state.settled_round:
             _adopt_reported(store, state, number, line.profit)
     store.save(state)
@@ -82,8 +97,7 @@ def _adopt_reported(store: MemberStore, state: MemberState, number: int, profit:
         return
     same = [opening for opening in openings if is_of_opening(report["attempt"], opening.attempt)]
     opening = replace((same or openings)[-1], attempt=report["attempt"].rpartition("/")[0])
-    measured = opening.accuracies.get(report["model"]) if same else report.get("measured")
-    _adopt(store, state, opening, report["model"], measured, [])
+    _adopt(store, state, opening, report["model"], report.get("measured"), [])
 
 
 def _adopt_signed(store: MemberStore, state: MemberState, report: Mapping[str, Any]) -> None:
@@ -118,7 +132,7 @@ def keep_reported(store: MemberStore, state: MemberState) -> None:
 
 
 def recover(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *, client: str, key: str) -> str:
-    """Go on from what this member signed itself, if its folder is older than the ledger or was lost.
+    """After `commit`: go on from what this member signed itself, if its folder is older than the ledger or was lost.
 
     Returns what happened, for the log and the coordinator; empty if the folder knows the last settled round. Raises
     `QuestionError` if the coordinator names a round that neither the folder nor the member's own signature knows.
@@ -168,18 +182,20 @@ def refuse_after_withdrawal(store: MemberStore, state: MemberState, round_number
 
 
 def refuse_to_open_again(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
-    """An attempt that was trained in or reported is not opened again: what was done in it would be forgotten."""
+    """An attempt that was trained in or reported is not opened again: what was done in it would be forgotten.
+
+    Nor is a round opened of which no further report would be signed.
+    """
     asked, open_round = (fields["round"], fields["attempt"]), state.under_way
-    is_used = any(
-        is_of_opening(report.document["attempt"], fields["attempt"])
-        for report in ReportBook(store, fields["round"]).reports
-    )
+    reports = ReportBook(store, fields["round"])
+    is_used = reports.has_opening(fields["attempt"])
     if open_round is not None and (open_round.round_number, open_round.attempt) == asked:
         is_used |= bool(open_round.steps) or fields["models"] != [open_round.opening]
     if is_used:
         refusal = f"Attempt {fields['attempt']} of round {fields['round']} is under way and not opened again."
         store.log(f"{ERROR} {refusal}")
         raise QuestionError(f"{refusal} A new attempt needs a new name.")
+    reports.check_room()
 
 
 def baseline_of(state: MemberState, open_round: OpenRound) -> float | None:
@@ -195,7 +211,7 @@ def _adopt(
     measured: float | None,
     needed: Sequence[str],
 ) -> None:
-    """`measured` is the metric of the model; `needed` are the models of the question that brought the news."""
+    """`measured` is the metric of the model as it was signed; `needed` are the models of the question with the news."""
     number = opening.round_number
     state.settled_round, state.settled_attempt = number, opening.attempt
     is_known = measured is not None and not math.isnan(measured)

@@ -10,6 +10,7 @@ statements/   what the operator signed, one file per round (see `kept_statements
 account.json  what the statements come to
 operator-head.json  the latest entry of the ledger that the operator signed when it opened a round
 incoming.json what the operator signed, until it is kept, compared and logged (see `evidence`)
+failed/       such files that the program failed to take in
 withdraw      exists if the member withdraws after the next round that it takes part in
 """
 
@@ -39,6 +40,7 @@ from commonweal.task.records import Model
 FORMAT = "commonweal.home/1"
 LOG, STATEMENTS, OPERATOR_KEY, ACCOUNT = "log.txt", "statements", "operator.pub.pem", "account.json"
 OPERATOR_HEAD, OPERATOR_HEADS, REPORTS = "operator-head.json", "operator-heads", "reports"
+TRAILS, DOUBTFUL = "trails", "doubtful"  # the latter also below statements
 ERROR = "ERROR"  # in the log: after the time of a line that tells of an error
 _ARRAY = "array/"
 _WAY_OUT = "Check that the folder named by `home` in the member's file is writable and its disk has space."

@@ -53,6 +53,7 @@ class Message:
     groups: Mapping[str, Model] = field(default_factory=dict)
     signature: str = ""  # the member's, of answers
     limit: AnswerLimit | None = field(default=None, compare=False)  # of a question: on its answer; it is not sent
+    fault: str = field(default="", compare=False)  # of a question that arrived: what in it could not be read
 
     def digest(self) -> str:
         """SHA-256 over everything except the signature."""
