@@ -14,10 +14,10 @@ from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message
 from tests.remote.memory_transport import MemoryTransport
-from tests.remote.toy import make_toy
+from tests.remote.toy import NAMES, make_toy
 
 VICTIM = "north"
-RULES = {"rounds": 3, "mechanism": 'mu = "inf"', "learning": "iteration_limit = 2"}
+RULES = {"names": NAMES[:3], "rounds": 3, "mechanism": 'mu = "inf"', "learning": "iteration_limit = 2"}
 
 
 @dataclass
