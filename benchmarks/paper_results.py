@@ -1,4 +1,4 @@
-"""Copy the results of a reproduction into docs/results: rows, summary, the page of the paper, and what README.md quotes.
+"""Copy the results of a reproduction into docs/results: rows, summary, the page of the paper, what README.md quotes.
 
     python -m benchmarks.paper_results out/paper
 

@@ -28,7 +28,6 @@ from commonweal.report.plots import (
     tsw,
 )
 from commonweal.report.run_page import to_page
-from commonweal.report.write import rendered_plots
 from tests.report import run_reports
 
 
