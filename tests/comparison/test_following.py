@@ -29,7 +29,7 @@ def compared(folder, scenario, names=NAMES, **options):
         return histories, follow(histories, chosen(scenario, names))
 
 
-@pytest.fixture(scope="module", params=["fedavg", "scaffold"])
+@pytest.fixture(scope="module", params=["fedavg", pytest.param("scaffold", marks=pytest.mark.soak)])
 def together(request, tmp_path_factory):
     scenario = three(algorithm=request.param)
     return scenario, *compared(tmp_path_factory.mktemp("rounds"), scenario)
