@@ -25,7 +25,7 @@ from commonweal.names import all_look_alikes
 def check_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """Check an entry that states the rules of a ledger that was opened without any."""
     state, findings = replay.state, replay.findings
-    terms, before = terms_as_written(number, body["terms"], findings), state.terms
+    terms, before = terms_as_written(number, body["terms"], replay), state.terms
     findings.compare(number, "an entry of terms has these fields", ["terms"], sorted(body))
     if state.ever_settled:
         found = f"terms after round {max(state.ever_settled)}"
@@ -44,7 +44,7 @@ def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
     for name in ("amendment", "first_round"):
         if type(body[name]) is not int:
             raise TypeError(f"{name} {body[name]!r}")
-    terms_as_written(number, body["terms"], findings)
+    terms_as_written(number, body["terms"], replay)
     if state.terms is None:
         return  # already a finding of the first entry
     amendment = Amendment.from_document(body)
