@@ -274,7 +274,7 @@ def test_income_that_is_taken_back(sample, waits):
         ledger.settle(a_round(sample))  # again, before the income
     ledger.realise(1000, "invoice 2")
     ledger.realise(1_000_000, "invoice 1, divided again")
-    assert noted() == ([(10, "round 2")] if waits else [])
+    assert noted() == ([(10, "with round 2")] if waits else [])
 
 
 def test_a_round_reversed_after_income_was_divided_by_it(tmp_path):

@@ -69,3 +69,27 @@ def test_a_metric_of_ones_own_is_noted(opened):
     result = verified(sample.store)
     assert not result.findings
     assert [(note.entry, note.rule) for note in result.notes] == [(1, "figures are measured by a built-in metric")]
+
+
+def test_income_taken_back_until_a_round_that_was_reversed_is_settled_again(opened):
+    """The further round is settled before the income is reversed, and again after that."""
+    sample = opened(settlement="accruals")
+    ledger = sample.ledger
+    ledger.settle(a_round(ledger, 1, GAINS, FREE))
+    income = ledger.realise(100_000, "invoice 1")
+    second = a_round(ledger, 2, {"ann": (0.01, 0.01, None), "bob": (0.9, 0.1, None), "cyd": (0.9, 5.0, None)}, FREE)
+    ledger.settle(second)
+    ledger.reverse_round(2, "typo")
+    taken_back = ledger.reverse(income.entry, "typo")
+    ledger.settle(second)
+    again = ledger.realise(100_000, "invoice 1b")
+    result = verified(sample.store)
+    assert not result.findings
+    assert [(note.entry, note.rule, note.found) for note in result.notes] == [
+        (
+            taken_back.entry,
+            "income is reversed before further rounds are settled",
+            "round 2 settled since: if the income is divided again, it is by other payoffs",
+        ),
+        (again.entry, "income that is reversed is divided again before further rounds", "with round 2"),
+    ]

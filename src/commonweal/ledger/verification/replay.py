@@ -135,6 +135,7 @@ class LedgerReplay:
     gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
     divided_without: list[DividedWithout] = field(default_factory=list)
+    divided_by_rounds: dict[int, frozenset[int]] = field(default_factory=dict)  # by income: the rounds settled then
     votes: list[Vote] = field(default_factory=list)
     measured: dict[int, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
     """By round and client: what its report rests on, in the last settlement with one, be it reversed."""
@@ -153,6 +154,7 @@ class LedgerReplay:
         if kind == "round":
             self._remember_round(number, body)
         elif kind == "realisation":
+            self.divided_by_rounds[number] = frozenset(self.state.rounds)
             self.divided_without += [DividedWithout(number, round_number) for round_number in self.state.undone]
         elif kind == "amendment":
             self._remember_vote(number, body)
