@@ -6,22 +6,40 @@ from dataclasses import replace
 
 import pytest
 
-from commonweal.errors import InputError
-from commonweal.ledger.amendments import Amendment
-from commonweal.ledger.terms import Terms
+from commonweal.errors import InputError, LedgerError
+from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.receipts import read_receipt, receipt_document
+from commonweal.ledger.reports import ReportBasis, SignedReport
+from commonweal.ledger.signed_files import signed_content
+from commonweal.ledger.verification.receipts import disproved_by_receipts
 from tests.ledger.sample_ledger import (
     CLIENT_KEYS,
     next_document,
     parsed,
-    rewritten,
     sealed,
     tampering,
     verified,
 )
-from tests.ledger.test_terms import AGREED, GAINS, a_round, open_with, rules_found
+from tests.ledger.test_terms import AGREED, GAINS, a_round, forged_round, open_with, rules_found
 
+KEYS = {name: SigningKey.from_seed(name.encode().ljust(32, b".")) for name in ("ann", "bob", "cyd")}
+PUBLIC = {name: key.public for name, key in KEYS.items()}
 FREE = replace(AGREED, round_count=None, grace_rounds=0, profit_bounds={}, most_samples={}, silence_charge=1001)
 LIKE_A = "\u0430"  # Cyrillic
+
+
+@pytest.fixture(autouse=True)
+def own_keys(monkeypatch):
+    """Everybody signs."""
+    for name, key in KEYS.items():
+        monkeypatch.setitem(CLIENT_KEYS, name, key)
+
+
+def rests_on(ledger, **changed):
+    """What a report of round 1 rests on."""
+    given = {"number": 1, "attempt": "a/1", "model": "1" * 64, "opening_model": "0" * 64, "baseline": 0.5}
+    given |= {"measured": 0.6, "settings": "5" * 64, "terms": ledger.state.terms_of(1).hash}
+    return ReportBasis(**given | changed)
 
 
 @pytest.fixture
@@ -29,7 +47,7 @@ def opened(tmp_path):
     made = []
 
     def make(agreed=FREE, **options):
-        made.append(open_with(tmp_path, agreed, **options))
+        made.append(open_with(tmp_path, agreed, **{"members": PUBLIC} | options))
         return made[-1]
 
     yield make
@@ -93,3 +111,78 @@ def test_income_taken_back_until_a_round_that_was_reversed_is_settled_again(open
         ),
         (again.entry, "income that is reversed is divided again before further rounds", "with round 2"),
     ]
+
+
+ONLY_TWO = {client: GAINS[client] for client in ("ann", "bob")}
+
+
+def asked_again(ledger, *, attempt="a/1", next_attempt="a/2"):
+    """A round that is valued again, with ann alone: bob reported before that, and cyd never did."""
+    first = a_round(ledger, 1, ONLY_TWO, FREE, bases=dict.fromkeys(ONLY_TWO, rests_on(ledger, attempt=attempt)))
+    reports = {
+        client: SignedReport(
+            document=first.report(ledger.identity, client).document(), signature=first.signatures[client]
+        )
+        for client in ONLY_TWO
+    }
+    basis = rests_on(ledger, number=2, attempt=next_attempt, model="2" * 64, earlier=(reports["ann"],))
+    second = a_round(ledger, 1, {"ann": GAINS["ann"]}, FREE, bases={"ann": basis}, absent=("bob", "cyd"))
+    settled = replace(second, unused_reports={"bob": (reports["bob"],)})
+    return replace(settled, record=replace(second.record, silent=("cyd",)))
+
+
+def receipt_of_bob(sample, settled, tmp_path):
+    report = settled.unused_reports["bob"][0]
+    document = receipt_document(
+        ledger=sample.ledger.identity,
+        round_number=1,
+        client="bob",
+        signature=report.signature,
+        at="2026-01-01T00:00:00.000000Z",
+        key_rotations=[],
+    )
+    path = tmp_path / "receipt.json"
+    path.write_bytes(signed_content(document, sample.operator))
+    return read_receipt(path)
+
+
+def test_a_receipt_for_a_report_before_the_round_was_valued_again_accuses_nobody(opened, tmp_path):
+    sample = opened()
+    settled = asked_again(sample.ledger)
+    receipt = receipt_of_bob(sample, settled, tmp_path)
+    for given, is_listed in ((replace(settled, unused_reports={}), False), (settled, True)):
+        entry = sample.ledger.settle(given).entry
+        result = verified(sample.store)
+        assert not result.findings
+        noted = [note.found for note in result.notes if note.rule == "who reported a round is in it"]
+        assert noted == ["bob absent: it did not answer when it was asked again"] * is_listed
+        findings, notes = disproved_by_receipts(sample.store, result.state, [receipt], result.operators)
+        of_entry = [each.found for each in (notes if is_listed else findings) if each.entry == entry]
+        assert of_entry == ["absent"]
+        assert bool(findings) != is_listed
+        sample.ledger.reverse_round(1, "to list the report")
+
+
+ODD = {
+    "silent": ({"silent": ["bob", "cyd"]}, {}, "who reported and was asked again in vain is absent, not silent"),
+    "another opening": ({}, {"attempt": "b/1"}, "who reported and is absent is asked again in a later valuation"),
+    "no later valuation": ({}, {"next_attempt": "a/0"}, "who reported and is absent is asked again in a later"),
+    "nobody": ({"unused_reports": []}, {}, "who reported and was asked again in vain is absent, not silent"),
+}
+
+
+@pytest.mark.parametrize(("changed", "attempts", "rule"), ODD.values(), ids=ODD)
+def test_reports_that_were_not_made_before_the_round_was_valued_again(opened, changed, attempts, rule):
+    sample = opened()
+    found = forged_round(sample, asked_again(sample.ledger, **attempts), **changed)
+    assert [each.startswith(rule) for each in found] == [True]
+
+
+def test_an_unused_report_is_signed_by_its_client(opened):
+    sample = opened()
+    settled = asked_again(sample.ledger)
+    forged = replace(settled.unused_reports["bob"][0], signature=settled.signatures["ann"])
+    settled = replace(settled, unused_reports={"bob": (forged,)})
+    assert forged_round(sample, settled) == ["an earlier report is signed by its client"]
+    with pytest.raises(LedgerError, match="an earlier report is signed by its client"):
+        sample.ledger.settle(settled)

@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from commonweal.ledger.reports import BASED_REPORT_FORMATS, LATE_REPORT_FORMAT, odd_field
+from commonweal.ledger.reports import (
+    BASED_REPORT_FORMATS,
+    LATE_REPORT_FORMAT,
+    is_of_opening,
+    is_valued_before,
+    odd_field,
+)
 
 REPORT_FORMATS = ("commonweal.report/1", "commonweal.report/2", *BASED_REPORT_FORMATS, LATE_REPORT_FORMAT)
 
@@ -64,15 +70,9 @@ def fault_of_late_report(document: Mapping[str, Any], play: Play) -> str | None:
     for name, settled in (("opening_model", play.opening_model), ("terms", play.terms)):
         if document.get(name) != settled:
             return f"its {name.replace('_', ' ')} is not that of the round"
-    opening, _, valuation = play.attempt.rpartition("/")
-    its_opening, _, its_valuation = str(document.get("attempt")).rpartition("/")
-    if its_opening != opening:
+    opening, its_attempt = play.attempt.rpartition("/")[0], str(document.get("attempt"))
+    if not is_of_opening(its_attempt, opening):
         return f"it is about another opening of the round than {opening!r}"
-    if not _is_later(its_valuation, valuation):
-        return f"its attempt {its_opening}/{its_valuation} is not after {play.attempt}, by which the round was settled"
+    if not is_valued_before(play.attempt, its_attempt):
+        return f"its attempt {its_attempt} is not after {play.attempt}, by which the round was settled"
     return None
-
-
-def _is_later(one: str, other: str) -> bool:
-    digits = one.isascii() and one.isdigit() and other.isascii() and other.isdigit()
-    return digits and len(one) < 10 and len(other) < 10 and int(one) > int(other)

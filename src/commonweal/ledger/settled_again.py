@@ -13,6 +13,7 @@ from typing import Any
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.late_reports import Play
+from commonweal.ledger.reports import unused_in
 from commonweal.ledger.rounds import report_of, table_in
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.state import LedgerState
@@ -24,6 +25,7 @@ SAME_ORDER = "a round settled again under the same signatures has its clients in
 SAME_REPORTS = "a round settled again has everybody whose report it listed, unless all clients sign anew"
 ALL_REPORTS = "a round that is settled again lists all reports that it listed before"
 ONE_REPORT = "a client signs one report per number and attempt of a round"
+_OTHERWISE = ("ending", "gains", "measured_by", "resting", "plan", "unused_reports")
 _NAMED_BY = ("number", "attempt")  # a report among those of a client and a round
 
 
@@ -69,12 +71,11 @@ class Settlement:
                 )
                 for client, row in rows.items()
                 if "report" in row
-            },
+            }
+            | {client: tuple(each.document for each in reports) for client, reports in unused_in(body).items()},
             absent=tuple(body["absent"]),
             silent=silent_in(body),
-            otherwise={
-                name: body[name] for name in ("ending", "gains", "measured_by", "resting", "plan") if name in body
-            },
+            otherwise={name: body[name] for name in _OTHERWISE if name in body},
             signatures={client: row["signature"] for client, row in rows.items() if state.members.get(client)},
         )
 

@@ -529,6 +529,7 @@ class RemoteClients:
             alone=alone,
             signature=signature,
             basis=basis,
+            signed=self._reports[client],
         )
         if rates is None:
             return by_member
