@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from commonweal.decision.decide import decide_figures
 from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.keys import SigningKey
+from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.receipts import read_receipt, receipt_document
 from commonweal.ledger.reports import ReportBasis, SignedReport
 from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.verification.receipts import disproved_by_receipts
+from commonweal.records import AgreedRates, Figures, Rates
+from commonweal.valuation.rates import rated_profit
 from tests.ledger.sample_ledger import (
     CLIENT_KEYS,
     next_document,
@@ -186,3 +190,88 @@ def test_an_unused_report_is_signed_by_its_client(opened):
     assert forged_round(sample, settled) == ["an earlier report is signed by its client"]
     with pytest.raises(LedgerError, match="an earlier report is signed by its client"):
         sample.ledger.settle(settled)
+
+
+RATES = AgreedRates(common=Rates(gain=2.0, sample=1e-3, round=0.01))
+GAIN = 0.6 - 0.5  # from the baseline to what was measured
+BY_RATES = {"profit": rated_profit(RATES.common, GAIN, 100), "gain": GAIN}
+LIMITED = replace(
+    FREE,
+    rules=replace(FREE.rules, mu=float("inf")),
+    rates=RATES,
+    profit_bounds={"cyd": (-1.0, 1.0)},
+    most_samples={"cyd": 200},
+)
+
+
+def with_a_silence(sample, agreed=FREE):
+    """Round 1, in which cyd is silent: the receipt of its entry."""
+    ledger = sample.ledger
+    figures = Figures(
+        profits=dict.fromkeys(ONLY_TWO, BY_RATES["profit"]),
+        contributions=dict.fromkeys(ONLY_TWO, 0.2),
+        further={} if agreed.rates is None else {"gain": dict.fromkeys(ONLY_TWO, GAIN)},
+    )
+    plain = a_round(ledger, 1, ONLY_TWO, agreed, absent=("cyd",))
+    record = replace(plain.record, decision=decide_figures(figures, plain.record.decision.rules), silent=("cyd",))
+    bases = dict.fromkeys(ONLY_TWO, rests_on(ledger))
+    return ledger.settle(a_round(ledger, 1, ONLY_TWO, agreed, record=record, bases=bases))
+
+
+def late_report(sample, entry, *, profit=0.1, sample_count=100, gain=None, **basis):
+    """What cyd signs late, and its signature."""
+    ledger = sample.ledger
+    given = {"attempt": "a/2", "entry": sample.entries()[entry - 1].hash}
+    report = ClientReport(
+        ledger=ledger.identity,
+        round_number=1,
+        client="cyd",
+        profit=profit,
+        sample_count=sample_count,
+        further={} if gain is None else {"gain": gain},
+        basis=rests_on(ledger, **given | basis),
+    )
+    return report.document(), report.signed(KEYS["cyd"])
+
+
+def test_a_charge_that_is_taken_back_after_a_late_report(opened):
+    sample = opened()
+    settled = with_a_silence(sample)
+    charge = sample.ledger.charge("cyd", 1)
+    sample.ledger.report_late("cyd", 1, *late_report(sample, settled.entry))
+    assert not verified(sample.store).notes
+    taken_back = sample.ledger.reverse(charge.entry, "a favour")
+    result = verified(sample.store)
+    assert not result.findings
+    assert [(note.entry, note.rule) for note in result.notes] == [(taken_back.entry, "a charge for a silence stands")]
+
+
+JUNK = {
+    "the profit of cyd": {"profit": -123456.0},
+    "the number of new samples of cyd": {"sample_count": 10**9},
+    "the baseline of cyd": {"baseline": -7.0},
+    "the measured of cyd": {"measured": 42.0},
+    "the gain of cyd": {"gain": None},
+}
+
+
+@pytest.mark.parametrize(("what", "changed"), JUNK.items(), ids=JUNK)
+def test_a_late_report_keeps_to_the_terms(opened, what, changed):
+    sample = opened(LIMITED)
+    settled = with_a_silence(sample, LIMITED)
+    document, signature = late_report(sample, settled.entry, **BY_RATES | changed)
+    body = {"client": "cyd", "round": 1, "report": document, "signature": signature}
+    found = rules_found(sample, next_document(sample.entries(), "late-report", body))
+    assert f"late reports keep to the terms: {what}" in found
+    with pytest.raises(LedgerError, match="late reports keep to the terms"):
+        sample.ledger.report_late("cyd", 1, document, signature)
+    sample.ledger.report_late("cyd", 1, *late_report(sample, settled.entry, **BY_RATES))
+    assert not verified(sample.store).findings
+
+
+def test_a_late_report_by_other_settings_is_noted(opened):
+    sample = opened()
+    settled = with_a_silence(sample)
+    sample.ledger.report_late("cyd", 1, *late_report(sample, settled.entry, settings="9" * 64))
+    rule = "clients measure by the same settings in all rounds"
+    assert [note.rule for note in verified(sample.store).notes] == [rule]

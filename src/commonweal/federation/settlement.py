@@ -164,6 +164,14 @@ class FederationLedger:
             settled = replace(settled, signatures=signatures, bases=bases or {}, unused_reports=unused_reports or {})
             ledger.check_round(_with_absent(settled, ledger))
 
+    def refuses_late(self, client: str, round_number: int, document: Document, signature: str) -> str:
+        """Why the ledger would not take a late report; empty if it would."""
+        try:
+            self._opened().check_late_report(client, round_number, document, signature)
+        except LedgerError as error:
+            return str(error)
+        return ""
+
     def report_late(self, client: str, round_number: int, document: Document, signature: str) -> Receipt:
         """Record a report of a settled round by a client that was silent in it."""
         return self._opened().report_late(client, round_number, document, signature)

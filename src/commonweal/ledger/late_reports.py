@@ -30,7 +30,7 @@ class Play:
     terms: str | None = None
     attempt: str | None = None
     opening_model: str | None = None
-    has_settings: bool = False  # one of them does, as all reports of members that can sign the hash of an entry
+    settings: str | None = None  # one of them names these, as all reports of members that can sign an entry's hash
 
     @classmethod
     def of(cls, body: Mapping[str, Any], entry: str) -> Play:
@@ -42,7 +42,7 @@ class Play:
             terms=body["terms"],
             attempt=reports[0]["attempt"],
             opening_model=reports[0]["opening_model"],
-            has_settings=any(report.get("settings") is not None for report in reports),
+            settings=next((each for report in reports if (each := report.get("settings")) is not None), None),
         )
 
 
@@ -64,7 +64,7 @@ def fault_of_late_report(document: Mapping[str, Any], play: Play) -> str | None:
         return None
     if form not in (*BASED_REPORT_FORMATS, LATE_REPORT_FORMAT):
         return "it does not say what it rests on, as the reports of this round do"
-    if play.has_settings and form != LATE_REPORT_FORMAT:
+    if play.settings is not None and form != LATE_REPORT_FORMAT:
         return "it does not name the entry that calls the client silent"
     # The model may be another one: a client that fell silent may have had that of the last iteration only.
     for name, settled in (("opening_model", play.opening_model), ("terms", play.terms)):

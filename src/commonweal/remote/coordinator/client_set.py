@@ -361,6 +361,7 @@ class RemoteClients:
             self._settings_hash(),
             self._settled_in.hash_of_round,
             self._settled_in.stated_terms,
+            self._settled_in.refuses_late,
         )
         for late in found:
             self._say(f"{late.client} reported round {late.round_number} late; the round stays as it was settled")
