@@ -275,3 +275,33 @@ def test_a_late_report_by_other_settings_is_noted(opened):
     sample.ledger.report_late("cyd", 1, *late_report(sample, settled.entry, settings="9" * 64))
     rule = "clients measure by the same settings in all rounds"
     assert [note.rule for note in verified(sample.store).notes] == [rule]
+
+
+def test_a_note_says_who_was_absent_before_anything_with_names(opened, monkeypatch):
+    """Texts are cut where they are printed, and nowhere else."""
+    names = [f"{place}, a hospital with a very long name indeed, and a town" for place in "abcde"]
+    for name in names:
+        monkeypatch.setitem(CLIENT_KEYS, name, SigningKey.from_seed(name.encode()[:32]))
+    sample = opened(members={name: CLIENT_KEYS[name].public for name in names})
+    ledger = sample.ledger
+    rows = {name: (0.1 * place, 0.1 * place + 0.1, None) for place, name in enumerate(names)}
+    first = a_round(ledger, 1, rows, FREE, bases=dict.fromkeys(names, rests_on(ledger)))
+    ledger.settle(first)
+    ledger.reverse_round(1, "a crash")
+    rows = {name: (0.1 * place, 0.5 - 0.1 * place, None) for place, name in enumerate(names[:4])}
+    bases = {
+        name: rests_on(
+            ledger,
+            number=2,
+            attempt="b/1",
+            earlier=(
+                SignedReport(document=first.report(ledger.identity, name).document(), signature=first.signatures[name]),
+            ),
+        )
+        for name in rows
+    }
+    ledger.settle(a_round(ledger, 1, rows, FREE, bases=bases, absent=(names[4],)))
+    note = next(each for each in verified(sample.store).notes if each.rule == "a round settled again is as before")
+    assert note.found.startswith("who was absent; signed anew by 4 of 4; decision; contributions: a, a hospital")
+    assert len(note.found) > 300
+    assert len(str(note)) < 300

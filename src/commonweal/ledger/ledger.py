@@ -533,8 +533,8 @@ def _refuse_findings(made: Draft, findings: Findings) -> None:
         is_round = made.kind == "round"
         what = f"Round {made.body['round']} cannot be settled" if is_round else f"Cannot enter {_article(made.kind)}"
         raise LedgerError(
-            f"{what}: the ledger would not be sound with it, since {found.rule}; expected {found.expected}, got "
-            f"{found.found}. Nothing was written."
+            f"{what}: the ledger would not be sound with it, since {found.rule}; expected {found.expected[:500]}, got "
+            f"{found.found[:500]}. Nothing was written."
         )
 
 

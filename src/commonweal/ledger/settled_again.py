@@ -194,31 +194,30 @@ def check_settled_again(undone: Mapping[str, Any], body: Mapping[str, Any], stat
 
 
 def changes(before: Settlement, now: Settlement) -> str:
-    """What the new settlement changed, in words; "" if nothing."""
-    parts = [
-        _changed(name, getattr(before, field), getattr(now, field))
-        for name, field in (("rules", "rules"), ("contributions", "contributions"), ("reported figures", "figures"))
-    ]
+    """What the new settlement changed, in words; "" if nothing. What has lists of names in it comes last."""
+    absent = sorted(map(str, before.absent)) != sorted(map(str, now.absent))
+    silent = sorted(map(str, before.silent)) != sorted(map(str, now.silent))
+    parts = ["who was absent" * absent, "who was silent" * silent]
+    if before.version != now.version:
+        parts.append(f"version of the rules: {before.version} before, {now.version} now")
     if _is_in_other_order(before, now):
         parts.append("order of clients")
     if before.harm != now.harm:
         parts.append("harm")
     if before.decision != now.decision:
         parts.append("decision")
-    if before.version != now.version:
-        parts.append(f"version of the rules: {before.version} before, {now.version} now")
-    if sorted(map(str, before.absent)) != sorted(map(str, now.absent)):
-        parts.append("who was absent")
-    if sorted(map(str, before.silent)) != sorted(map(str, now.silent)):
-        parts.append("who was silent")
     parts += [
         f"{name.replace('_', ' ')}"
         for name in dict.fromkeys((*before.otherwise, *now.otherwise))
         if before.otherwise.get(name) != now.otherwise.get(name)
     ]
+    parts += [
+        _changed(name, getattr(before, field), getattr(now, field))
+        for name, field in (("rules", "rules"), ("contributions", "contributions"), ("reported figures", "figures"))
+    ]
     if any(parts):
         signed = sum(before.signatures.get(client) != signature for client, signature in now.signatures.items())
-        parts.append(f"signed anew by {signed} of {len(now.signatures)}" if now.signatures else "nobody signs")
+        parts.insert(2, f"signed anew by {signed} of {len(now.signatures)}" if now.signatures else "nobody signs")
     return "; ".join(filter(None, parts))
 
 

@@ -63,7 +63,9 @@ class Finding:
     found: str
 
     def __str__(self) -> str:
-        return f"entry {self.entry}: {self.rule}: expected {self.expected}, found {self.found}"
+        """Short: a tampered entry may contain anything."""
+        rule, expected, found = map(_cut, (self.rule, self.expected, self.found))
+        return f"entry {self.entry}: {rule}: expected {expected}, found {found}"
 
 
 class Findings:
@@ -73,7 +75,8 @@ class Findings:
         self._found: list[Finding] = []
 
     def add(self, entry: int, rule: str, expected: str, found: str) -> None:
-        self._found.append(Finding(entry=entry, rule=_shown(rule), expected=_shown(expected), found=_shown(found)))
+        texts = {"rule": rule, "expected": expected, "found": found}
+        self._found.append(Finding(entry=entry, **{name: printable(text) for name, text in texts.items()}))
 
     def compare(self, entry: int, rule: str, expected: Any, found: Any) -> bool:
         """Whether both are the same; if not, the first difference is a finding."""
@@ -204,6 +207,5 @@ class LedgerReplay:
         )
 
 
-def _shown(text: str) -> str:
-    """Short, and without control characters: a tampered entry may contain anything."""
-    return printable(text if len(text) <= _LENGTH_LIMIT else text[: _LENGTH_LIMIT - 1] + "…")
+def _cut(text: str) -> str:
+    return text if len(text) <= _LENGTH_LIMIT else text[: _LENGTH_LIMIT - 1] + "…"
