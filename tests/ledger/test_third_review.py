@@ -7,15 +7,20 @@ from dataclasses import replace
 import pytest
 
 from commonweal.decision.decide import decide_figures
+from commonweal.decision.mechanism import decide_round
+from commonweal.decision.mechanisms import make_mechanism
 from commonweal.errors import InputError, LedgerError
+from commonweal.ledger.amendments import Amendment
 from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.receipts import read_receipt, receipt_document
 from commonweal.ledger.reports import ReportBasis, SignedReport
 from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.verification.receipts import disproved_by_receipts
-from commonweal.records import AgreedRates, Figures, Rates
+from commonweal.records import AgreedRates, Figures, PairedGain, Rates
+from commonweal.valuation.harm import harm_evidence
 from commonweal.valuation.rates import rated_profit
+from commonweal.valuation.used_gains import used_gains
 from tests.ledger.sample_ledger import (
     CLIENT_KEYS,
     next_document,
@@ -305,3 +310,81 @@ def test_a_note_says_who_was_absent_before_anything_with_names(opened, monkeypat
     assert note.found.startswith("who was absent; signed anew by 4 of 4; decision; contributions: a, a hospital")
     assert len(note.found) > 300
     assert len(str(note)) < 300
+
+
+def test_an_amendment_that_lacks_its_quorum_by_the_rounds_that_stand(opened):
+    """Cyd is in the round that it votes after, and eliminated by the one that stands."""
+    agreed = replace(FREE, quorum=0.6, rules=replace(FREE.rules, mu=0.0))
+    sample = opened(agreed)
+    ledger = sample.ledger
+    with_a_loss = a_round(ledger, 1, GAINS | {"cyd": (-0.1, 0.2, None)}, agreed)
+    ledger.settle(with_a_loss)
+    assert ledger.state.eliminated == {"cyd": 1}
+    ledger.reverse_round(1, "an error")
+    ledger.settle(a_round(ledger, 1, GAINS, agreed))
+    amendment = Amendment(
+        ledger=ledger.identity,
+        number=1,
+        terms_before=ledger.state.terms_hash,
+        terms=replace(ledger.terms, agreed=replace(agreed, quorum=0.3)),
+        first_round=2,
+    )
+    entered = ledger.amend(amendment, {client: amendment.signed(client, KEYS[client]) for client in ("ann", "cyd")})
+    rule = "a quorum signs an amendment"
+    assert rule not in [note.rule for note in verified(sample.store).notes]
+    ledger.reverse_round(1, "another error")
+    ledger.settle(with_a_loss)
+    result = verified(sample.store)
+    assert not result.findings
+    assert [(note.entry, note.expected, note.found) for note in result.notes if note.rule == rule] == [
+        (
+            entered.entry,
+            "signatures of 2 of 2 members by the rounds that stand",
+            "1: cyd had left before it by these rounds",
+        )
+    ]
+    anew = [note.found for note in result.notes if note.rule == "a round settled again is as before"]
+    assert [found.startswith("signed anew by 1 of 3") for found in anew] == [True, True], "two reports of one round"
+
+
+def test_a_row_of_the_table_without_the_metrics_that_it_is_the_change_of(opened):
+    agreed = replace(LIMITED, figures="paired", profit_bounds={}, most_samples={})
+    sample = opened(agreed)
+    ledger = sample.ledger
+
+    def measured(metrics):
+        table = {c: PairedGain(gain=GAIN, sample_count=50, squared_change=5.0) for c in PUBLIC}
+        gains = used_gains("paired/1", [table])
+        rows = {c: (rated_profit(RATES.common, gains.pooled[c], 100), 0.2, None) for c in PUBLIC}
+        record = replace(a_round(ledger, 1, rows, agreed).record, gains=gains)
+        bases = dict.fromkeys(PUBLIC, rests_on(ledger)) | {"cyd": rests_on(ledger, **metrics)}
+        return a_round(ledger, 1, rows, agreed, record=record, bases=bases)
+
+    assert forged_round(sample, measured({})) == []
+    for metrics in ({"measured": None}, {"baseline": None, "measured": None}):
+        settled = measured(metrics)
+        assert forged_round(sample, settled) == ["rounds keep to the terms: the gain of cyd"]
+        with pytest.raises(LedgerError, match="the gain of cyd is 0 without both metrics"):
+            ledger.settle(settled)
+
+
+@pytest.mark.parametrize("scorers", [3, 4])
+def test_harm_that_only_some_of_the_clients_measured(opened, monkeypatch, scorers):
+    agreed = replace(FREE, harm="eliminate", round_count=4, measure="path", rules=replace(FREE.rules, mu=float("inf")))
+    names = ("ann", "bob", "cyd", "dan", "eve")
+    for name in names:
+        monkeypatch.setitem(CLIENT_KEYS, name, SigningKey.from_seed(name.encode().ljust(32, b".")))
+    sample = opened(agreed, members={name: CLIENT_KEYS[name].public for name in names})
+    rows = dict.fromkeys(names, (0.2, 0.3, None))
+    plain = a_round(sample.ledger, 1, rows, agreed).record
+    effects = {name: -9.0 - place / 1e5 for place, name in enumerate(names[1 : scorers + 1])}
+    decision, _ = decide_round(
+        make_mechanism(replace(agreed.rules, version=2)), plain.decision.figures, {}, harmful=("ann",)
+    )
+    evidence = harm_evidence("ann", [1], effects, 20, -1.0)
+    record = replace(plain, decision=decision, harm=(evidence,))
+    entry = sample.ledger.settle(a_round(sample.ledger, 1, rows, agreed, record=record)).entry
+    result = verified(sample.store)
+    assert not result.findings
+    expected = [(entry, "harm is measured by all other clients of the round", "3 for ann")] * (scorers == 3)
+    assert [(note.entry, note.rule, note.found) for note in result.notes] == expected

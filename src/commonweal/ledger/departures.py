@@ -218,8 +218,9 @@ def _by_rates(
         if value is None:
             yield Departure(f"{what} of {client}", "needed for its profit", "missing")
             return
-    if gains is None and agreed.utility == "gain" and gain and _has_unsigned_metric(row):
-        yield Departure(f"the gain of {client}", "0 without both metrics that it is the change of", _text(gain))
+    own = gain if gains is None else _own_gain(gains, client)
+    if agreed.utility == "gain" and own and _has_unsigned_metric(row):
+        yield Departure(f"the gain of {client}", "0 without both metrics that it is the change of", _text(own))
 
     def profit_of(gain: Any) -> float:
         return rated_profit(rates, float(gain), count, is_advantage=agreed.utility == "advantage")
@@ -238,6 +239,11 @@ def _by_rates(
     for what, (expected, found) in stated.items():
         if found != expected:
             yield Departure(f"the {what} of {client}", f"{expected!r} by the agreed rates", _text(found))
+
+
+def _own_gain(gains: Mapping[str, Any], client: str) -> Any:
+    """What a client measured of the round, before anything is pooled."""
+    return next((row["gain"] for row in gains["table"]["rows"] if row["client"] == client), 0.0)
 
 
 def _has_unsigned_metric(row: Mapping[str, Any]) -> bool:

@@ -98,6 +98,23 @@ def note_back_since(replay: LedgerReplay) -> None:
                 replay.notes.add(vote.entry, BACK_SINCE, "nobody else under it but newcomers", found)
 
 
+def note_votes_of_the_gone(replay: LedgerReplay) -> None:
+    """Note amendments that lack their quorum among the members by the rounds that stand.
+
+    A round can be settled so that a client stays in it and votes, and afterwards again so that it is eliminated.
+    """
+    left = {**replay.state.excluded, **replay.state.eliminated}
+    for vote in replay.votes:
+        gone = [c for c in vote.asked if left.get(c, vote.first_round) < vote.first_round]
+        back = [c for c in vote.left if left.get(c, vote.first_round) >= vote.first_round]
+        asked = vote.asked.union(back).difference(gone)
+        signed, needed = len(asked & vote.signed), needed_of(len(asked), vote.quorum)
+        if gone and signed < needed:
+            expected = f"signatures of {needed} of {len(asked)} members by the rounds that stand"
+            found = f"{signed}: {', '.join(sorted(gone))} had left before it by these rounds"
+            replay.notes.add(vote.entry, "a quorum signs an amendment", expected, found)
+
+
 def check_newcomers(number: int, clients: Sequence[str], replay: LedgerReplay) -> None:
     """Check that nobody is admitted after the first round by the operator alone, or after the others before it.
 

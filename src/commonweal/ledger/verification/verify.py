@@ -29,7 +29,12 @@ from commonweal.ledger.verification.reversals import (
     note_never_settled_again,
 )
 from commonweal.ledger.verification.silence import note_open_silences
-from commonweal.ledger.verification.terms import note_back_since, note_missing_terms, note_unknown_names
+from commonweal.ledger.verification.terms import (
+    note_back_since,
+    note_missing_terms,
+    note_unknown_names,
+    note_votes_of_the_gone,
+)
 
 _GAP_LIMIT = 100  # missing entries that are reported one by one
 
@@ -121,6 +126,7 @@ class _Verifier:
         self._conclude(note_missing_terms)
         self._conclude(note_unknown_names)
         self._conclude(note_back_since)
+        self._conclude(note_votes_of_the_gone)
         self._conclude(note_untraced)
         for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(

@@ -502,7 +502,7 @@ class RemoteClients:
                 basis,
                 gain,
                 higher_is_better=self._metric.higher_is_better,
-                needs_metrics=table is None and self._federation.mechanism.utility == "gain",
+                needs_metrics=(table is None or rates is not None) and self._federation.mechanism.utility == "gain",
             )
         report = ClientReport(
             ledger=self._ledger,
