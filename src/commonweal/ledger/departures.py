@@ -81,7 +81,7 @@ def departures_of_late(document: Mapping[str, Any], state: LedgerState) -> Itera
     agreed, client = state.terms_of(document["round"]).terms.agreed, document["client"]
     if agreed is None:
         return
-    row = {name: document.get(name) for name in ("client", "profit", "sample_count", "cost")}
+    row: dict[str, Any] = {name: document.get(name) for name in ("client", "profit", "sample_count", "cost")}
     row["further"] = document.get("further", {})
     if "baseline" in document:  # what it rests on, which reports of the first formats do not say
         row["report"] = {name: document.get(name) for name in ("baseline", "measured")}
