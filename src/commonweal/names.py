@@ -1,4 +1,4 @@
-"""Names of clients: one spelling for each, and no two that look the same.
+"""Names of clients and metrics: one spelling for each, and no two that look the same.
 
 A subset of Unicode's confusables (UTS 39): letters of the Greek, Cyrillic and Armenian alphabets that are drawn like
 Latin ones, digits like letters, and characters that are not drawn at all.
@@ -76,6 +76,12 @@ def all_look_alikes(names: Iterable[str]) -> Iterator[tuple[str, str]]:
         first = seen.setdefault(_shape(name), name)
         if first != name:
             yield first, name
+
+
+def look_alike_of(name: str, known: Iterable[str]) -> str | None:
+    """The known name that another name looks like; None if there is none, or if it is a known one itself."""
+    every = tuple(known)
+    return None if name in every else next((each for each in every if _shape(each) == _shape(name)), None)
 
 
 def _shape(name: str) -> str:

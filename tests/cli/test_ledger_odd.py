@@ -111,3 +111,49 @@ def test_income_without_a_reversed_round(commonweal, tmp_path):
     done = commonweal("ledger", "verify", "ledger.db")
     assert done.returncode == 0
     assert "note: entry 7: no income is divided between a reversal and the new settlement" in done.stdout
+
+
+def test_many_notes_of_one_kind_do_not_hide_another(commonweal, tmp_path):
+    sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "transfers")
+    with sample.store.writing() as writing:
+        for number in range(120):  # each reference is too long, and income cannot be divided here
+            body = {"reference": f"{number:0300}", "amount": "5"}
+            document = next_document(list(writing.entries()), "realisation", body)
+            writing.add(sealed(document, sample.operator), ())
+    sample.store.close()
+    shown = commonweal("ledger", "verify", "ledger.db").stdout
+    assert "a reversed round is settled again" in shown, "as it is known only at the end"
+    assert "more notes of this kind: a reference is a short text" in shown
+    assert shown.count("note: entry") == 100
+
+
+@pytest.mark.parametrize("operator", [5, ["x"], None, {}])
+def test_an_operator_that_is_no_text(commonweal, tmp_path, operator):
+    sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "transfers")
+    opening = parsed(sample.entries()[0])
+    opening["body"]["operator"] = operator
+    forged = sealed(opening, sample.operator)
+    with sample.store.engine.begin() as connection:
+        connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
+        connection.exec_driver_sql("DELETE FROM commonweal_postings")
+        connection.exec_driver_sql("DELETE FROM commonweal_entries WHERE number > 1")
+        connection.exec_driver_sql(
+            "UPDATE commonweal_entries SET content = ?, hash = ?, signature = ?",
+            (forged.content, forged.hash, forged.signature),
+        )
+    sample.store.close()
+    for options in ((), ("--json",)):
+        result = commonweal("ledger", "verify", "ledger.db", *options)
+        assert result.returncode == 1
+        assert "the operator signed the entry" in result.stdout
+
+
+def test_a_hash_that_is_no_text(commonweal, tmp_path):
+    sample = make_sample(str(tmp_path / "ledger.db"), tmp_path / "keys", "transfers")
+    with sample.store.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE commonweal_entries SET hash = ?", (b"\xff\xfe",))
+    sample.store.close()
+    for options in ((), ("--json",)):
+        result = commonweal("ledger", "verify", "ledger.db", *options)
+        assert result.returncode == 1
+        assert "the hash matches the content" in result.stdout

@@ -130,8 +130,8 @@ def test_one_report_without_settings_makes_no_round_of_an_earlier_version(sample
     """Cyd has no key, so the operator writes his report."""
     no_settings = basis(sample, settings=None)
     settled = a_round(sample.ledger, 1, {"cyd": GAINS["cyd"], **TWO}, FREE, absent=("bob",))
-    assert Play.of(draft_of(sample, settled, {"cyd": no_settings, "ann": basis(sample)}), "").has_settings
-    assert not Play.of(draft_of(sample, settled, {"cyd": no_settings, "ann": no_settings}), "").has_settings
+    assert Play.of(draft_of(sample, settled, {"cyd": no_settings, "ann": basis(sample)}), "").settings
+    assert not Play.of(draft_of(sample, settled, {"cyd": no_settings, "ann": no_settings}), "").settings
 
 
 def draft_of(sample, settled, bases):

@@ -125,12 +125,12 @@ def test_a_detour_does_not_explain_other_contributions(sample):
     ("figures", "rules", "options", "said"),
     [
         (ALL_ANEW, Rules(mu=0.05), {},
-         "rules: mu inf before, 0.05 now; reported figures: ann, bob, cyd; decision; signed anew by 2 of 2"),
+         "signed anew by 2 of 2; decision; rules: mu inf before, 0.05 now; reported figures: ann, bob, cyd"),
         (BOB_ANEW, LENIENT, {},
-         "contributions: ann 0.5 before, 0.1 now; reported figures: bob; decision; signed anew by 1 of 2"),
+         "signed anew by 1 of 2; decision; contributions: ann 0.5 before, 0.1 now; reported figures: bob"),
         ({client: FIRST_ROUND[client] for client in ("ann", "cyd")}, LENIENT, {"absent": ("bob",)},
-         "contributions: bob 0.3 before, None now; reported figures: bob, cyd; decision; who was absent; "
-         "signed anew by 0 of 1"),
+         "who was absent; signed anew by 0 of 1; decision; contributions: bob 0.3 before, None now; "
+         "reported figures: bob, cyd"),
     ],
 )  # fmt: skip
 def test_a_correction_is_a_note_that_says_what_changed(sample, figures, rules, options, said):
@@ -162,7 +162,7 @@ def test_another_order_of_the_clients_under_the_same_signatures(tmp_path, is_agr
     outcome = forged_again(sample, again)
     order = "a round settled again under the same signatures has its clients in the same order"
     assert [finding.rule for finding in outcome.findings] == ([order] if is_agreed else [])
-    assert "order of clients; decision; signed anew by 0 of 2" in [note.found for note in outcome.notes]
+    assert "signed anew by 0 of 2; order of clients; decision" in [note.found for note in outcome.notes]
     sample.store.close()
 
 
@@ -172,7 +172,7 @@ def test_another_version_of_the_rules_is_a_note(sample):
     outcome = verified(sample.store)
     assert outcome.findings == ()
     assert [note.found for note in outcome.notes if note.rule == AS_BEFORE] == [
-        "version of the rules: 2 before, 1 now; signed anew by 0 of 2",
+        "signed anew by 0 of 2; version of the rules: 2 before, 1 now",
     ]
 
 
@@ -274,7 +274,7 @@ def test_income_that_is_taken_back(sample, waits):
         ledger.settle(a_round(sample))  # again, before the income
     ledger.realise(1000, "invoice 2")
     ledger.realise(1_000_000, "invoice 1, divided again")
-    assert noted() == ([(10, "round 2")] if waits else [])
+    assert noted() == ([(10, "with round 2")] if waits else [])
 
 
 def test_a_round_reversed_after_income_was_divided_by_it(tmp_path):

@@ -353,7 +353,11 @@ def test_income_that_is_divided_again_by_other_payoffs_is_noted(tmp_path):
     sample.ledger.realise(1000, "invoice 3")
     result = verified(sample.store)
     assert not result.findings
-    (note,) = result.notes
+    note, again = result.notes
+    assert (again.rule, again.found) == (
+        "income that is reversed is divided again before further rounds",
+        "with round 2",
+    )
     assert note.found == "round 2 settled since: if the income is divided again, it is by other payoffs"
     sample.store.close()
 

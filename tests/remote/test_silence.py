@@ -265,3 +265,31 @@ def test_a_restored_federation_does_not_ask_again_for_a_late_report_that_was_ent
         toy.coordinate()
     assert not bodies(toy, "late-report")
     assert "ERROR refused to go back to round 2" in (toy.home(SILENT) / "log.txt").read_text()
+
+
+def test_who_reported_and_is_asked_again_in_vain_is_absent(tmp_path):
+    """One member is lost at the report, so the others are asked again; another one has a receipt, and is lost then."""
+    toy = make(tmp_path, terms="silence_charge = 1001\nsilence_limit = 1", rounds=2)
+    first, second = (name for name in reversed(toy.names) if name != SILENT), SILENT
+    for name, answered in ((next(first), 0), (second, 1)):
+        member, asked = toy.member(name), []
+
+        def answer(kind, question, original=member.answer, asked=asked, answered=answered):
+            if kind == "query.report" and question.fields["round"] == 2:
+                asked.append(kind)
+                if len(asked) > answered:
+                    raise ConnectionError
+            return original(kind, question)
+
+        member.answer = answer
+    toy.coordinate()
+    body = bodies(toy)[-1]
+    assert SILENT in body["absent"]
+    assert SILENT not in body["silent"]
+    assert [row["client"] for row in body["unused_reports"]] == [SILENT]
+    receipts = sorted((toy.home(SILENT) / "receipts").glob("round-0002*.json"))
+    options = [option for receipt in receipts for option in ("--receipt", str(receipt))]
+    result = CliRunner().invoke(app, ["ledger", "verify", str(toy.out / "ledger.db"), *options])
+    assert receipts
+    assert result.exit_code == 0
+    assert f"note: entry {len(bodies(toy)) + 2}: the round has the report that {receipts[0].name}" in result.output

@@ -32,7 +32,7 @@ from commonweal.errors import StorageError, os_reason
 from commonweal.federation.client_set import State
 from commonweal.federation.evidence import measured_ending, measured_evidence
 from commonweal.federation.round_result import ClientMeasurement, RoundResult
-from commonweal.ledger.reports import ReportBasis
+from commonweal.ledger.reports import ReportBasis, SignedReport
 from commonweal.records import (
     Ending,
     Estimate,
@@ -236,6 +236,7 @@ def _to_document(result: RoundResult) -> dict[str, Any]:
         "events": [asdict(event) for event in result.events],
         "signatures": dict(result.signatures),
         "bases": {c: {**basis.to_document(), "terms": basis.terms} for c, basis in result.bases.items()},
+        "unused_reports": {c: [each.to_document() for each in every] for c, every in result.unused_reports.items()},
         "withdrawals": dict(result.withdrawals),
         "gains": None if result.record.gains is None else asdict(result.record.gains),
         "settled_at": result.settled_at,
@@ -291,6 +292,9 @@ def _from_document(document: Mapping[str, Any], decider: RoundDecider, **arrays:
         signatures=document["signatures"],
         withdrawals=document["withdrawals"],
         bases={c: ReportBasis.from_document(b, b["terms"]) for c, b in document.get("bases", {}).items()},
+        unused_reports={
+            c: tuple(map(SignedReport.from_document, every)) for c, every in document.get("unused_reports", {}).items()
+        },
         settled_at=document.get("settled_at"),
         **arrays,
     )

@@ -18,7 +18,7 @@ from commonweal.task.measured import Measured
 from commonweal.valuation.bootstrap import DRAW_COUNT, Draws
 
 if TYPE_CHECKING:  # it needs the packages of the ledger
-    from commonweal.ledger.reports import ReportBasis
+    from commonweal.ledger.reports import ReportBasis, SignedReport
 
 Coalition = frozenset[str]
 State = Mapping[str, NDArray[Any]]
@@ -98,6 +98,7 @@ class ProfitReport:
     alone_cost: float | None = None  # what the client would have spent alone; may be private
     signature: str | None = None  # of the report, if the client signs for itself
     basis: ReportBasis | None = None  # what the signed report rests on, if the client signs that
+    signed: SignedReport | None = None  # the report itself, if the client signs what it rests on
     events: tuple[Event, ...] = ()
 
 

@@ -109,6 +109,7 @@ class _Round:
         self._step_counts: Counter[str] = Counter()  # of the clients that report them
         self._measures: dict[Coalition, Mapping[str, Measured]] = {}
         self._losses: dict[str, float] = {}  # of the last iteration, of the clients that report them
+        self._reported: dict[str, ProfitReport] = {}  # the last report of each client that ever reported this round
         self._had_model: set[str] = set()  # who was asked to evaluate a model that was trained in this round
 
     def measure(self) -> MeasuredRound:
@@ -151,7 +152,14 @@ class _Round:
             contribution_draws=np.array([valuation.contribution_draws[c] for c in self._present]),
             effects=valuation.effects,
             gains=None if told is None else told.gains,
-            silent=tuple(c for c in self._active if c in self._had_model and c not in self._present),
+            silent=tuple(
+                c for c in self._active if c in self._had_model and c not in self._present and c not in self._reported
+            ),
+            unused_reports={
+                c: (*report.basis.earlier, report.signed)
+                for c, report in self._reported.items()
+                if c not in self._present and report.signed is not None and report.basis is not None
+            },
         )
 
     def _open(self) -> Mapping[str, Opening]:
@@ -193,6 +201,7 @@ class _Round:
         )
         told = self._told(openings, valuation)
         reports = self._clients.report(self._number, self._present, told, self._plan.mechanism.rates)
+        self._reported |= reports
         self._keep_all(reports)
         return valuation, told, reports
 

@@ -14,7 +14,7 @@ from commonweal.scenario.spec import FederationPlan
 from commonweal.valuation.harm import ScoredRound
 
 if TYPE_CHECKING:  # it needs the packages of the ledger
-    from commonweal.ledger.reports import ReportBasis
+    from commonweal.ledger.reports import ReportBasis, SignedReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,7 @@ class MeasuredRound:
     gains: RoundGains | None = None  # that the profits follow from; None: the profits are as measured
     bases: Mapping[str, ReportBasis] = field(default_factory=dict)  # of the client reports, where clients sign them
     silent: tuple[str, ...] = ()  # of the absent: they had the round's model, and did not report
+    unused_reports: Mapping[str, tuple[SignedReport, ...]] = field(default_factory=dict)  # see RoundToSettle
 
     @property
     def sample_counts(self) -> dict[str, int]:
@@ -90,6 +91,7 @@ class RoundResult:
     expected_draws: NDArray[np.float64] | None = None
     effects: NDArray[np.float64] | None = None
     bases: Mapping[str, ReportBasis] = field(default_factory=dict)  # of the client reports, where clients sign them
+    unused_reports: Mapping[str, tuple[SignedReport, ...]] = field(default_factory=dict)  # see RoundToSettle
     settled_at: str | None = None  # the time of its entry, chosen before it is settled: settling again gives the same
 
     @classmethod
@@ -108,6 +110,7 @@ class RoundResult:
             expected_draws=measured.expected_draws,
             effects=measured.effects,
             bases=measured.bases,
+            unused_reports=measured.unused_reports,
         )
 
     @property

@@ -138,13 +138,20 @@ class Session:
 
     def _check(self, record: RoundRecord, measured: MeasuredRound) -> None:
         if self.ledger is not None:
-            self.ledger.check_round(record, measured.sample_counts, measured.signatures, measured.bases)
+            self.ledger.check_round(
+                record, measured.sample_counts, measured.signatures, measured.bases, measured.unused_reports
+            )
 
     def _settle(self, result: RoundResult) -> None:
         if self.ledger is None:
             return
         self.ledger.settle(
-            result.record, result.sample_counts, result.signatures or None, result.bases, at=result.settled_at
+            result.record,
+            result.sample_counts,
+            result.signatures or None,
+            result.bases,
+            result.unused_reports,
+            at=result.settled_at,
         )
         for client, notice in result.withdrawals.items():
             self.ledger.withdraw(client, result.record.round_number, notice, at=result.settled_at)

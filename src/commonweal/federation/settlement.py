@@ -22,7 +22,7 @@ from commonweal.ledger.ledger import Clock, Ledger, Receipt, system_clock
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.order import check_round_number
 from commonweal.ledger.receipts import receipt_document
-from commonweal.ledger.reports import ReportBasis
+from commonweal.ledger.reports import ReportBasis, SignedReport
 from commonweal.ledger.rounds import RoundToSettle, draft_round
 from commonweal.ledger.seen_heads import trail_document
 from commonweal.ledger.signed_files import head_document, signed_content
@@ -110,16 +110,19 @@ class FederationLedger:
         sample_counts: Mapping[str, int] | None = None,
         signatures: Mapping[str, str] | None = None,
         bases: Mapping[str, ReportBasis] | None = None,
+        unused_reports: Mapping[str, tuple[SignedReport, ...]] | None = None,
         *,
         at: str | None = None,
     ) -> Receipt:
         """Settle a round; a round that is already settled stays unchanged. Members without figures were absent.
 
-        `signatures` are the clients' own, and `bases` what they signed their reports on; without signatures each report
-        is signed here. `at` is the time that the entry states, from `now`; the same time gives the same entry. Without
-        it, the time is that of writing.
+        `signatures` are the clients' own, `bases` what they signed their reports on, and `unused_reports` those of
+        clients that are absent in the end; without signatures each report is signed here. `at` is the time that the
+        entry states, from `now`; the same time gives the same entry. Without it, the time is that of writing.
         """
-        settled = replace(self._to_settle(record, sample_counts), bases=bases or {})
+        settled = replace(
+            self._to_settle(record, sample_counts), bases=bases or {}, unused_reports=unused_reports or {}
+        )
         if self._ledger is None and not has_ledger(self.location):  # create none for a round that it would refuse
             check_round_number(record.round_number, LedgerState(terms=self.terms))
             draft_round(settled, "", self.terms)
@@ -143,6 +146,7 @@ class FederationLedger:
         sample_counts: Mapping[str, int] | None = None,
         signatures: Mapping[str, str] | None = None,
         bases: Mapping[str, ReportBasis] | None = None,
+        unused_reports: Mapping[str, tuple[SignedReport, ...]] | None = None,
     ) -> None:
         """Refuse a round that the ledger would refuse, before anything of it is stored.
 
@@ -157,7 +161,16 @@ class FederationLedger:
             check_departures(draft.body, state)
         if signatures and all(basis.terms == self.terms_hash for basis in (bases or {}).values()):
             ledger = self._opened()  # under other terms, clients do not adopt the round
-            ledger.check_round(_with_absent(replace(settled, signatures=signatures, bases=bases or {}), ledger))
+            settled = replace(settled, signatures=signatures, bases=bases or {}, unused_reports=unused_reports or {})
+            ledger.check_round(_with_absent(settled, ledger))
+
+    def refuses_late(self, client: str, round_number: int, document: Document, signature: str) -> str:
+        """Why the ledger would not take a late report; empty if it would."""
+        try:
+            self._opened().check_late_report(client, round_number, document, signature)
+        except LedgerError as error:
+            return str(error)
+        return ""
 
     def report_late(self, client: str, round_number: int, document: Document, signature: str) -> Receipt:
         """Record a report of a settled round by a client that was silent in it."""

@@ -10,7 +10,12 @@ from typing import Any, get_args
 from commonweal.errors import InputError
 from commonweal.ledger.canonical import Document
 from commonweal.ledger.money import LARGEST_AMOUNT
+from commonweal.names import look_alike_of
 from commonweal.records import AgreedRates, ContributionRule, EndingRule, FiguresRule, HarmRule, LossRule, Rules
+from commonweal.scenario.spec import ContributionScore, UtilityRule
+from commonweal.task.metrics import METRICS
+from commonweal.valuation.registry import MEASURES
+from commonweal.valuation.scorers import ScorersRule
 
 SETTLEMENT_VERSION = 2
 """How rounds become money. 1: clients in any order; of equal remainders, the first get the odd units.
@@ -20,6 +25,13 @@ MEASURED_BY = ("figures", "measure", "contribution_score", "scorers", "evaluatio
 """How figures were measured: the fields that every round states, because nothing else in it shows them."""
 
 _NAMES = ("rules_version", "measure", "contribution_score", "scorers", "utility", "metric")
+_KNOWN = {
+    "measure": tuple(MEASURES),
+    "contribution_score": get_args(ContributionScore),
+    "scorers": get_args(ScorersRule),
+    "utility": get_args(UtilityRule),
+}
+"""Words that checks depend on: another one, which may only look the same, would switch them off."""
 _COUNTS = ("round_count", "evaluation_limit", "silence_limit")
 
 
@@ -60,6 +72,15 @@ class AgreedRules:
             value = getattr(self, name)
             if not isinstance(value, str) and not (value is None and name != "rules_version"):
                 raise InputError(f"{name} must be a name, got {value!r}.")
+        for name, known in _KNOWN.items():
+            value = getattr(self, name)
+            if value is not None and value not in known:
+                raise InputError(f"{name} must be one of {', '.join(known)}, got {value!a}.")
+        if self.metric is not None and (other := look_alike_of(self.metric, METRICS)) is not None:
+            raise InputError(
+                f"The metric {self.metric!a} looks like the built-in metric {other!r}, and is another one. Write "
+                f"{other!r}, or give your own metric another name."
+            )
         for name in _COUNTS:
             _check_whole(name, getattr(self, name), least=1)
         _check_whole("grace_rounds", self.grace_rounds, least=0, needed=True)

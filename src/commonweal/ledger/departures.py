@@ -12,6 +12,7 @@ from commonweal.errors import InputError, LedgerError
 from commonweal.ledger.agreed_rules import AgreedRules
 from commonweal.ledger.canonical import Document, first_difference
 from commonweal.ledger.fates import harmful_in
+from commonweal.ledger.reports import ReportBasis
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.terms import Terms
 from commonweal.records import Rates
@@ -70,6 +71,31 @@ def departures(body: Mapping[str, Any], state: LedgerState) -> Iterator[Departur
         named = {"inputs": [row["client"] for row in body["inputs"]], "absent": body["absent"]}
         for what, clients in {**named, "resting": body.get("resting", ())}.items():
             yield from _order(what, clients, state)
+
+
+def departures_of_late(document: Mapping[str, Any], state: LedgerState) -> Iterator[Departure]:
+    """Of a late report, from the terms in force for its round: it has figures as if it had come in time.
+
+    Python's own errors if it is damaged.
+    """
+    agreed, client = state.terms_of(document["round"]).terms.agreed, document["client"]
+    if agreed is None:
+        return
+    row: dict[str, Any] = {name: document.get(name) for name in ("client", "profit", "sample_count", "cost")}
+    row["further"] = document.get("further", {})
+    if "baseline" in document:  # what it rests on, which reports of the first formats do not say
+        row["report"] = {name: document.get(name) for name in ("baseline", "measured")}
+    body = {"inputs": [row], "round": document["round"]}
+    if agreed.metric is not None and agreed.metric in METRICS:
+        yield from _metrics(METRICS[agreed.metric], body)
+    yield from _limits(agreed, body)
+    if agreed.rates is not None:  # its gain is its own: nobody pools it any more
+        yield from _by_rates(agreed, agreed.rates.of(client), row, None)
+    gain = row["further"].get(GAIN)
+    if gain is not None and "report" in row:
+        basis = ReportBasis.from_document({**document, "earlier": []}, document["terms"])
+        if basis.change is not None and not basis.is_gain(abs(gain), abs(basis.change)):
+            yield Departure(f"the gain of {client}", f"{basis.change!r} by the metrics that it signed", _text(gain))
 
 
 def stated_terms(terms: Terms, measured_by: Mapping[str, Any] | None) -> Document:
@@ -192,8 +218,9 @@ def _by_rates(
         if value is None:
             yield Departure(f"{what} of {client}", "needed for its profit", "missing")
             return
-    if gains is None and agreed.utility == "gain" and gain and _has_unsigned_metric(row):
-        yield Departure(f"the gain of {client}", "0 without both metrics that it is the change of", _text(gain))
+    own = gain if gains is None else _own_gain(gains, client)
+    if agreed.utility == "gain" and own and _has_unsigned_metric(row):
+        yield Departure(f"the gain of {client}", "0 without both metrics that it is the change of", _text(own))
 
     def profit_of(gain: Any) -> float:
         return rated_profit(rates, float(gain), count, is_advantage=agreed.utility == "advantage")
@@ -212,6 +239,11 @@ def _by_rates(
     for what, (expected, found) in stated.items():
         if found != expected:
             yield Departure(f"the {what} of {client}", f"{expected!r} by the agreed rates", _text(found))
+
+
+def _own_gain(gains: Mapping[str, Any], client: str) -> Any:
+    """What a client measured of the round, before anything is pooled."""
+    return next((row["gain"] for row in gains["table"]["rows"] if row["client"] == client), 0.0)
 
 
 def _has_unsigned_metric(row: Mapping[str, Any]) -> bool:

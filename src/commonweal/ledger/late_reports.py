@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from commonweal.ledger.reports import BASED_REPORT_FORMATS, LATE_REPORT_FORMAT, odd_field
+from commonweal.ledger.reports import (
+    BASED_REPORT_FORMATS,
+    LATE_REPORT_FORMAT,
+    is_of_opening,
+    is_valued_before,
+    odd_field,
+)
 
 REPORT_FORMATS = ("commonweal.report/1", "commonweal.report/2", *BASED_REPORT_FORMATS, LATE_REPORT_FORMAT)
 
@@ -24,7 +30,7 @@ class Play:
     terms: str | None = None
     attempt: str | None = None
     opening_model: str | None = None
-    has_settings: bool = False  # one of them does, as all reports of members that can sign the hash of an entry
+    settings: str | None = None  # one of them names these, as all reports of members that can sign an entry's hash
 
     @classmethod
     def of(cls, body: Mapping[str, Any], entry: str) -> Play:
@@ -36,7 +42,7 @@ class Play:
             terms=body["terms"],
             attempt=reports[0]["attempt"],
             opening_model=reports[0]["opening_model"],
-            has_settings=any(report.get("settings") is not None for report in reports),
+            settings=next((each for report in reports if (each := report.get("settings")) is not None), None),
         )
 
 
@@ -58,21 +64,15 @@ def fault_of_late_report(document: Mapping[str, Any], play: Play) -> str | None:
         return None
     if form not in (*BASED_REPORT_FORMATS, LATE_REPORT_FORMAT):
         return "it does not say what it rests on, as the reports of this round do"
-    if play.has_settings and form != LATE_REPORT_FORMAT:
+    if play.settings is not None and form != LATE_REPORT_FORMAT:
         return "it does not name the entry that calls the client silent"
     # The model may be another one: a client that fell silent may have had that of the last iteration only.
     for name, settled in (("opening_model", play.opening_model), ("terms", play.terms)):
         if document.get(name) != settled:
             return f"its {name.replace('_', ' ')} is not that of the round"
-    opening, _, valuation = play.attempt.rpartition("/")
-    its_opening, _, its_valuation = str(document.get("attempt")).rpartition("/")
-    if its_opening != opening:
+    opening, its_attempt = play.attempt.rpartition("/")[0], str(document.get("attempt"))
+    if not is_of_opening(its_attempt, opening):
         return f"it is about another opening of the round than {opening!r}"
-    if not _is_later(its_valuation, valuation):
-        return f"its attempt {its_opening}/{its_valuation} is not after {play.attempt}, by which the round was settled"
+    if not is_valued_before(play.attempt, its_attempt):
+        return f"its attempt {its_attempt} is not after {play.attempt}, by which the round was settled"
     return None
-
-
-def _is_later(one: str, other: str) -> bool:
-    digits = one.isascii() and one.isdigit() and other.isascii() and other.isdigit()
-    return digits and len(one) < 10 and len(other) < 10 and int(one) > int(other)

@@ -285,7 +285,18 @@ class Ledger:
 
     def report_late(self, client: str, round_number: int, document: Document, signature: str) -> Receipt:
         """Record a report of a settled round by a member that was silent in it. The round stays as it is."""
+        return self._enter(self._late_report(client, round_number, document, signature))
 
+    def check_late_report(self, client: str, round_number: int, document: Document, signature: str) -> None:
+        """Raise whatever `report_late` would raise now."""
+        self.refresh()
+        made = self._late_report(client, round_number, document, signature)(self.state)
+        if isinstance(made, Draft):
+            self._checked(made, at=None, recompute=recompute)
+
+    def _late_report(
+        self, client: str, round_number: int, document: Document, signature: str
+    ) -> Callable[[LedgerState], Draft | Receipt]:
         def make(state: LedgerState) -> Draft | Receipt:
             if round_number in state.late_reports.get(client, {}):
                 return Receipt(entry=state.late_reports[client][round_number], fresh=False)
@@ -296,7 +307,7 @@ class Ledger:
                 )
             return late_report_draft(state, client, round_number, document, signature)
 
-        return self._enter(make)
+        return make
 
     def charge(self, client: str, round_number: int) -> Receipt:
         """Charge a member, by the terms, for a round whose model it had without reporting."""
@@ -522,8 +533,8 @@ def _refuse_findings(made: Draft, findings: Findings) -> None:
         is_round = made.kind == "round"
         what = f"Round {made.body['round']} cannot be settled" if is_round else f"Cannot enter {_article(made.kind)}"
         raise LedgerError(
-            f"{what}: the ledger would not be sound with it, since {found.rule}; expected {found.expected}, got "
-            f"{found.found}. Nothing was written."
+            f"{what}: the ledger would not be sound with it, since {found.rule}; expected {found.expected[:500]}, got "
+            f"{found.found[:500]}. Nothing was written."
         )
 
 

@@ -183,6 +183,17 @@ def bases_in(body: Mapping[str, Any]) -> dict[str, ReportBasis]:
     }
 
 
+def unused_in(body: Mapping[str, Any]) -> dict[str, tuple[SignedReport, ...]]:
+    """The reports of a settled round by clients that are absent from it in the end, in order.
+
+    Raises KeyError or TypeError if they are damaged.
+    """
+    found: dict[str, tuple[SignedReport, ...]] = {}
+    for row in body.get("unused_reports", ()):
+        found[row["client"]] = (*found.get(row["client"], ()), SignedReport.from_document(row))
+    return found
+
+
 def faults_of_reports(
     bases: Mapping[str, ReportBasis],
     keys: Mapping[str, str | None],
@@ -282,6 +293,46 @@ def _faults_of_earlier(
             rule, found = "earlier reports name terms that the ledger has stated", _short(report.document["terms"])
             faults.append(ReportFault(rule, "such terms", f"{found} in report {number} of {client}"))
     return faults
+
+
+def faults_of_unused(
+    client: str,
+    reports: tuple[SignedReport, ...],
+    key: str | None,
+    *,
+    attempt: str | None,
+    ledger: str,
+    round_number: int,
+    stated_terms: Collection[str],
+) -> list[ReportFault]:
+    """What is wrong with the reports of a client that is absent in the end, though it reported the round before.
+
+    `attempt` is that of the reports that count; these must be of earlier valuations, the last one of the same opening.
+    They are checked as the earlier reports of one that never came.
+    """
+    never_came = ReportBasis(
+        number=len(reports) + 1,
+        attempt=attempt or "",
+        model="",
+        opening_model="",
+        baseline=None,
+        terms="",
+        earlier=reports,
+    )
+    faults = _faults_of_earlier(client, never_came, key, ledger, round_number, stated_terms)
+    if not faults and not (reports and attempt and is_valued_before(reports[-1].document["attempt"], attempt)):
+        found = f"one of attempt {_short(reports[-1].document['attempt'])}" if reports else "none"
+        rule = "who reported and is absent is asked again in a later valuation of the same opening"
+        faults.append(ReportFault(rule, f"a report of {client} before {attempt}", found))
+    return faults
+
+
+def is_valued_before(one: str, other: str) -> bool:
+    """Whether an attempt is an earlier valuation of the same opening than another one."""
+    opening, _, valuation = one.rpartition("/")
+    its_opening, _, its_valuation = other.rpartition("/")
+    digits = all(each.isascii() and each.isdigit() and len(each) < 10 for each in (valuation, its_valuation))
+    return opening == its_opening and digits and int(valuation) < int(its_valuation)
 
 
 def odd_field(document: Mapping[str, Any]) -> str | None:

@@ -14,7 +14,7 @@ from commonweal.ledger.entries import EXTERNAL, POTENTIAL, Draft, Posting, accru
 from commonweal.ledger.fates import fates_document, harmful_in, is_finished
 from commonweal.ledger.member_documents import ClientReport, SignedGain, SignedTable
 from commonweal.ledger.money import check_amount, settle_payoffs, settle_transfers
-from commonweal.ledger.reports import ReportBasis
+from commonweal.ledger.reports import ReportBasis, SignedReport
 from commonweal.ledger.terms import Terms
 from commonweal.records import Decision, Evidence, Figures, RoundGains, RoundRecord, Rules, Stability
 from commonweal.records.rounds import SIMILARITY
@@ -31,6 +31,8 @@ class RoundToSettle:
     sample_counts: Mapping[str, int] = field(default_factory=dict)  # reported as new
     signatures: Mapping[str, str] = field(default_factory=dict)  # of the clients' reports
     bases: Mapping[str, ReportBasis] = field(default_factory=dict)  # what the reports rest on, if clients sign that
+    unused_reports: Mapping[str, tuple[SignedReport, ...]] = field(default_factory=dict)
+    """Of clients that are absent in the end, and reported in an earlier valuation: all that they signed, in order."""
     with_costs: bool = False  # the mechanism decides by costs, so they are stated and signed
     active: tuple[str, ...] | None = None  # whom the mechanism planned the next round with; None: it plans nothing
     measured_by: Mapping[str, Any] | None = None  # how, in a ledger whose terms say it; see `AgreedRules`
@@ -115,6 +117,12 @@ def draft_round(settled: RoundToSettle, ledger: str, terms: Terms) -> Draft:
         body["evidence"] = [_evidence_row(client, evidence) for client, evidence in record.evidence.items()]
     if record.silent:
         body["silent"] = list(record.silent)
+    if settled.unused_reports:
+        body["unused_reports"] = [
+            {"client": client, **report.to_document()}
+            for client in record.absent
+            for report in settled.unused_reports.get(client, ())
+        ]
     if record.resting:
         body["resting"] = list(record.resting)
     if settled.active is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from commonweal.errors import LedgerError
 from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.late_reports import Play
+from commonweal.ledger.reports import unused_in
 from commonweal.ledger.rounds import report_of, table_in
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.state import LedgerState
@@ -24,6 +25,7 @@ SAME_ORDER = "a round settled again under the same signatures has its clients in
 SAME_REPORTS = "a round settled again has everybody whose report it listed, unless all clients sign anew"
 ALL_REPORTS = "a round that is settled again lists all reports that it listed before"
 ONE_REPORT = "a client signs one report per number and attempt of a round"
+_OTHERWISE = ("ending", "gains", "measured_by", "resting", "plan", "unused_reports")
 _NAMED_BY = ("number", "attempt")  # a report among those of a client and a round
 
 
@@ -69,12 +71,11 @@ class Settlement:
                 )
                 for client, row in rows.items()
                 if "report" in row
-            },
+            }
+            | {client: tuple(each.document for each in reports) for client, reports in unused_in(body).items()},
             absent=tuple(body["absent"]),
             silent=silent_in(body),
-            otherwise={
-                name: body[name] for name in ("ending", "gains", "measured_by", "resting", "plan") if name in body
-            },
+            otherwise={name: body[name] for name in _OTHERWISE if name in body},
             signatures={client: row["signature"] for client, row in rows.items() if state.members.get(client)},
         )
 
@@ -193,31 +194,30 @@ def check_settled_again(undone: Mapping[str, Any], body: Mapping[str, Any], stat
 
 
 def changes(before: Settlement, now: Settlement) -> str:
-    """What the new settlement changed, in words; "" if nothing."""
-    parts = [
-        _changed(name, getattr(before, field), getattr(now, field))
-        for name, field in (("rules", "rules"), ("contributions", "contributions"), ("reported figures", "figures"))
-    ]
+    """What the new settlement changed, in words; "" if nothing. What has lists of names in it comes last."""
+    absent = sorted(map(str, before.absent)) != sorted(map(str, now.absent))
+    silent = sorted(map(str, before.silent)) != sorted(map(str, now.silent))
+    parts = ["who was absent" * absent, "who was silent" * silent]
+    if before.version != now.version:
+        parts.append(f"version of the rules: {before.version} before, {now.version} now")
     if _is_in_other_order(before, now):
         parts.append("order of clients")
     if before.harm != now.harm:
         parts.append("harm")
     if before.decision != now.decision:
         parts.append("decision")
-    if before.version != now.version:
-        parts.append(f"version of the rules: {before.version} before, {now.version} now")
-    if sorted(map(str, before.absent)) != sorted(map(str, now.absent)):
-        parts.append("who was absent")
-    if sorted(map(str, before.silent)) != sorted(map(str, now.silent)):
-        parts.append("who was silent")
     parts += [
         f"{name.replace('_', ' ')}"
         for name in dict.fromkeys((*before.otherwise, *now.otherwise))
         if before.otherwise.get(name) != now.otherwise.get(name)
     ]
+    parts += [
+        _changed(name, getattr(before, field), getattr(now, field))
+        for name, field in (("rules", "rules"), ("contributions", "contributions"), ("reported figures", "figures"))
+    ]
     if any(parts):
         signed = sum(before.signatures.get(client) != signature for client, signature in now.signatures.items())
-        parts.append(f"signed anew by {signed} of {len(now.signatures)}" if now.signatures else "nobody signs")
+        parts.insert(2, f"signed anew by {signed} of {len(now.signatures)}" if now.signatures else "nobody signs")
     return "; ".join(filter(None, parts))
 
 

@@ -135,7 +135,7 @@ def charge_draft(state: LedgerState, client: str, round_number: int) -> Draft:
         )
     if round_number in state.late_reports.get(client, ()):
         raise LedgerError(f"Client {client!r} has reported round {round_number} late, so it is not charged for it.")
-    if (client, round_number) in state.charges.values():
+    if state.is_charged(client, round_number):
         raise LedgerError(f"Client {client!r} was charged for round {round_number} already.")
     postings = charge_postings(state, client, round_number, agreed.silence_charge)
     if not postings:

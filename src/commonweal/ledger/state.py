@@ -243,6 +243,10 @@ class LedgerState:
         later = (number for number, there in self.took_part.items() if number > round_number and client in there)
         return next(later, None)
 
+    def is_charged(self, client: str, round_number: int) -> bool:
+        """Whether a client is charged for its silence in a round."""
+        return (client, round_number) in self.charges.values()
+
     def silent_after(self, client: str, round_number: int) -> int | None:
         """A round after this one in which the client was silent."""
         return next((number for number in self.silences.get(client, ()) if number > round_number), None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +22,8 @@ from commonweal.report.text import counted
 if TYPE_CHECKING:
     from commonweal.ledger.verification.replay import Finding, Recomputed, RecordedInputs
 
-_SHOWN = 100
+_SHOWN = 100  # findings, and notes
+_MOST_RULES = 1000  # of which one is shown each, even if these are more
 
 
 def verify_command(
@@ -155,8 +158,8 @@ def verify_command(
             print(f"note: {unsigned} not signed: these clients have no key, and the operator vouches for them")
         if operator is None:
             print(
-                f"note: signed with {printable(state.operator[:16])}…, the key that the ledger itself names; use --key "
-                "to check that it is the operator's"
+                f"note: signed with {printable(str(state.operator)[:16])}…, the key that the ledger itself names; use "
+                "--key to check that it is the operator's"
             )
         print(f"head: entry {state.number}, {printable(state.head)}")
     if findings:
@@ -164,10 +167,18 @@ def verify_command(
 
 
 def _show(word: str, found: Sequence[Finding]) -> None:
-    for one in found[:_SHOWN]:
-        print(f"{word}: {one}")
-    if len(found) > _SHOWN:
-        print(f"... and {len(found) - _SHOWN} more {word}s; --json shows all")
+    """Print the first ones, and the first of each rule, so that many of one kind do not hide another."""
+    firsts = {one.rule: place for place, one in reversed(list(enumerate(found)))}
+    places = {*sorted(firsts.values())[:_MOST_RULES]}
+    places.update(islice((place for place in range(len(found)) if place not in places), max(_SHOWN - len(places), 0)))
+    for place in sorted(places):
+        print(f"{word}: {found[place]}")
+    if len(places) == len(found):
+        return
+    left = Counter(one.rule for place, one in enumerate(found) if place not in places)
+    for rule, count in left.most_common(_MOST_RULES):
+        print(f"... and {count} more {word}{'s' * (count > 1)} of this kind: {rule[:200]}")
+    print(f"... {len(found) - len(places)} {word}s are not shown; --json shows all")
 
 
 def _named_key(text: str) -> tuple[str, str]:

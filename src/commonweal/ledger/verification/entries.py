@@ -114,7 +114,7 @@ def _expected(number: int, kind: str, body: Mapping[str, Any], replay: LedgerRep
     elif kind == "key-rotation":
         _check_rotation(number, body, replay)
     elif kind == "opening":
-        terms_as_written(number, body["terms"], findings)
+        terms_as_written(number, body["terms"], replay)
     else:
         findings.add(number, "the kind of the entry is known", "a kind that this version knows", str(kind))
     return ()

@@ -48,6 +48,10 @@ def _check_harm(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> N
         strangers = [name for name in (client, *one.by_scorer) if name not in clients]
         if strangers:
             findings.add(number, "harm is between clients of the round", "its clients", strangers[0])
+        others = [name for name in clients if name != client]
+        if len(one.by_scorer) < len(others):  # some may have been unable to measure it, which is the operator's word
+            rule, found = "harm is measured by all other clients of the round", f"{len(one.by_scorer)} for {client}"
+            replay.notes.add(number, rule, f"{len(others)} scorers", found)
         known = {each for each, there in state.took_part.items() if client in there} | {round_number}
         if list(one.round_numbers) != sorted(known & set(one.round_numbers)):
             findings.add(

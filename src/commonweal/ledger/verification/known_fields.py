@@ -61,6 +61,7 @@ BODIES: Mapping[str, Mapping[str, object]] = {
             ]
         },
         "ending": _values("ends"),
+        "unused_reports": [_values("client signature") | {"report": ANYTHING}],
     },
     "realisation": _values("reference amount"),
     "reversal": _values("entry reason"),

@@ -15,7 +15,7 @@ from commonweal.ledger.late_reports import Play
 from commonweal.ledger.order import CLOCK_SKEW
 from commonweal.ledger.readable import UNREADABLE
 from commonweal.ledger.receipts import ReportReceipt, report_hash
-from commonweal.ledger.reports import LATE_REPORT_FORMAT
+from commonweal.ledger.reports import LATE_REPORT_FORMAT, unused_in
 from commonweal.ledger.silence import silent_in
 from commonweal.ledger.state import LedgerState
 from commonweal.ledger.store import Store
@@ -61,10 +61,10 @@ def disproved_by_receipts(
             (findings if is_passed else notes).add(0, rule, f"round {number}", "not in the ledger")
         for each in settlements[number]:
             if each.entry == settled:
-                _compare(each, client, given, findings)
+                _compare(each, client, given, findings, notes)
             else:
                 spoken = [receipt for receipt in given if _speaks_of(receipt, each, settlements[number])]
-                _compare(each, client, spoken, findings if each.has_consequences else notes)
+                _compare(each, client, spoken, findings if each.has_consequences else notes, notes)
     return findings.all(), notes.all()
 
 
@@ -133,17 +133,23 @@ def _attempts_in(row: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
             yield earlier["signature"], earlier["report"]["attempt"]
 
 
-def _compare(settled: _Settled, client: str, given: Sequence[ReportReceipt], found: Findings) -> None:
-    """Add what the receipts of a client disprove in one settlement of a round."""
+def _compare(settled: _Settled, client: str, given: Sequence[ReportReceipt], found: Findings, notes: Findings) -> None:
+    """Add what the receipts of a client disprove in one settlement of a round.
+
+    They disprove nothing if the client is absent and the entry lists its reports: it was asked again in vain.
+    """
     if not given:
         return
     entry, body = settled.entry, settled.body
     rule = f"the round has the report that {', '.join(receipt.source for receipt in given)} acknowledges"
     try:
-        if client in body["absent"]:
-            found.add(entry, rule, f"a report of {client}", "silent" if client in silent_in(body) else "absent")
-            return
         listed = set(_reports_of(body, client))
+        if client in body["absent"]:
+            is_listed = client not in silent_in(body) and all(receipt.report in listed for receipt in given)
+            (notes if is_listed else found).add(
+                entry, rule, f"a report of {client}", "silent" if client in silent_in(body) else "absent"
+            )
+            return
         for receipt in given:
             if receipt.report not in listed:
                 rule = f"the round has the report that {receipt.source} acknowledges"
@@ -275,3 +281,5 @@ def _reports_of(body: Mapping[str, Any], client: str) -> Iterator[str]:
         for signature in (row["signature"], *(report["signature"] for report in earlier)):
             if isinstance(signature, str):
                 yield report_hash(signature)
+    for report in unused_in(body).get(client, ()):
+        yield report_hash(report.signature)

@@ -63,7 +63,9 @@ class Finding:
     found: str
 
     def __str__(self) -> str:
-        return f"entry {self.entry}: {self.rule}: expected {self.expected}, found {self.found}"
+        """Short: a tampered entry may contain anything."""
+        rule, expected, found = map(_cut, (self.rule, self.expected, self.found))
+        return f"entry {self.entry}: {rule}: expected {expected}, found {found}"
 
 
 class Findings:
@@ -73,7 +75,8 @@ class Findings:
         self._found: list[Finding] = []
 
     def add(self, entry: int, rule: str, expected: str, found: str) -> None:
-        self._found.append(Finding(entry=entry, rule=_shown(rule), expected=_shown(expected), found=_shown(found)))
+        texts = {"rule": rule, "expected": expected, "found": found}
+        self._found.append(Finding(entry=entry, **{name: printable(text) for name, text in texts.items()}))
 
     def compare(self, entry: int, rule: str, expected: Any, found: Any) -> bool:
         """Whether both are the same; if not, the first difference is a finding."""
@@ -135,6 +138,7 @@ class LedgerReplay:
     gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
     divided_without: list[DividedWithout] = field(default_factory=list)
+    divided_by_rounds: dict[int, frozenset[int]] = field(default_factory=dict)  # by income: the rounds settled then
     votes: list[Vote] = field(default_factory=list)
     measured: dict[int, dict[str, Mapping[str, Any]]] = field(default_factory=dict)
     """By round and client: what its report rests on, in the last settlement with one, be it reversed."""
@@ -153,6 +157,7 @@ class LedgerReplay:
         if kind == "round":
             self._remember_round(number, body)
         elif kind == "realisation":
+            self.divided_by_rounds[number] = frozenset(self.state.rounds)
             self.divided_without += [DividedWithout(number, round_number) for round_number in self.state.undone]
         elif kind == "amendment":
             self._remember_vote(number, body)
@@ -202,6 +207,5 @@ class LedgerReplay:
         )
 
 
-def _shown(text: str) -> str:
-    """Short, and without control characters: a tampered entry may contain anything."""
-    return printable(text if len(text) <= _LENGTH_LIMIT else text[: _LENGTH_LIMIT - 1] + "…")
+def _cut(text: str) -> str:
+    return text if len(text) <= _LENGTH_LIMIT else text[: _LENGTH_LIMIT - 1] + "…"

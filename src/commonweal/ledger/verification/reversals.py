@@ -26,8 +26,8 @@ def check_settled_again(number: int, body: Mapping[str, Any], replay: LedgerRepl
 
 
 def check_reversed_income(number: int, reversed_entry: int, replay: LedgerReplay) -> None:
-    """Income that is divided again goes by the payoffs of then."""
-    since = [settled for settled, entry in replay.state.rounds.items() if entry > reversed_entry]
+    """Income that is divided again goes by the payoffs of then; a round reversed meanwhile may be settled again."""
+    since = [n for n, settled in replay.settlements.items() if any(each.entry > reversed_entry for each in settled)]
     if since and replay.past[reversed_entry].kind == "realisation":
         rule = "income is reversed before further rounds are settled"
         found = f"round {min(since)} settled since: if the income is divided again, it is by other payoffs"
@@ -69,24 +69,27 @@ def conclude_divided_otherwise(replay: LedgerReplay) -> None:
 
 
 def note_income_taken_back(replay: LedgerReplay) -> None:
-    """Note income that was reversed and not divided again, or only after further rounds, so by other payoffs.
+    """Note income that was reversed and not divided again, or by other rounds, so by other payoffs.
 
     Each income has a reference of its own, so the next one of the same amount counts as the same income.
     """
     state, rule = replay.state, "income that is reversed is divided again before further rounds"
-    waiting: dict[int, list[int]] = {}  # by amount: entries that reversed an income of it, the first one first
+    waiting: dict[int, list[int]] = {}  # by amount: incomes of it that were reversed, the first one first
     for income in sorted(state.references.values(), key=lambda each: each.entry):
-        before = next((each for each in waiting.get(income.amount, ()) if each < income.entry), None)
+        taken_back = waiting.get(income.amount, [])
+        before = next((each for each in taken_back if state.reversals[each] < income.entry), None)
         if before is not None:
-            waiting[income.amount].remove(before)
-            between = [n for n, settled in replay.settlements.items() if before < settled[0].entry < income.entry]
-            if between:
-                expected, found = f"no round between entries {before} and {income.entry}", f"round {min(between)}"
+            taken_back.remove(before)
+            first, second = (replay.divided_by_rounds[each] for each in (before, income.entry))
+            if first != second:
+                expected = f"by the same rounds as in entry {before}, which entry {state.reversals[before]} reversed"
+                changes = (("with", second - first), ("without", first - second))
+                found = " and ".join(f"{word} round {min(rounds)}" for word, rounds in changes if rounds)
                 replay.notes.add(income.entry, rule, expected, found)
         if income.entry in state.reversals:
-            waiting.setdefault(income.amount, []).append(state.reversals[income.entry])
-    for taken_back in sorted(entry for entries in waiting.values() for entry in entries):
-        replay.notes.add(taken_back, rule, "an income of the same amount", "none since")
+            waiting.setdefault(income.amount, []).append(income.entry)
+    for entry in sorted(state.reversals[each] for taken_back in waiting.values() for each in taken_back):
+        replay.notes.add(entry, rule, "an income of the same amount", "none since")
 
 
 def note_never_settled_again(replay: LedgerReplay) -> None:

@@ -10,9 +10,10 @@ from commonweal.errors import CommonwealError
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.expected_profits import SIGNED_OR_NONE, fault_of_expected_profits
 from commonweal.ledger.fates import harmful_in, is_finished
+from commonweal.ledger.late_reports import Play
 from commonweal.ledger.member_documents import SignedTable
 from commonweal.ledger.plans import staying
-from commonweal.ledger.reports import bases_in, faults_of_reports
+from commonweal.ledger.reports import bases_in, faults_of_reports, faults_of_unused, unused_in
 from commonweal.ledger.rounds import (
     check_shares,
     decision_document,
@@ -25,6 +26,7 @@ from commonweal.ledger.rounds import (
     sample_counts_of,
     table_in,
 )
+from commonweal.ledger.silence import silent_in
 from commonweal.ledger.taking_part import AFTER_ADMISSION, STILL_ACTIVE, gone_but_absent
 from commonweal.ledger.verification.baselines import check_goes_on
 from commonweal.ledger.verification.fates import check_fates
@@ -59,6 +61,7 @@ def expected_of_round(number: int, body: Mapping[str, Any], replay: LedgerReplay
     for row in body["inputs"]:
         _check_report(number, body, row, table, replay)
     _check_attempt(number, body, replay)
+    _check_unused(number, body, replay)
     check_goes_on(number, body, table, replay)
     _check_evidence(number, body, replay)
     check_fates(number, body, replay)
@@ -140,6 +143,33 @@ def _check_attempt(number: int, body: Mapping[str, Any], replay: LedgerReplay) -
     )
     for fault in faults:
         replay.findings.add(number, fault.rule, fault.expected, fault.found)
+
+
+def _check_unused(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
+    """Reports of clients that were asked again, after somebody else was lost, and did not answer any more."""
+    if "unused_reports" not in body:
+        return
+    state, attempt = replay.state, Play.of(body, "").attempt
+    unused, silent = unused_in(body), silent_in(body)
+    expected = [client for client in body["absent"] if client in unused and client not in silent]
+    if not unused or list(unused) != expected:
+        rule = "who reported and was asked again in vain is absent, not silent, and listed in the same order"
+        replay.findings.add(number, rule, ", ".join(expected) or "nobody", ", ".join(map(str, unused)) or "nobody")
+    for client, reports in unused.items():
+        faults = faults_of_unused(
+            client,
+            reports,
+            state.members.get(client),
+            attempt=attempt,
+            ledger=state.identity,
+            round_number=body["round"],
+            stated_terms=state.stated_terms,
+        )
+        for fault in faults:
+            replay.findings.add(number, fault.rule, fault.expected, fault.found)
+        if not faults:
+            found = f"{client} absent: it did not answer when it was asked again"
+            replay.notes.add(number, "who reported a round is in it", f"{client}, who reported it", found)
 
 
 def _check_gains(

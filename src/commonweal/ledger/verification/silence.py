@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from commonweal.errors import CommonwealError
+from commonweal.ledger.departures import departures_of_late
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.order import check_is_last
 from commonweal.ledger.reports import LATE_REPORT_FORMAT
@@ -86,10 +87,19 @@ def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay
     """
     try:
         draft = late_report_draft(replay.state, body["client"], body["round"], body["report"], body["signature"])
+        departed = list(departures_of_late(body["report"], replay.state))
     except (CommonwealError, AttributeError, TypeError, ValueError) as error:
         rule = "a late report is signed by a client that was silent in its round"
         replay.findings.add(number, rule, "such a report", str(error))
         return
+    for each in departed:
+        replay.findings.add(number, f"late reports keep to the terms: {each.what}", each.agreed, each.found)
+    play, settings = replay.state.plays[body["round"]], body["report"].get("settings")
+    if play.settings is not None and settings not in (None, play.settings):
+        rule = "clients measure by the same settings in all rounds"  # another version may have more of them
+        replay.notes.add(
+            number, rule, f"{play.settings[:16]}… as in the round", f"{settings[:16]}… of {body['client']}"
+        )
     replay.findings.compare(number, "a late report has these fields", sorted(draft.body), sorted(body))
     if body["report"]["format"] != LATE_REPORT_FORMAT:
         rule, found = "a late report names the entry that calls its client silent", f"only {body['client']}'s attempt"
@@ -154,6 +164,15 @@ def note_open_silences(replay: LedgerReplay) -> None:
         taken_back = state.uncharged.get((client, round_number))
         found = "neither" if taken_back is None else "a charge that was reversed"
         replay.notes.add(taken_back or state.rounds[round_number], rule, expected, found)
+    for (client, round_number), entry in state.uncharged.items():
+        is_silent = round_number in state.silences.get(client, ())
+        if (
+            is_silent
+            and round_number in state.late_reports.get(client, ())
+            and not state.is_charged(client, round_number)
+        ):
+            rule, found = "a charge for a silence stands", "a charge that was reversed, and a report after it"
+            replay.notes.add(entry, rule, f"a charge of {client} for round {round_number}", found)
     for client, rounds in ends_by_silence(state, state.next_round):
         expected = f"an exclusion of {client}, silent in rounds {', '.join(map(str, rounds))}"
         replay.notes.add(state.rounds[rounds[-1]], ENDS_AT_THE_LIMIT, expected, "none so far")

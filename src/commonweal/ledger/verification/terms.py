@@ -25,7 +25,7 @@ from commonweal.names import all_look_alikes
 def check_terms(number: int, body: Mapping[str, Any], replay: LedgerReplay) -> None:
     """Check an entry that states the rules of a ledger that was opened without any."""
     state, findings = replay.state, replay.findings
-    terms, before = terms_as_written(number, body["terms"], findings), state.terms
+    terms, before = terms_as_written(number, body["terms"], replay), state.terms
     findings.compare(number, "an entry of terms has these fields", ["terms"], sorted(body))
     if state.ever_settled:
         found = f"terms after round {max(state.ever_settled)}"
@@ -44,7 +44,7 @@ def check_amendment(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
     for name in ("amendment", "first_round"):
         if type(body[name]) is not int:
             raise TypeError(f"{name} {body[name]!r}")
-    terms_as_written(number, body["terms"], findings)
+    terms_as_written(number, body["terms"], replay)
     if state.terms is None:
         return  # already a finding of the first entry
     amendment = Amendment.from_document(body)
@@ -96,6 +96,23 @@ def note_back_since(replay: LedgerReplay) -> None:
             if left.get(client) != left_in and client not in vote.signed:
                 found = f"{client}, who had left in round {left_in}, is a member again by a reversal since"
                 replay.notes.add(vote.entry, BACK_SINCE, "nobody else under it but newcomers", found)
+
+
+def note_votes_of_the_gone(replay: LedgerReplay) -> None:
+    """Note amendments that lack their quorum among the members by the rounds that stand.
+
+    A round can be settled so that a client stays in it and votes, and afterwards again so that it is eliminated.
+    """
+    left = {**replay.state.excluded, **replay.state.eliminated}
+    for vote in replay.votes:
+        gone = [c for c in vote.asked if left.get(c, vote.first_round) < vote.first_round]
+        back = [c for c in vote.left if left.get(c, vote.first_round) >= vote.first_round]
+        asked = vote.asked.union(back).difference(gone)
+        signed, needed = len(asked & vote.signed), needed_of(len(asked), vote.quorum)
+        if gone and signed < needed:
+            expected = f"signatures of {needed} of {len(asked)} members by the rounds that stand"
+            found = f"{signed}: {', '.join(sorted(gone))} had left before it by these rounds"
+            replay.notes.add(vote.entry, "a quorum signs an amendment", expected, found)
 
 
 def check_newcomers(number: int, clients: Sequence[str], replay: LedgerReplay) -> None:

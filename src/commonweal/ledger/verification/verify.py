@@ -29,7 +29,12 @@ from commonweal.ledger.verification.reversals import (
     note_never_settled_again,
 )
 from commonweal.ledger.verification.silence import note_open_silences
-from commonweal.ledger.verification.terms import note_back_since, note_missing_terms, note_unknown_names
+from commonweal.ledger.verification.terms import (
+    note_back_since,
+    note_missing_terms,
+    note_unknown_names,
+    note_votes_of_the_gone,
+)
 
 _GAP_LIMIT = 100  # missing entries that are reported one by one
 
@@ -121,6 +126,7 @@ class _Verifier:
         self._conclude(note_missing_terms)
         self._conclude(note_unknown_names)
         self._conclude(note_back_since)
+        self._conclude(note_votes_of_the_gone)
         self._conclude(note_untraced)
         for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(
@@ -158,19 +164,20 @@ class _Verifier:
             return
         for missing in range(state.number + 1, min(number, state.number + 1 + _GAP_LIMIT)):
             self._findings.add(missing, rule, "an entry", f"none before entry {number}")
+        digest = entry.hash if isinstance(entry.hash, str) else repr(entry.hash)  # SQLite stores anything
         if self._known_heads:
-            self._seen[number] = str(entry.hash)
+            self._seen[number] = digest
         document, signer = check_one(entry, rows, replay)
         if document is not None:
             try:
-                self._remember(document, entry.hash)
+                self._remember(document, digest)
                 if signer is not None and document["kind"] in ("opening", "key-rotation"):
                     replay.operators.append(state.operator)
                 if signer is not None and document["kind"] == "key-rotation":
                     replay.retired.setdefault(signer, number)
             except DAMAGED as error:
                 incomplete(number, error, replay)
-        state.number, state.head = number, entry.hash
+        state.number, state.head = number, digest
 
     def _remember(self, document: Mapping[str, Any], digest: str) -> None:
         replay, number, kind, body = self.replay, document["number"], document["kind"], document["body"]

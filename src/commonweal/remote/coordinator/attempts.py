@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from commonweal.errors import FederationError
+from commonweal.ledger.canonical import Document
 from commonweal.ledger.reports import REPORT_LIMIT, ReportBasis, SignedReport, faults_of_reports, went_on_to
 from commonweal.remote.coordinator.answer_rules import LARGEST_COUNT, BrokenRuleError, count_in, number_in
 from commonweal.remote.messages.answer_limit import LARGEST_PROOF
@@ -39,6 +40,9 @@ class LedgerInForce(Protocol):
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         """The operator's receipt for a client's report; empty if there is no operator to sign it."""
 
+    def refuses_late(self, client: str, round_number: int, document: Document, signature: str) -> str:
+        """Why it would not take a late report; empty if it would."""
+
     def trail(self, after: int, *, until: int | None = None) -> bytes:
         """The signed hashes of the ledger's entries after a number; empty if there is no ledger."""
 
@@ -63,6 +67,9 @@ class NoLedger:
 
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         return b""
+
+    def refuses_late(self, client: str, round_number: int, document: Document, signature: str) -> str:
+        return ""
 
     def trail(self, after: int, *, until: int | None = None) -> bytes:
         return b""

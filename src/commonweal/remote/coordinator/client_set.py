@@ -361,6 +361,7 @@ class RemoteClients:
             self._settings_hash(),
             self._settled_in.hash_of_round,
             self._settled_in.stated_terms,
+            self._settled_in.refuses_late,
         )
         for late in found:
             self._say(f"{late.client} reported round {late.round_number} late; the round stays as it was settled")
@@ -501,7 +502,7 @@ class RemoteClients:
                 basis,
                 gain,
                 higher_is_better=self._metric.higher_is_better,
-                needs_metrics=table is None and self._federation.mechanism.utility == "gain",
+                needs_metrics=(table is None or rates is not None) and self._federation.mechanism.utility == "gain",
             )
         report = ClientReport(
             ledger=self._ledger,
@@ -529,6 +530,7 @@ class RemoteClients:
             alone=alone,
             signature=signature,
             basis=basis,
+            signed=self._reports[client],
         )
         if rates is None:
             return by_member

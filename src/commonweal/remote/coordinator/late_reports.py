@@ -89,11 +89,13 @@ class LateReports:
         settings: str,
         entry_of: Callable[[int], str],
         stated_terms: Collection[str],
+        refuses: Callable[[str, int, Mapping[str, Any], str], str],
     ) -> list[LateReport]:
         """Ask members that owe reports of these rounds; returns those that came and count.
 
         `settings` is the hash of what members measure by, `entry_of` gives that of the entry that settled a round,
-        `stated_terms` are the hashes of all terms of the ledger.
+        `stated_terms` are the hashes of all terms of the ledger. `refuses` says why the ledger would not take a report:
+        one without a receipt is no evidence against the operator.
         """
         asked = {c: owed for c in owing if (owed := self._owed.get(c)) and owed.round_number in owing[c]}
 
@@ -128,9 +130,11 @@ class LateReports:
         for client, answer in reports.given.items():
             try:
                 entry = entry_of(asked[client].round_number)
-                found.append(self._read(client, asked[client], answer, bounds(client), settings, entry, stated_terms))
+                late = self._read(client, asked[client], answer, bounds(client), settings, entry, stated_terms)
             except BrokenRuleError:
                 continue
+            if not refuses(late.client, late.round_number, late.document, late.signature):
+                found.append(late)
         for late in found:
             del self._owed[late.client]
         self._forget_models()
