@@ -107,7 +107,7 @@ class RemoteClients:
         self._settled_in = NoLedger() if settled_in is None else settled_in
         self._heads = PassedHeads(ledger, federation.keys)
         self.confirmed = ConfirmedHeads(self._settled_in, ledger, confirmed_heads)
-        self._late = LateReports(ledger, federation.keys)
+        self._late = LateReports(ledger, federation.keys, say)
         self._given: dict[str, tuple[str, Model]] = {}  # the last adopted model that each client has a part in
         self._make_layout = make_layout
         self._exchange = Exchange(transport, federation, self._settled_in, say)

@@ -24,7 +24,7 @@ from commonweal.remote.coordinator.answer_rules import (
 )
 from commonweal.remote.coordinator.attempts import ReportQuestion
 from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
-from commonweal.remote.messages.message import EVALUATE, LACKS, MODEL, REPORT, Message
+from commonweal.remote.messages.message import EVALUATE, LACKS, MODEL, REPORT, Message, printable
 from commonweal.remote.transport import Answers
 from commonweal.task.records import Model
 from commonweal.valuation.bootstrap import DRAW_COUNT
@@ -65,8 +65,9 @@ def _rates_of(owed: OwedReport) -> dict[str, Any]:
 class LateReports:
     """The reports that members owe, by member; `keys` are the members' public keys."""
 
-    def __init__(self, ledger: str, keys: Mapping[str, str]) -> None:
+    def __init__(self, ledger: str, keys: Mapping[str, str], say: Callable[[str], None]) -> None:
         self._ledger = ledger
+        self._say = say
         self._keys = keys
         self._owed: dict[str, OwedReport] = {}
         self._models: dict[str, Model] = {}  # by hash: those that owed reports are about
@@ -106,10 +107,13 @@ class LateReports:
         def evaluation(client: str, *, with_model: bool = False) -> Message:
             return question(client, MEASURES, with_model=with_model, whole=[asked[client].model], parts=[])
 
-        given = dict(put(EVALUATE, {client: evaluation(client) for client in asked}).given)
+        answers = put(EVALUATE, {client: evaluation(client) for client in asked})
+        given, missing = dict(answers.given), {client: why.reason for client, why in answers.missing.items()}
         lacking = [client for client, answer in given.items() if LACKS in answer.fields]
-        given |= put(EVALUATE, {client: evaluation(client, with_model=True) for client in lacking}).given
-        ready = [client for client, answer in given.items() if LACKS not in answer.fields]
+        again = put(EVALUATE, {client: evaluation(client, with_model=True) for client in lacking})
+        given |= again.given
+        missing |= {client: why.reason for client, why in again.missing.items()}
+        ready = [client for client, answer in given.items() if LACKS not in answer.fields and client not in missing]
         reports = put(
             REPORT,
             {
@@ -124,13 +128,17 @@ class LateReports:
                 for c in ready
             },
         )
+        missing |= {client: why.reason for client, why in reports.missing.items()}
         found = []
         for client, answer in reports.given.items():
             try:
                 entry = entry_of(asked[client].round_number)
                 found.append(self._read(client, asked[client], answer, bounds(client), settings, entry, stated_terms))
-            except BrokenRuleError:
-                continue
+            except BrokenRuleError as error:
+                missing[client] = str(error)
+        for client, reason in missing.items():
+            number = asked[client].round_number
+            self._say(printable(f"{client} was asked for its report of round {number}, which did not come: {reason}"))
         for late in found:
             del self._owed[late.client]
         self._forget_models()

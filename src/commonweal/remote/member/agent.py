@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -343,18 +343,18 @@ class MemberAgent:
         metric = self._local.metric(fields)
         if fields["adopted"] not in open_round.accuracies:
             raise QuestionError(f"Model {fields['adopted'][:16]}… was not measured here in round {number}.")
-        if fields.get("entry") is not None and number != state.missed_round:
+        if fields.get("entry") is not None and number not in state.missed_rounds:
             raise QuestionError(
                 f"A late report of round {number} was asked for, but no statement that is kept here says that the "
                 "round was settled without this member."
             )
-        if fields.get("entry") is None and number == state.missed_round:
+        if fields.get("entry") is None and number in state.missed_rounds:
             raise QuestionError(
                 f"Round {number} was settled without this member, so a late report must name the entry that says so."
             )
         KeptReceipts(self._store, member).check_all_kept(number)
         figures = state.pinned.get("figures", "measured")
-        check_figures(fields, figures, is_late=number == state.missed_round)
+        check_figures(fields, figures, is_late=number in state.missed_rounds)
         now, baseline = open_round.accuracies[fields["adopted"]], baseline_of(state, open_round)
         assert baseline is not None, "opening a round sets the baseline"
         alone = self._local.alone(fields, state, open_round) if fields["utility"] == "advantage" else None
@@ -478,12 +478,16 @@ class MemberAgent:
         """
         open_round = state.under_way
         if open_round is None or (open_round.round_number, open_round.attempt) != (fields["round"], fields["attempt"]):
-            raise QuestionError(
-                f"Round {fields['round']} is not open here: it was interrupted or never opened. Open it first."
+            self._refuse(
+                kind, f"Round {fields['round']} is not open here: it was interrupted or never opened. Open it first."
             )
-        is_late = kind in (EVALUATE, REPORT) and fields["round"] == state.missed_round
+        is_late = kind in (EVALUATE, REPORT) and fields["round"] in state.missed_rounds
         if fields["round"] <= state.told_round and not is_late:
-            raise QuestionError(f"Round {fields['round']} is settled by a statement that is kept here.")
+            self._refuse(kind, f"Round {fields['round']} is settled by a statement that is kept here.")
+
+    def _refuse(self, kind: str, why: str) -> NoReturn:
+        self._store.log(f"refused {kind}: {why}")
+        raise QuestionError(why)
 
     def _notice(self, fields: Mapping[str, Any]) -> str:
         """The signed notice that the member withdraws after this round; empty if it does not."""

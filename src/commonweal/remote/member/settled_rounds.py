@@ -42,7 +42,7 @@ def _refuse_told_before(store: MemberStore, state: MemberState, number: int) -> 
     A round that was not reported in this folder could not be adopted then.
     """
     is_told = state.settled_round < number <= state.told_round
-    if is_told and (number == state.missed_round or ReportBook(store, number).reports):
+    if is_told and (number in state.missed_rounds or ReportBook(store, number).reports):
         refusal = (
             f"Round {number} is said to be settled with this member, but the statements that are kept here do not say "
             "so: it was settled without this member, or what was trained in it is lost."
@@ -59,7 +59,8 @@ def adopt_stated(store: MemberStore, state: MemberState, lines: Sequence[Stateme
             continue
         state.told_round = max(state.told_round, number)
         if line.profit is None:
-            state.missed_round = max(state.missed_round, number)
+            if number not in state.missed_rounds:
+                state.missed_rounds.append(number)
             if number == state.settled_round:
                 store.log(
                     f"{ERROR} round {number}: the statement says that it was settled without this member, which was "
@@ -113,7 +114,7 @@ def _adopt_signed(store: MemberStore, state: MemberState, report: Mapping[str, A
 def refuse_unadopted(store: MemberStore, state: MemberState, round_number: int) -> None:
     """No round is opened after one that was settled with this member and whose outcome it could not adopt."""
     told = state.told_round
-    if told > max(state.settled_round, state.missed_round) and ReportBook(store, told).reports:
+    if told > max((state.settled_round, *state.missed_rounds)) and ReportBook(store, told).reports:
         refusal = (
             f"Round {told} was settled with this member, but what was trained in it is not in its folder any more."
         )
