@@ -118,7 +118,7 @@ class MemberAgent:
                 self._check_open(state, kind, fields)
             keep_sent_models(kind, question, state, self._store)
             if kind == CLOSE and kept is not None:
-                commit(self._store, state, fields)
+                self._commit(state, fields)
                 self._store.save(state)
                 told = {**kept.answer, "head": evidence.signed_head(self._key)}
                 if contradiction := Contradictions(self._store).in_words():
@@ -165,7 +165,7 @@ class MemberAgent:
     def _open(self, question: Message, state: MemberState) -> Message:
         """Load the round's new data, and measure the model that the round starts from."""
         fields = question.fields
-        commit(self._store, state, fields)
+        self._commit(state, fields)
         number = fields["round"]
         refuse_after_withdrawal(self._store, state, number)
         refuse_to_open_again(self._store, state, fields)
@@ -246,6 +246,9 @@ class MemberAgent:
             },
             groups=sent_measures(work, member, [evaluation]),
         )
+
+    def _commit(self, state: MemberState, fields: Mapping[str, Any]) -> None:
+        commit(self._store, state, fields, client=self._member.name, key=self._key.public)
 
     def _train(self, question: Message, state: MemberState) -> Message:
         """Each iteration is trained once: what it costs is reported, and must not grow by being asked again."""

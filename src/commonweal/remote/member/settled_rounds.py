@@ -22,18 +22,33 @@ from commonweal.remote.member.told_rounds import round_told
 from commonweal.remote.messages.message import QuestionError
 
 
-def commit(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
-    """Adopt the round that a question says was settled last, if it was opened and reported here."""
+def commit(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *, client: str, key: str) -> None:
+    """Adopt the round that a question says was settled last, if it was opened and reported here.
+
+    A folder from a backup may have the opening without the report that settled the round: that is left to `recover`.
+    """
     settled = (fields["settled_round"], fields["settled_attempt"])
     _refuse_told_before(store, state, settled[0])
     for opening in state.openings():
         if settled == (opening.round_number, opening.attempt) and settled[0] > state.settled_round:
             model = fields["settled_model"]
+            if _is_older_than_report(store, opening, model, _own_report(fields, client=client, key=key)):
+                return
             measured = check_settled(store, opening, model)
             _adopt(store, state, opening, model, measured, fields.get("models", []))
             return
     if settled[0] > state.settled_round:
         note_another_attempt(store, *settled)
+
+
+def _is_older_than_report(store: MemberStore, opening: OpenRound, model: str, own: SignedReport | None) -> bool:
+    """Whether this member signed a later report than its folder knows, of an opening that was not reported so here."""
+    reports = ReportBook(store, opening.round_number).reports
+    is_known = any(
+        is_of_opening(report.document["attempt"], opening.attempt) and report.document["model"] == model
+        for report in reports
+    )
+    return own is not None and not is_known and own.document["number"] > len(reports)
 
 
 def _refuse_told_before(store: MemberStore, state: MemberState, number: int) -> None:
