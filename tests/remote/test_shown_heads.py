@@ -425,3 +425,45 @@ def test_an_earlier_report_under_terms_that_the_ledger_never_stated_does_not_cou
     assert any("earlier reports name terms that the ledger has stated" in line for line in toy.said)
     assert toy.run_report.rounds[1].record.absent == (VICTIM,)
     assert not findings(toy)
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_statement_in_the_place_of_a_head_is_doubted_and_kept(tmp_path, is_early):
+    """It ends with the same entry as the statement of its round, and says something else."""
+    told = []
+
+    def change(document):
+        document["lines"][-1]["text"] = "round 1: eliminated"
+
+    def closed(toy, operator, question, questions):
+        told.append(resigned(toy, question.fields["statement"], change))
+        operator.extra("query.receipt", number=1, ledger_head=told[0])
+
+    def opened(toy, operator, question, questions):
+        told.append(resigned(toy, operator.last("query.close", 1).fields["statement"], change))
+        return {**questions, VICTIM: with_fields(question, ledger_head=told[0])}
+
+    twist = in_round(1, "query.close", closed) if is_early else in_round(2, "query.open", opened)
+    toy = run(tmp_path, twist)
+    assert "DOUBTFUL HEAD of the ledger: it is a statement, which is no head (trails/doubtful/doubtful-" in log(toy)
+    assert told[0] in [file.read_text() for file in (toy.home(VICTIM) / "trails" / "doubtful").iterdir()]
+    assert [completed.record.absent for completed in toy.run_report.rounds] == [(), (), ()]
+
+
+def test_a_statement_that_was_kept_in_the_place_of_a_head_is_not_overwritten(tmp_path):
+    """Earlier versions kept it there."""
+    kept = []
+
+    def closed(toy, operator, question, questions):
+        kept.append(question.fields["statement"])
+        (toy.home(VICTIM) / "operator-head.json").write_text(kept[0])
+
+    def rotated(toy, operator, question, questions):
+        rotate_key(toy)
+
+    def twist(toy, *asked):
+        in_round(1, "query.close", closed)(toy, *asked)
+        in_round(2, "query.close", rotated)(toy, *asked)
+
+    toy = run(tmp_path, twist)
+    assert kept[0] in [file.read_text() for file in (toy.home(VICTIM) / "operator-heads").iterdir()]

@@ -30,7 +30,15 @@ from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.chain import keys_since, rotation_entries
 from commonweal.ledger.receipts import RECEIPT_FORMAT
 from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
-from commonweal.ledger.signed_files import WITH_HEAD, KnownHead, SignedDocument, known_head_in, read_signed, signed_in
+from commonweal.ledger.signed_files import (
+    HEAD_FORMAT,
+    WITH_HEAD,
+    KnownHead,
+    SignedDocument,
+    known_head_in,
+    read_signed,
+    signed_in,
+)
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.kept_statements import EARLY, MOST_BYTES, Kept
 from commonweal.remote.member.member_file import Member
@@ -326,6 +334,13 @@ class SeenEntries:
             self.went_back = _another_ledger(known.number, known.head, f"what {place} contradicts")
             aside = self._keep_aside(content, CONTRADICTING)
             return [f"DOUBTFUL HEAD of the ledger: it is of another one, as {place} is ({aside})"]
+        if not _is_head(known):
+            place, entry = self._place_aside(content, self._kind_of_doubt(content)), {known.number: known.head}
+            return [
+                self._doubt("HEAD of the ledger", content, LedgerError("it is a statement, which is no head")),
+                *self.compare_rotations(known.signed, place, {known.number: (known.head, place)}, content),
+                *self._compare_and_name(entry, place),
+            ]
         latest = max(seen, default=0)
         lines = self._compare({known.number: known.head}, OPERATOR_HEAD)
         if known.number not in self._heads() and not self._is_stated(known):
@@ -338,8 +353,11 @@ class SeenEntries:
         return "" if entry is None or last < entry else replaced_in_words(signed.signer, entry)
 
     def _is_stated(self, known: KnownHead) -> bool:
-        """Whether a statement proves as much as a head; one that a replaced key signed may prove nothing."""
-        is_by_same = known.signed.signer == key_in_use(self._store, known.signed.signer)
+        """Whether a statement proves as much as a head; one that a replaced key signed may prove nothing.
+
+        No statement proves as much as another one, which has lines of its own.
+        """
+        is_by_same = _is_head(known) and known.signed.signer == key_in_use(self._store, known.signed.signer)
         return is_by_same and (known.number, known.head) in self._stated
 
     def _contradicting(self, known: KnownHead) -> str:
@@ -575,6 +593,10 @@ class SeenEntries:
                 os.fsync(heads.fileno())
         except OSError as error:
             raise StorageError(f"Cannot write {file}: {os_reason(error)}.") from None
+
+
+def _is_head(known: KnownHead) -> bool:
+    return bool(known.signed.document["format"] == HEAD_FORMAT)
 
 
 def _by_number(named: Iterable[tuple[int, str, str]]) -> dict[int, tuple[str, str]]:
