@@ -236,6 +236,31 @@ def test_a_folder_that_kept_the_last_missed_round_learns_the_others_from_its_sta
     assert (state.missed_rounds, state.adopted_statements) == ([3], None), "all statements are adopted again"
 
 
+def test_a_late_report_of_before_a_reversal_does_not_stand_in_the_way_of_the_next(tmp_path):
+    """It was signed and did not arrive; the entry that it names is reversed, and the round is settled again."""
+    toy = make(tmp_path, "silence_charge = 500", rounds=3, names=(SILENT, "north", "south"))
+    fall_silent(toy, until="late")
+    answer = toy.member(SILENT).answer
+
+    def killed(kind, question):
+        answer(kind, question)
+        raise KeyboardInterrupt
+
+    toy.transport.before_answer = lambda client, kind: (
+        kind == "query.report" and "entry" in toy.transport.sent[-1].message.fields
+        and setattr(toy.member(SILENT), "answer", killed)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        toy.coordinate()
+    toy.transport.before_answer, toy.member(SILENT).answer = lambda client, kind: None, answer
+    with opened(toy) as ledger:
+        ledger._ledger.reverse_round(2, "a slip")
+    run_report, _ = toy.coordinate()
+    assert run_report.rounds[2].record.absent == ()
+    (late,) = bodies(toy, "late-report")
+    assert late["report"]["number"] == 3, "after the lost one, and the late one that did not arrive"
+
+
 def test_a_late_report_that_somebody_else_signed_is_a_finding(tmp_path):
     toy = make(tmp_path, "silence_charge = 500", rounds=3)
     fall_silent(toy, until="late")

@@ -360,6 +360,7 @@ class RemoteClients:
             lambda client: self._federation.terms_of(client).profit_bounds,
             self._settings_hash(),
             self._settled_in.hash_of_round,
+            self._settled_in.reversals_before,
             self._settled_in.stated_terms,
         )
         for late in found:

@@ -8,7 +8,7 @@ profit is as measured, also where others were told pooled gains: the round is se
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from commonweal.federation.client_set import LateReport, State
@@ -50,7 +50,7 @@ class OwedReport:
 
     round_number: int
     attempt: str  # names the opening of the round
-    valuation: int  # of the late report: one more than the last one in which it was asked
+    valuation: int  # of the late report if nothing was reversed: one more than the last one in which it was asked
     model: str  # hash
     opening_model: str
     terms: str
@@ -89,14 +89,20 @@ class LateReports:
         bounds: Callable[[str], tuple[float, float]],
         settings: str,
         entry_of: Callable[[int], str],
+        reversals_before: Callable[[int], int],
         stated_terms: Collection[str],
     ) -> list[LateReport]:
         """Ask members that owe reports of these rounds; returns those that came and count.
 
         `settings` is the hash of what members measure by, `entry_of` gives that of the entry that settled a round,
-        `stated_terms` are the hashes of all terms of the ledger.
+        `reversals_before` how many entries were reversed before that one, `stated_terms` are the hashes of all terms of the ledger.
         """
-        asked = {c: owed for c in owing if (owed := self._owed.get(c)) and owed.round_number in owing[c]}
+        asked = {
+            # A round that was reversed and settled again has another entry, so the late report is another attempt.
+            c: replace(owed, valuation=owed.valuation + reversals_before(owed.round_number))
+            for c in owing
+            if (owed := self._owed.get(c)) and owed.round_number in owing[c]
+        }
 
         def question(client: str, limit: AnswerLimit, *, with_model: bool = False, **fields: Any) -> Message:
             owed = asked[client]
