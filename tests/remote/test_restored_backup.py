@@ -359,5 +359,5 @@ def test_a_witness_that_comes_back_proves_it_by_the_statement_of_the_round(tmp_p
         return given
 
     toy.transport.locate, toy.member(witness).answer = away_at_first, lost_at_first
-    with pytest.raises(FederationError, match="saw round 2 settled, and can prove it.* with another entry 4 than"):
+    with pytest.raises(FederationError, match=r"saw round 2 settled, and can prove it.* with another entry 4 than"):
         toy.coordinate()

@@ -247,7 +247,8 @@ def test_a_late_report_of_before_a_reversal_does_not_stand_in_the_way_of_the_nex
         raise KeyboardInterrupt
 
     toy.transport.before_answer = lambda client, kind: (
-        kind == "query.report" and "entry" in toy.transport.sent[-1].message.fields
+        kind == "query.report"
+        and "entry" in toy.transport.sent[-1].message.fields
         and setattr(toy.member(SILENT), "answer", killed)
     )
     with pytest.raises(KeyboardInterrupt):

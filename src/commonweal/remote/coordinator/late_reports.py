@@ -95,7 +95,8 @@ class LateReports:
         """Ask members that owe reports of these rounds; returns those that came and count.
 
         `settings` is the hash of what members measure by, `entry_of` gives that of the entry that settled a round,
-        `reversals_before` how many entries were reversed before that one, `stated_terms` are the hashes of all terms of the ledger.
+        `reversals_before` how many entries were reversed before that one; `stated_terms` are the hashes of all terms of
+        the ledger.
         """
         asked = {
             # A round that was reversed and settled again has another entry, so the late report is another attempt.

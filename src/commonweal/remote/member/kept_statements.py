@@ -2,8 +2,8 @@
 
 statements/round-0001.json              whole statements, or parts with what was new
 statements/doubtful/round-0001-….json   what contradicts them, signed by the operator
-statements/doubtful/other-….json        what the operator signed as well, but is no readable statement of this member, or
-                                        tells kept lines in other words
+statements/doubtful/other-….json        what the operator signed as well, but is no readable statement of this member,
+                                        or tells kept lines in other words
 statements/doubtful/early-….json        what starts after lines that are not here; they were asked for
 statements/doubtful/unsigned-….json     what the operator did not sign
 account.json                            what the statements come to; made again from them if it is lost
