@@ -22,7 +22,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from commonweal.atomic_write import make_directory, write_atomically
 from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
@@ -418,14 +420,38 @@ class SeenEntries:
         known = {
             number for given in kept_rotations(self._store) for number in rotation_entries(operator, self.ledger, given)
         }
+        successors = self._other_successors(operator, rotations_in(signed))
         if content and (differing or not entries.keys() <= known & seen.keys()):
-            source = self._keep_aside(content, CONTRADICTING if differing else KEY_CHANGE)
+            kind = CONTRADICTING if differing else KEY_CHANGE
+            is_new = not (self._store.path / self._place_aside(content, kind)).exists()
+            source = self._keep_aside(content, kind)
+            if is_new and not differing:
+                changes = ", ".join(map(str, entries))
+                self._store.log(f"the operator's key is said to be changed by entry {changes}, in {source}")
         lines = [
+            Contradictions(self._store).keep(
+                f"the operator signed two different changes of its key {key[:16]}…: to {first[:16]}… and to "
+                f"{second[:16]}…, in {source}",
+                {"key": key, "first": first, "second": second, "source": source},
+                kind="key",
+            )
+            for key, first, second in successors
+        ]
+        lines += [
             self._contradiction(number, digest, f"a change of the operator's key in {source}", *seen[number])
             for number, digest in differing.items()
         ]
         rest = {number: digest for number, digest in entries.items() if number not in differing}
         return [*lines, *self._compare_and_name(rest, source)]
+
+    def _other_successors(self, operator: str, rotations: Iterable[Any]) -> list[tuple[str, str, str]]:
+        """Keys that these changes replace by another key than those of a kept file do, with both."""
+        given = keys_since(operator, self.ledger, rotations)
+        found: dict[str, tuple[str, str]] = {}
+        for kept in kept_rotations(self._store):
+            before = dict(pairwise(keys_since(operator, self.ledger, kept)))
+            found |= {key: (before[key], new) for key, new in pairwise(given) if before.get(key, new) != new}
+        return [(key, first, second) for key, (first, second) in found.items()]
 
     def _compare_and_name(self, hashes: Mapping[int, str], source: str) -> list[str]:
         """Compare entries that are not learned, and remember those that nothing else names.
