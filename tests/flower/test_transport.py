@@ -112,6 +112,25 @@ def test_what_the_operator_signed_is_kept_whatever_else_a_message_contains(toy):
     assert any("a head in a table" in text for text in kept)
 
 
+@pytest.mark.parametrize("odd", ["no signature", "a number as the signature", "twice under one name"])
+def test_what_the_operator_signed_is_kept_whatever_message_it_comes_in(toy, odd):
+    toy.coordinate()
+    sent = [s for s in toy.grid.wire if (s.to_node, s.client, s.kind) == (True, LIAR, "query.receipt")][-1]
+    fields = json.loads(sent.message.content["fields"]["json"])
+    text, seal = json.dumps({**fields, "ledger_head": "a head"}), {"seal": ""}
+    if odd == "twice under one name":
+        text = text.replace('"ledger_head": "a head"', '"ledger_head": "a head", "ledger_head": "another head"')
+    else:
+        seal = {} if odd == "no signature" else {"seal": 7}
+    question = FlowerMessage(RecordDict({"fields": ConfigRecord({"json": text, **seal})}), 102, "query.receipt")
+    (reply,) = toy.grid.send_and_receive([question])
+    assert reply.has_error()
+    kept = "".join(file.read_text() for file in toy.home(LIAR).glob("trails/doubtful/*.json"))
+    assert "a head" in kept
+    assert ("another head" in kept) == (odd == "twice under one name")
+    assert "DOUBTFUL HEAD of the ledger" in (toy.home(LIAR) / "log.txt").read_text()
+
+
 def test_an_answer_that_flower_cannot_read_is_refused(toy):
     """What Flower makes of somebody's bytes may raise anything, for all answers at once."""
     original = toy.grid.pull_messages

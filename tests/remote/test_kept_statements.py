@@ -72,6 +72,11 @@ def doubtful(toy, client="north"):
     return sorted((toy.home(client) / "statements" / "doubtful").glob("*.json"))
 
 
+def logged(toy, client="north"):
+    """The last line of the log."""
+    return (toy.home(client) / "log.txt").read_text().splitlines()[-1]
+
+
 def shouts(toy, client="north"):
     lines = (toy.home(client) / "log.txt").read_text().splitlines()
     return [line for line in lines if line.split(" ", 1)[1].startswith("DOUBTFUL STATEMENT")]
@@ -222,6 +227,18 @@ def test_lines_that_are_told_again_without_explanations_or_in_words_of_version_0
         lines = [*document["lines"][:-1], document["lines"][-1] | {"text": f"round 3: {fate}"}]
         assert close(toy, edited(toy, lines=lines))["kept"]
     assert shouts(toy) == []
+
+
+def test_a_statement_that_is_told_again_in_other_words_is_kept_and_logged(toy):
+    """What explains a line may be what an operator denies later."""
+    document = json.loads(told(toy, toy.out / "ledger.db"))["document"]
+    lines = [*document["lines"][:-1], document["lines"][-1] | {"text": "round 3: retained; you harmed the others"}]
+    other = edited(toy, lines=lines)
+    assert close(toy, other)["kept"]
+    assert "; it tells entry 5 in other words than before (kept as doubtful/other-" in logged(toy)
+    assert other in [file.read_text() for file in (toy.home("north") / "statements" / "doubtful").iterdir()]
+    assert close(toy, told(toy, toy.out / "ledger.db"))["kept"]
+    assert "in other words" not in logged(toy)
 
 
 def test_a_stranger_is_doubted_and_so_is_a_retired_key(toy):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from commonweal.errors import StorageError
 from commonweal.remote.member.store import MemberStore
-from tests.remote.hostile import VICTIM, log, reports, run, state
+from tests.remote.hostile import VICTIM, log, reports, run, state, with_fields
 from tests.remote.test_shown_heads import in_round
 from tests.remote.toy import NAMES, make_toy
 
@@ -80,3 +82,59 @@ def test_every_folder_is_on_the_disk_before_anything_in_it_is_answered(tmp_path,
     toy = run(tmp_path.resolve(), twist, rounds=1, **FEW)
     twist(toy, None, "the end", None)
     assert {"reports", "receipts", "trails"} <= {file.name for file in toy.home(VICTIM).iterdir()}
+
+
+def backed_up(number, until, *, without_report=False):
+    """A twist: the folder is backed up in round 2 before it is asked this, and put back when round 3 is opened."""
+    done = []
+
+    def twist(toy, operator, kind, questions):
+        question, home, backup = questions.get(VICTIM), toy.home(VICTIM), toy.folder / "backup"
+        if question is None:
+            return None
+        asked = (question.fields["round"], kind)
+        seen = [each for each in operator.sent if each.to_member and each.client == VICTIM]
+        times = sum((each.message.fields["round"], each.kind) == (2, "query.report") for each in seen)
+        if asked[0] == 2 and not backup.exists() and until(kind, times):
+            shutil.copytree(home, backup)
+        if asked == (number, "query.open") and not done:
+            done.append(True)
+            shutil.rmtree(home)
+            shutil.copytree(backup, home)
+        if without_report and asked == (number, "query.open"):
+            return {**questions, VICTIM: with_fields(question, settled_report="null")}
+        return None
+
+    return twist
+
+
+@pytest.mark.parametrize("kind", ["train.iteration", "evaluate.coalitions", "query.report"])
+def test_a_folder_from_the_middle_of_a_round_goes_on_from_what_was_signed(tmp_path, kind):
+    toy = run(tmp_path, backed_up(3, lambda asked, times: asked == kind), **FEW)
+    assert toy.run_report.rounds[2].record.absent == ()
+    assert "ERROR this folder is older than the ledger: round 2 was settled with a report that was signed" in log(toy)
+    settled = json.loads(toy.transport.last("query.open", 3).fields["settled_report"])["report"]
+    (later,) = reports(toy, 3)
+    assert later["baseline"] == settled["measured"]
+
+
+def test_a_folder_from_between_two_reports_of_a_round_goes_on_from_the_last(tmp_path):
+    """A member falls silent, so the others report the round again, on a model without it."""
+    lost = NAMES[2]
+    back = backed_up(3, lambda asked, times: times == 1)
+
+    def twist(toy, operator, kind, questions):
+        if kind == "query.report" and lost in questions and questions[lost].fields["round"] == 2:
+            operator.members[lost].is_connected = False
+        return back(toy, operator, kind, questions)
+
+    toy = run(tmp_path, twist, **FEW)
+    assert [completed.record.absent for completed in toy.run_report.rounds] == [(), (lost,), (lost,)]
+    assert len(json.loads((toy.folder / "backup" / "reports" / "round-0002.json").read_text())["reports"]) == 1
+    assert reports(toy, 3)
+
+
+def test_a_folder_from_the_middle_of_a_round_is_refused_without_the_signed_report(tmp_path):
+    toy = run(tmp_path, backed_up(3, lambda asked, times: asked == "query.report", without_report=True), **FEW)
+    assert toy.run_report.rounds[2].record.absent == (VICTIM,)
+    assert "ERROR Round 2 is said to be settled by an attempt that was not reported here last" in log(toy)

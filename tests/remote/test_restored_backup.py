@@ -318,3 +318,46 @@ def test_what_contradicts_the_ledger_of_a_question_proves_it(restored):
     newest = known_head_in(newest_proof(MemberStore(home)).encode(), "it")
     came = {newest.number: newest.head, newest.number - 1: "ab" * 32}
     assert known_head_in(newest_proof(MemberStore(home), came).encode(), "it").number == newest.number - 1
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_witness_that_comes_back_proves_it_by_the_statement_of_the_round(tmp_path, is_lost):
+    """By then the restored ledger has more entries than the witness saw, and its last entry came with the question.
+
+    If the first refusal is lost, the witness also keeps the head that came with it.
+    """
+    toy = make_toy(tmp_path / "f", **{**RULES, "rounds": 5, "names": NAMES[:3]})
+    witness, backup = NAMES[0], toy.folder / "after-1"
+
+    class Killed(BaseException):
+        """The coordinator, when the statement of round 2 has reached the witness, and nobody else."""
+
+    def before_answer(client, kind):
+        number = toy.transport.sent[-1].message.fields["round"]
+        if (number, kind) == (2, "query.open") and not backup.exists():
+            shutil.copytree(toy.out, backup)
+        if (number, kind) == (2, "query.close") and client != witness:
+            raise Killed
+
+    toy.transport.before_answer = before_answer
+    with pytest.raises(Killed):
+        toy.coordinate()
+    put_back(toy.folder, "after-1")
+    toy.transport.sent.clear()
+    toy.transport.before_answer = lambda client, kind: None
+    locate, answer, lost = toy.transport.locate, toy.member(witness).answer, []
+
+    def away_at_first(clients, **options):
+        asked = [sent.message.fields["round"] for sent in toy.transport.sent if sent.to_member]
+        return locate(clients, **options) - (set() if max(asked, default=0) >= 3 else {witness})
+
+    def lost_at_first(kind, question):
+        given = answer(kind, question)
+        if is_lost and not lost:
+            lost.append(given)
+            raise ConnectionError
+        return given
+
+    toy.transport.locate, toy.member(witness).answer = away_at_first, lost_at_first
+    with pytest.raises(FederationError, match=r"saw round 2 settled, and can prove it.* with another entry 4 than"):
+        toy.coordinate()

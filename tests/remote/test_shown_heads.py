@@ -10,12 +10,15 @@ from typer.testing import CliRunner
 
 from commonweal.cli.main import app
 from commonweal.errors import FederationError
-from commonweal.ledger.chain import key_rotations
+from commonweal.ledger.canonical import canonical, hash_of
+from commonweal.ledger.chain import key_rotations, rotation_message, signed_message
 from commonweal.ledger.key_directory import KeyDirectory
+from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statement_parts import part_in
+from commonweal.remote.member.seen_entries import MOST_DOUBTFUL
 from commonweal.task.records import Task
 from tests.remote import toy as toy_module
 from tests.remote.hostile import VICTIM, findings, log, reports, resigned, run, state, with_fields
@@ -425,3 +428,73 @@ def test_an_earlier_report_under_terms_that_the_ledger_never_stated_does_not_cou
     assert any("earlier reports name terms that the ledger has stated" in line for line in toy.said)
     assert toy.run_report.rounds[1].record.absent == (VICTIM,)
     assert not findings(toy)
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_statement_in_the_place_of_a_head_is_doubted_and_kept(tmp_path, is_early):
+    """It ends with the same entry as the statement of its round, and says something else."""
+    told = []
+
+    def change(document):
+        document["lines"][-1]["text"] = "round 1: eliminated"
+
+    def closed(toy, operator, question, questions):
+        told.append(resigned(toy, question.fields["statement"], change))
+        operator.extra("query.receipt", number=1, ledger_head=told[0])
+
+    def opened(toy, operator, question, questions):
+        told.append(resigned(toy, operator.last("query.close", 1).fields["statement"], change))
+        return {**questions, VICTIM: with_fields(question, ledger_head=told[0])}
+
+    twist = in_round(1, "query.close", closed) if is_early else in_round(2, "query.open", opened)
+    toy = run(tmp_path, twist)
+    assert "DOUBTFUL HEAD of the ledger: it is a statement, which is no head (trails/doubtful/doubtful-" in log(toy)
+    assert told[0] in [file.read_text() for file in (toy.home(VICTIM) / "trails" / "doubtful").iterdir()]
+    assert [completed.record.absent for completed in toy.run_report.rounds] == [(), (), ()]
+
+
+def test_a_statement_that_was_kept_in_the_place_of_a_head_is_not_overwritten(tmp_path):
+    """Earlier versions kept it there."""
+    kept = []
+
+    def closed(toy, operator, question, questions):
+        kept.append(question.fields["statement"])
+        (toy.home(VICTIM) / "operator-head.json").write_text(kept[0])
+
+    def rotated(toy, operator, question, questions):
+        rotate_key(toy)
+
+    def twist(toy, *asked):
+        in_round(1, "query.close", closed)(toy, *asked)
+        in_round(2, "query.close", rotated)(toy, *asked)
+
+    toy = run(tmp_path, twist)
+    assert kept[0] in [file.read_text() for file in (toy.home(VICTIM) / "operator-heads").iterdir()]
+
+
+def test_changes_of_the_operators_key_are_logged_and_two_successors_contradict(tmp_path):
+    """The room for files that name them is limited: what finds none leaves a line in the log."""
+
+    def change(old, book, number):
+        new = SigningKey.new()
+        body = {"operator": new.public, "proof": new.sign(rotation_message(book, new.public))}
+        content = canonical({"kind": "key-rotation", "number": number, "body": body}).decode()
+        return {"content": content, "signature": old.sign(signed_message(hash_of(content.encode())))}
+
+    told = []
+
+    def opened(toy, operator, question, questions):
+        trail = json.loads(operator.last("query.close", 1).fields["trail"])
+        key = KeyDirectory(toy.folder / "operator-keys").key_of(trail["signer"])
+        for number in range(MOST_DOUBTFUL + 1):
+            changes = [change(key, question.fields["book"], 1000 + number)]
+            told.append(signed_content({**trail["document"], "key_rotations": changes}, key).decode())
+            operator.extra("train.iteration", number=1, trail=told[-1])
+
+    toy = run(tmp_path, in_round(2, "query.open", opened), rounds=2)
+    kept = [file.read_text() for file in (toy.home(VICTIM) / "trails" / "doubtful").iterdir()]
+    assert told[0] in kept
+    assert "the operator's key is said to be changed by entry 1000, in trails/doubtful/key-change-" in log(toy)
+    assert "CONTRADICTION: the operator signed two different changes of its key" in log(toy)
+    digest = hash_of(told[-1].encode())
+    assert told[-1] in kept or f"not kept, SHA-256 {digest}" in log(toy)

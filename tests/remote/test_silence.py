@@ -20,6 +20,7 @@ from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.ledger.verification.silence import check_late_report
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.coordinator.federation_file import read_federation
+from commonweal.remote.member.store import MemberState, MemberStore
 from tests.remote.test_faults import LIES
 from tests.remote.toy import make_toy
 
@@ -186,6 +187,79 @@ def test_who_reports_late_takes_part_again(tmp_path, kind, figures):
     assert shown.exit_code == 0, shown.output
     shown = CliRunner().invoke(app, ["ledger", "show", str(toy.out / "ledger.db")])
     assert "late report of round 2: east" in " ".join(shown.output.split())
+
+
+def test_who_was_silent_and_then_away_can_still_report_late(tmp_path):
+    """Its statements tell of a later round that it missed as well, before it is asked."""
+    toy = make(tmp_path, "silence_charge = 500", rounds=4, names=(SILENT, "north", "south"))
+    fall_silent(toy, until="late")
+    locate = toy.transport.locate
+
+    def away_in_round_3(clients, **options):
+        asked = [sent for sent in toy.transport.sent if sent.to_member and sent.kind == "query.close"]
+        closed = {sent.message.fields["round"] for sent in asked}
+        return locate(clients, **options) - ({SILENT} if 2 in closed and 3 not in closed else set())
+
+    toy.transport.locate = away_in_round_3
+    run_report, said = toy.coordinate()
+    assert [completed.record.absent for completed in run_report.rounds] == [(), (SILENT,), (SILENT,), ()]
+    assert "east reported round 2 late; the round stays as it was settled" in said
+    assert MemberStore(toy.home(SILENT)).load().missed_rounds == [2, 3]
+
+
+def test_why_a_late_report_did_not_come_is_said_and_logged(tmp_path):
+    """The member has lost what a statement told it of the round."""
+    toy = make(tmp_path, "silence_charge = 500", rounds=3, names=(SILENT, "north", "south"))
+    fall_silent(toy, until="late")
+
+    def before_answer(client, kind):
+        file = toy.home(SILENT) / "state.json"
+        if client == SILENT and kind == "evaluate.coalitions" and '"missed_rounds": [\n  2' in file.read_text():
+            file.write_text(json.dumps(json.loads(file.read_text()) | {"missed_rounds": []}))
+
+    toy.transport.before_answer = before_answer
+    run_report, said = toy.coordinate()
+    assert run_report.rounds[2].record.absent == (SILENT,)
+    why = next(line for line in said if "which did not come" in line)
+    assert why.startswith("east was asked for its report of round 2, which did not come: ")
+    assert "Round 2 is settled by a statement that is kept here." in why
+    assert "refused evaluate.coalitions: Round 2 is settled" in (toy.home(SILENT) / "log.txt").read_text()
+
+
+def test_a_folder_that_kept_the_last_missed_round_learns_the_others_from_its_statements(tmp_path):
+    store = MemberStore(tmp_path)
+    store.save(MemberState(told_round=3, adopted_statements=3))
+    file = tmp_path / "state.json"
+    older = {k: v for k, v in json.loads(file.read_text()).items() if k != "missed_rounds"} | {"missed_round": 3}
+    file.write_text(json.dumps(older))
+    state = store.load()
+    assert (state.missed_rounds, state.adopted_statements) == ([3], None), "all statements are adopted again"
+
+
+def test_a_late_report_of_before_a_reversal_does_not_stand_in_the_way_of_the_next(tmp_path):
+    """It was signed and did not arrive; the entry that it names is reversed, and the round is settled again."""
+    toy = make(tmp_path, "silence_charge = 500", rounds=3, names=(SILENT, "north", "south"))
+    fall_silent(toy, until="late")
+    answer = toy.member(SILENT).answer
+
+    def killed(kind, question):
+        answer(kind, question)
+        raise KeyboardInterrupt
+
+    toy.transport.before_answer = lambda client, kind: (
+        kind == "query.report"
+        and "entry" in toy.transport.sent[-1].message.fields
+        and setattr(toy.member(SILENT), "answer", killed)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        toy.coordinate()
+    toy.transport.before_answer, toy.member(SILENT).answer = lambda client, kind: None, answer
+    with opened(toy) as ledger:
+        ledger._ledger.reverse_round(2, "a slip")
+    run_report, _ = toy.coordinate()
+    assert run_report.rounds[2].record.absent == ()
+    (late,) = bodies(toy, "late-report")
+    assert late["report"]["number"] == 3, "after the lost one, and the late one that did not arrive"
 
 
 def test_a_late_report_that_somebody_else_signed_is_a_finding(tmp_path):

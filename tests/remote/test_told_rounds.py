@@ -315,7 +315,7 @@ def test_a_round_that_a_statement_calls_missed_is_not_settled_by_a_message(toy, 
 
     toy.transport = Sly(toy)
     toy.coordinate()
-    assert seen["before"].missed_round == 2
+    assert seen["before"].missed_rounds == [2]
     after = MemberStore(toy.home(VICTIM)).load()
     assert (after.settled_round, after.baseline) == (1, seen["before"].baseline)
     assert "Round 2 is said to be settled with this member, but the statements that are kept here" in errors(toy)[-1]

@@ -340,6 +340,13 @@ class FederationLedger:
         ledger.refresh()
         return ledger.state.plays[round_number].entry if round_number in ledger.state.rounds else ""
 
+    def reversals_before(self, round_number: int) -> int:
+        """How many entries were reversed before the one that settles a round."""
+        ledger = self._opened()
+        ledger.refresh()
+        settled = ledger.state.rounds.get(round_number, 0)
+        return sum(entry < settled for entry in ledger.state.reversals.values())
+
     def close(self) -> None:
         if self._store is not None:
             self._store.close()

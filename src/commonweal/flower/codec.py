@@ -6,6 +6,7 @@ The fields travel as one JSON text. Arrays are NumPy's, never pickles. Anything 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
@@ -37,17 +38,21 @@ def from_content(content: RecordDict) -> Message:
 def question_in(content: RecordDict) -> Message:
     """As `from_content`, but what cannot be read is left out and told as the message's `fault`.
 
-    A member takes in what the operator signed before it refuses the rest. Fields that are not plain are read as text.
+    A member takes in what the operator signed before it refuses the rest. Fields that are not plain are read as text,
+    and so are all values of a field that is there more than once.
     """
     try:
         plain = content.config_records[_FIELDS]
-        given, signature = json.loads(str(plain["json"])), plain[_SIGNATURE]
-        if not isinstance(given, dict) or not isinstance(signature, str):
-            raise TypeError("fields must be a table, and the signature a text")
+        given, signature = json.loads(str(plain["json"]), object_pairs_hook=_table), plain.get(_SIGNATURE)
+        if not isinstance(given, dict):
+            raise TypeError("fields must be a table")
     except Exception as error:  # Flower raises many kinds of errors for malformed records
         raise FederationError(_fault(f"{type(error).__name__}: {error}")) from None
     faults = [f"a nested field {ascii(name)[:80]}" for name, value in given.items() if not _is_plain(value)]
     fields = {name: value if _is_plain(value) else _text(value) for name, value in given.items()}
+    if not isinstance(signature, str):
+        faults.append("a signature that is no text")
+        signature = ""
     groups = {}
     for name, record in content.array_records.items():
         try:
@@ -55,6 +60,14 @@ def question_in(content: RecordDict) -> Message:
         except Exception as error:  # so does NumPy
             faults.append(f"{type(error).__name__}: {error}")
     return Message(fields=fields, groups=groups, signature=signature, fault=_fault(faults[0]) if faults else "")
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A table of JSON; Python would keep only the last of several values under one name."""
+    values: dict[str, list[Any]] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value)
+    return {name: given[0] if len(given) == 1 else {"repeated": given} for name, given in values.items()}
 
 
 def _fault(found: str) -> str:

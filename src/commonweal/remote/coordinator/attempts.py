@@ -37,6 +37,9 @@ class LedgerInForce(Protocol):
     def hash_of_round(self, round_number: int) -> str:
         """The hash of the entry that settles a round; empty if none does."""
 
+    def reversals_before(self, round_number: int) -> int:
+        """How many entries were reversed before the one that settles a round."""
+
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         """The operator's receipt for a client's report; empty if there is no operator to sign it."""
 
@@ -64,6 +67,9 @@ class NoLedger:
 
     def hash_of_round(self, round_number: int) -> str:
         return ""
+
+    def reversals_before(self, round_number: int) -> int:
+        return 0
 
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         return b""

@@ -107,7 +107,7 @@ class RemoteClients:
         self._settled_in = NoLedger() if settled_in is None else settled_in
         self._heads = PassedHeads(ledger, federation.keys)
         self.confirmed = ConfirmedHeads(self._settled_in, ledger, confirmed_heads)
-        self._late = LateReports(ledger, federation.keys)
+        self._late = LateReports(ledger, federation.keys, say)
         self._given: dict[str, tuple[str, Model]] = {}  # the last adopted model that each client has a part in
         self._make_layout = make_layout
         self._exchange = Exchange(transport, federation, self._settled_in, say)
@@ -360,6 +360,7 @@ class RemoteClients:
             lambda client: self._federation.terms_of(client).profit_bounds,
             self._settings_hash(),
             self._settled_in.hash_of_round,
+            self._settled_in.reversals_before,
             self._settled_in.stated_terms,
             self._settled_in.refuses_late,
         )

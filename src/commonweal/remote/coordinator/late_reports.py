@@ -8,7 +8,7 @@ profit is as measured, also where others were told pooled gains: the round is se
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from commonweal.federation.client_set import LateReport, State
@@ -24,7 +24,7 @@ from commonweal.remote.coordinator.answer_rules import (
 )
 from commonweal.remote.coordinator.attempts import ReportQuestion
 from commonweal.remote.messages.answer_limit import AnswerLimit, GroupLimit
-from commonweal.remote.messages.message import EVALUATE, LACKS, MODEL, REPORT, Message
+from commonweal.remote.messages.message import EVALUATE, LACKS, MODEL, REPORT, Message, printable
 from commonweal.remote.transport import Answers
 from commonweal.task.records import Model
 from commonweal.valuation.bootstrap import DRAW_COUNT
@@ -50,7 +50,7 @@ class OwedReport:
 
     round_number: int
     attempt: str  # names the opening of the round
-    valuation: int  # of the late report: one more than the last one in which it was asked
+    valuation: int  # of the late report if nothing was reversed: one more than the last one in which it was asked
     model: str  # hash
     opening_model: str
     terms: str
@@ -65,8 +65,9 @@ def _rates_of(owed: OwedReport) -> dict[str, Any]:
 class LateReports:
     """The reports that members owe, by member; `keys` are the members' public keys."""
 
-    def __init__(self, ledger: str, keys: Mapping[str, str]) -> None:
+    def __init__(self, ledger: str, keys: Mapping[str, str], say: Callable[[str], None]) -> None:
         self._ledger = ledger
+        self._say = say
         self._keys = keys
         self._owed: dict[str, OwedReport] = {}
         self._models: dict[str, Model] = {}  # by hash: those that owed reports are about
@@ -88,16 +89,23 @@ class LateReports:
         bounds: Callable[[str], tuple[float, float]],
         settings: str,
         entry_of: Callable[[int], str],
+        reversals_before: Callable[[int], int],
         stated_terms: Collection[str],
         refuses: Callable[[str, int, Mapping[str, Any], str], str],
     ) -> list[LateReport]:
         """Ask members that owe reports of these rounds; returns those that came and count.
 
         `settings` is the hash of what members measure by, `entry_of` gives that of the entry that settled a round,
-        `stated_terms` are the hashes of all terms of the ledger. `refuses` says why the ledger would not take a report:
-        one without a receipt is no evidence against the operator.
+        `reversals_before` how many entries were reversed before that one; `stated_terms` are the hashes of all terms of
+        the ledger. `refuses` says why the ledger would not take a report: one without a receipt is no evidence against
+        the operator.
         """
-        asked = {c: owed for c in owing if (owed := self._owed.get(c)) and owed.round_number in owing[c]}
+        asked = {
+            # A round that was reversed and settled again has another entry, so the late report is another attempt.
+            c: replace(owed, valuation=owed.valuation + reversals_before(owed.round_number))
+            for c in owing
+            if (owed := self._owed.get(c)) and owed.round_number in owing[c]
+        }
 
         def question(client: str, limit: AnswerLimit, *, with_model: bool = False, **fields: Any) -> Message:
             owed = asked[client]
@@ -108,10 +116,13 @@ class LateReports:
         def evaluation(client: str, *, with_model: bool = False) -> Message:
             return question(client, MEASURES, with_model=with_model, whole=[asked[client].model], parts=[])
 
-        given = dict(put(EVALUATE, {client: evaluation(client) for client in asked}).given)
+        answers = put(EVALUATE, {client: evaluation(client) for client in asked})
+        given, missing = dict(answers.given), {client: why.reason for client, why in answers.missing.items()}
         lacking = [client for client, answer in given.items() if LACKS in answer.fields]
-        given |= put(EVALUATE, {client: evaluation(client, with_model=True) for client in lacking}).given
-        ready = [client for client, answer in given.items() if LACKS not in answer.fields]
+        again = put(EVALUATE, {client: evaluation(client, with_model=True) for client in lacking})
+        given |= again.given
+        missing |= {client: why.reason for client, why in again.missing.items()}
+        ready = [client for client, answer in given.items() if LACKS not in answer.fields and client not in missing]
         reports = put(
             REPORT,
             {
@@ -126,15 +137,22 @@ class LateReports:
                 for c in ready
             },
         )
+        missing |= {client: why.reason for client, why in reports.missing.items()}
         found = []
         for client, answer in reports.given.items():
             try:
                 entry = entry_of(asked[client].round_number)
                 late = self._read(client, asked[client], answer, bounds(client), settings, entry, stated_terms)
-            except BrokenRuleError:
+            except BrokenRuleError as error:
+                missing[client] = str(error)
                 continue
-            if not refuses(late.client, late.round_number, late.document, late.signature):
+            if refusal := refuses(late.client, late.round_number, late.document, late.signature):
+                missing[client] = refusal
+            else:
                 found.append(late)
+        for client, reason in missing.items():
+            number = asked[client].round_number
+            self._say(printable(f"{client} was asked for its report of round {number}, which did not come: {reason}"))
         for late in found:
             del self._owed[late.client]
         self._forget_models()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -118,7 +118,7 @@ class MemberAgent:
                 self._check_open(state, kind, fields)
             keep_sent_models(kind, question, state, self._store)
             if kind == CLOSE and kept is not None:
-                commit(self._store, state, fields)
+                self._commit(state, fields)
                 self._store.save(state)
                 told = {**kept.answer, "head": evidence.signed_head(self._key)}
                 if contradiction := Contradictions(self._store).in_words():
@@ -165,7 +165,7 @@ class MemberAgent:
     def _open(self, question: Message, state: MemberState) -> Message:
         """Load the round's new data, and measure the model that the round starts from."""
         fields = question.fields
-        commit(self._store, state, fields)
+        self._commit(state, fields)
         number = fields["round"]
         refuse_after_withdrawal(self._store, state, number)
         refuse_to_open_again(self._store, state, fields)
@@ -246,6 +246,9 @@ class MemberAgent:
             },
             groups=sent_measures(work, member, [evaluation]),
         )
+
+    def _commit(self, state: MemberState, fields: Mapping[str, Any]) -> None:
+        commit(self._store, state, fields, client=self._member.name, key=self._key.public)
 
     def _train(self, question: Message, state: MemberState) -> Message:
         """Each iteration is trained once: what it costs is reported, and must not grow by being asked again."""
@@ -343,18 +346,18 @@ class MemberAgent:
         metric = self._local.metric(fields)
         if fields["adopted"] not in open_round.accuracies:
             raise QuestionError(f"Model {fields['adopted'][:16]}… was not measured here in round {number}.")
-        if fields.get("entry") is not None and number != state.missed_round:
+        if fields.get("entry") is not None and number not in state.missed_rounds:
             raise QuestionError(
                 f"A late report of round {number} was asked for, but no statement that is kept here says that the "
                 "round was settled without this member."
             )
-        if fields.get("entry") is None and number == state.missed_round:
+        if fields.get("entry") is None and number in state.missed_rounds:
             raise QuestionError(
                 f"Round {number} was settled without this member, so a late report must name the entry that says so."
             )
         KeptReceipts(self._store, member).check_all_kept(number)
         figures = state.pinned.get("figures", "measured")
-        check_figures(fields, figures, is_late=number == state.missed_round)
+        check_figures(fields, figures, is_late=number in state.missed_rounds)
         now, baseline = open_round.accuracies[fields["adopted"]], baseline_of(state, open_round)
         assert baseline is not None, "opening a round sets the baseline"
         alone = self._local.alone(fields, state, open_round) if fields["utility"] == "advantage" else None
@@ -478,12 +481,16 @@ class MemberAgent:
         """
         open_round = state.under_way
         if open_round is None or (open_round.round_number, open_round.attempt) != (fields["round"], fields["attempt"]):
-            raise QuestionError(
-                f"Round {fields['round']} is not open here: it was interrupted or never opened. Open it first."
+            self._refuse(
+                kind, f"Round {fields['round']} is not open here: it was interrupted or never opened. Open it first."
             )
-        is_late = kind in (EVALUATE, REPORT) and fields["round"] == state.missed_round
+        is_late = kind in (EVALUATE, REPORT) and fields["round"] in state.missed_rounds
         if fields["round"] <= state.told_round and not is_late:
-            raise QuestionError(f"Round {fields['round']} is settled by a statement that is kept here.")
+            self._refuse(kind, f"Round {fields['round']} is settled by a statement that is kept here.")
+
+    def _refuse(self, kind: str, why: str) -> NoReturn:
+        self._store.log(f"refused {kind}: {why}")
+        raise QuestionError(why)
 
     def _notice(self, fields: Mapping[str, Any]) -> str:
         """The signed notice that the member withdraws after this round; empty if it does not."""

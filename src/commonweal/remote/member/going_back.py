@@ -1,18 +1,20 @@
 """A member does not go back behind what it saw settled.
 
 It would measure from a later baseline than the round that it is asked to repeat, and report a loss that it does not
-have. Its refusal carries the newest statement it keeps: proof, signed by the operator, of what the ledger once held.
+have. Its refusal carries a file that the operator signed: proof of what the ledger once held.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from commonweal.errors import CommonwealError
 from commonweal.ledger.reports import is_of_opening
 from commonweal.ledger.signed_files import known_head_in
+from commonweal.ledger.statement_parts import part_in
 from commonweal.remote.member.question_fields import fault_of_rounds
 from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.seen_entries import SeenEntries
@@ -26,6 +28,7 @@ from commonweal.remote.member.store import (
     MemberStore,
     OpenRound,
 )
+from commonweal.remote.member.told_rounds import round_told
 from commonweal.remote.messages.answer_limit import LARGEST_PROOF
 from commonweal.remote.messages.message import CLOSE, OPEN, PROOF, SAW_SETTLED, SUMMARISE, Message, QuestionError
 
@@ -60,30 +63,40 @@ def refusal_to_go_back(
         f"{ERROR} refused to go back to round {number}: {why}. The coordinator may have been restored from an older "
         "backup. Ask the operator, and keep the statements"
     )
-    return Message(fields={SAW_SETTLED: seen, PROOF: newest_proof(store, seen_entries.came)})
+    return Message(fields={SAW_SETTLED: seen, PROOF: newest_proof(store, seen_entries.came, known)})
 
 
-def newest_proof(store: MemberStore, came: Mapping[int, str] | None = None) -> str:
+def newest_proof(store: MemberStore, came: Mapping[int, str] | None = None, round_number: int = 0) -> str:
     """What the operator signed that names the latest entry of the ledger: a statement or a head; empty if nothing.
 
-    Entries that a question now names are `came`, by their numbers. What contradicts them comes first: this member may
-    also keep statements of the ledger that the question is about, and those prove nothing against it.
+    Entries that a question now names are `came`, by their numbers. What contradicts them comes first, and what ends
+    with one of them proves nothing. Then come statements that tell of `round_number`, the last round that is known
+    here as settled: heads may be of the ledger that the question is about, and were kept when it was asked before.
     """
     came = came or {}
     last = max(came, default=0)
     heads = (store.path / OPERATOR_HEAD, *(store.path / OPERATOR_HEADS).glob("*.json"))
-    best, proof = (False, 0), ""
+    best, proof = (False, False, 0), ""
     for file in (*(store.path / STATEMENTS).glob("*.json"), *heads):
         try:
             text = file.read_bytes().decode()
             known = known_head_in(text.encode(), file.name)
         except (CommonwealError, OSError, UnicodeDecodeError):
             continue
-        is_against = bool(came) and (known.number > last or came.get(known.number, known.head) != known.head)
-        rank = (is_against, known.number)
+        if came.get(known.number) == known.head:
+            continue
+        is_against = bool(came) and (known.number > last or known.number in came)
+        rank = (is_against, _tells(text.encode(), round_number), known.number)
         if rank > best and known.signed.is_sound and len(json.dumps(text)) <= LARGEST_PROOF:
             best, proof = rank, text
     return proof
+
+
+def _tells(content: bytes, round_number: int) -> bool:
+    """Whether this is a statement with the outcome of a round."""
+    with suppress(CommonwealError):
+        return any(round_told(line) == round_number for line in part_in(content, "it")[0].statement.lines)
+    return False
 
 
 def check_settled(store: MemberStore, open_round: OpenRound, model: str) -> float | None:

@@ -2,7 +2,8 @@
 
 statements/round-0001.json              whole statements, or parts with what was new
 statements/doubtful/round-0001-….json   what contradicts them, signed by the operator
-statements/doubtful/other-….json        what the operator signed as well, but is no readable statement of this member
+statements/doubtful/other-….json        what the operator signed as well, but is no readable statement of this member,
+                                        or tells kept lines in other words
 statements/doubtful/early-….json        what starts after lines that are not here; they were asked for
 statements/doubtful/unsigned-….json     what the operator did not sign
 account.json                            what the statements come to; made again from them if it is lost
@@ -203,6 +204,9 @@ class _Keeper:
         difference = self._compare_with_reports(new, account, closed or 0)
         if account is not None and account.is_told_again(part):
             line = _signed_line("the statement kept last", part)
+            if entries := self._in_other_words(part):
+                aside, _ = self._keep_aside(content, name, OTHER)
+                line += f"; it tells entry {', '.join(map(str, entries))} in other words than before ({aside})"
             return Kept(line=line, is_kept=True, line_count=line_count, difference=difference)
         if file.exists():
             file = self._folder / f"{name}-entry-{part.statement.head_number}.json"
@@ -261,6 +265,13 @@ class _Keeper:
             for line in again
             if line.entry in kept and not says_the_same(line, kept[line.entry])
         ]
+
+    def _in_other_words(self, part: StatementPart) -> list[int]:
+        """The entries whose lines say the same as those kept, in other words: they may explain something else."""
+        kept: dict[int, set[str]] = {}
+        for line in self.lines():
+            kept.setdefault(line.entry, set()).add(line.text)
+        return [line.entry for line in part.statement.lines if line.text not in kept.get(line.entry, {line.text})]
 
     def _kind_of_unreadable(self, content: bytes) -> str:
         """What the operator signed has a room of its own, which others cannot fill."""

@@ -22,7 +22,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from commonweal.atomic_write import make_directory, write_atomically
 from commonweal.errors import CommonwealError, LedgerError, StorageError, os_reason
@@ -30,7 +32,15 @@ from commonweal.ledger.canonical import hash_of
 from commonweal.ledger.chain import keys_since, rotation_entries
 from commonweal.ledger.receipts import RECEIPT_FORMAT
 from commonweal.ledger.seen_heads import LARGEST_TRAIL, TRAIL_FORMAT, SeenHead, hashes_in_trail
-from commonweal.ledger.signed_files import WITH_HEAD, KnownHead, SignedDocument, known_head_in, read_signed, signed_in
+from commonweal.ledger.signed_files import (
+    HEAD_FORMAT,
+    WITH_HEAD,
+    KnownHead,
+    SignedDocument,
+    known_head_in,
+    read_signed,
+    signed_in,
+)
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.kept_statements import EARLY, MOST_BYTES, Kept
 from commonweal.remote.member.member_file import Member
@@ -326,6 +336,13 @@ class SeenEntries:
             self.went_back = _another_ledger(known.number, known.head, f"what {place} contradicts")
             aside = self._keep_aside(content, CONTRADICTING)
             return [f"DOUBTFUL HEAD of the ledger: it is of another one, as {place} is ({aside})"]
+        if not _is_head(known):
+            place, entry = self._place_aside(content, self._kind_of_doubt(content)), {known.number: known.head}
+            return [
+                self._doubt("HEAD of the ledger", content, LedgerError("it is a statement, which is no head")),
+                *self.compare_rotations(known.signed, place, {known.number: (known.head, place)}, content),
+                *self._compare_and_name(entry, place),
+            ]
         latest = max(seen, default=0)
         lines = self._compare({known.number: known.head}, OPERATOR_HEAD)
         if known.number not in self._heads() and not self._is_stated(known):
@@ -338,8 +355,11 @@ class SeenEntries:
         return "" if entry is None or last < entry else replaced_in_words(signed.signer, entry)
 
     def _is_stated(self, known: KnownHead) -> bool:
-        """Whether a statement proves as much as a head; one that a replaced key signed may prove nothing."""
-        is_by_same = known.signed.signer == key_in_use(self._store, known.signed.signer)
+        """Whether a statement proves as much as a head; one that a replaced key signed may prove nothing.
+
+        No statement proves as much as another one, which has lines of its own.
+        """
+        is_by_same = _is_head(known) and known.signed.signer == key_in_use(self._store, known.signed.signer)
         return is_by_same and (known.number, known.head) in self._stated
 
     def _contradicting(self, known: KnownHead) -> str:
@@ -400,14 +420,38 @@ class SeenEntries:
         known = {
             number for given in kept_rotations(self._store) for number in rotation_entries(operator, self.ledger, given)
         }
+        successors = self._other_successors(operator, rotations_in(signed))
         if content and (differing or not entries.keys() <= known & seen.keys()):
-            source = self._keep_aside(content, CONTRADICTING if differing else KEY_CHANGE)
+            kind = CONTRADICTING if differing else KEY_CHANGE
+            is_new = not (self._store.path / self._place_aside(content, kind)).exists()
+            source = self._keep_aside(content, kind)
+            if is_new and not differing:
+                changes = ", ".join(map(str, entries))
+                self._store.log(f"the operator's key is said to be changed by entry {changes}, in {source}")
         lines = [
+            Contradictions(self._store).keep(
+                f"the operator signed two different changes of its key {key[:16]}…: to {first[:16]}… and to "
+                f"{second[:16]}…, in {source}",
+                {"key": key, "first": first, "second": second, "source": source},
+                kind="key",
+            )
+            for key, first, second in successors
+        ]
+        lines += [
             self._contradiction(number, digest, f"a change of the operator's key in {source}", *seen[number])
             for number, digest in differing.items()
         ]
         rest = {number: digest for number, digest in entries.items() if number not in differing}
         return [*lines, *self._compare_and_name(rest, source)]
+
+    def _other_successors(self, operator: str, rotations: Iterable[Any]) -> list[tuple[str, str, str]]:
+        """Keys that these changes replace by another key than those of a kept file do, with both."""
+        given = keys_since(operator, self.ledger, rotations)
+        found: dict[str, tuple[str, str]] = {}
+        for kept in kept_rotations(self._store):
+            before = dict(pairwise(keys_since(operator, self.ledger, kept)))
+            found |= {key: (before[key], new) for key, new in pairwise(given) if before.get(key, new) != new}
+        return [(key, first, second) for key, (first, second) in found.items()]
 
     def _compare_and_name(self, hashes: Mapping[int, str], source: str) -> list[str]:
         """Compare entries that are not learned, and remember those that nothing else names.
@@ -575,6 +619,10 @@ class SeenEntries:
                 os.fsync(heads.fileno())
         except OSError as error:
             raise StorageError(f"Cannot write {file}: {os_reason(error)}.") from None
+
+
+def _is_head(known: KnownHead) -> bool:
+    return bool(known.signed.document["format"] == HEAD_FORMAT)
 
 
 def _by_number(named: Iterable[tuple[int, str, str]]) -> dict[int, tuple[str, str]]:

@@ -22,18 +22,33 @@ from commonweal.remote.member.told_rounds import round_told
 from commonweal.remote.messages.message import QuestionError
 
 
-def commit(store: MemberStore, state: MemberState, fields: Mapping[str, Any]) -> None:
-    """Adopt the round that a question says was settled last, if it was opened and reported here."""
+def commit(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *, client: str, key: str) -> None:
+    """Adopt the round that a question says was settled last, if it was opened and reported here.
+
+    A folder from a backup may have the opening without the report that settled the round: that is left to `recover`.
+    """
     settled = (fields["settled_round"], fields["settled_attempt"])
     _refuse_told_before(store, state, settled[0])
     for opening in state.openings():
         if settled == (opening.round_number, opening.attempt) and settled[0] > state.settled_round:
             model = fields["settled_model"]
+            if _is_older_than_report(store, opening, model, _own_report(fields, client=client, key=key)):
+                return
             measured = check_settled(store, opening, model)
             _adopt(store, state, opening, model, measured, fields.get("models", []))
             return
     if settled[0] > state.settled_round:
         note_another_attempt(store, *settled)
+
+
+def _is_older_than_report(store: MemberStore, opening: OpenRound, model: str, own: SignedReport | None) -> bool:
+    """Whether this member signed a later report than its folder knows, of an opening that was not reported so here."""
+    reports = ReportBook(store, opening.round_number).reports
+    is_known = any(
+        is_of_opening(report.document["attempt"], opening.attempt) and report.document["model"] == model
+        for report in reports
+    )
+    return own is not None and not is_known and own.document["number"] > len(reports)
 
 
 def _refuse_told_before(store: MemberStore, state: MemberState, number: int) -> None:
@@ -42,7 +57,7 @@ def _refuse_told_before(store: MemberStore, state: MemberState, number: int) -> 
     A round that was not reported in this folder could not be adopted then.
     """
     is_told = state.settled_round < number <= state.told_round
-    if is_told and (number == state.missed_round or ReportBook(store, number).reports):
+    if is_told and (number in state.missed_rounds or ReportBook(store, number).reports):
         refusal = (
             f"Round {number} is said to be settled with this member, but the statements that are kept here do not say "
             "so: it was settled without this member, or what was trained in it is lost."
@@ -59,7 +74,8 @@ def adopt_stated(store: MemberStore, state: MemberState, lines: Sequence[Stateme
             continue
         state.told_round = max(state.told_round, number)
         if line.profit is None:
-            state.missed_round = max(state.missed_round, number)
+            if number not in state.missed_rounds:
+                state.missed_rounds.append(number)
             if number == state.settled_round:
                 store.log(
                     f"{ERROR} round {number}: the statement says that it was settled without this member, which was "
@@ -113,7 +129,7 @@ def _adopt_signed(store: MemberStore, state: MemberState, report: Mapping[str, A
 def refuse_unadopted(store: MemberStore, state: MemberState, round_number: int) -> None:
     """No round is opened after one that was settled with this member and whose outcome it could not adopt."""
     told = state.told_round
-    if told > max(state.settled_round, state.missed_round) and ReportBook(store, told).reports:
+    if told > max((state.settled_round, *state.missed_rounds)) and ReportBook(store, told).reports:
         refusal = (
             f"Round {told} was settled with this member, but what was trained in it is not in its folder any more."
         )

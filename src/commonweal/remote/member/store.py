@@ -90,7 +90,7 @@ class MemberState:
     reported: list[OpenRound] = field(default_factory=list)  # earlier openings that may turn out to be settled: of each
     # round, the one with the member's last report
     told_round: int = 0  # the last one whose outcome a statement tells that was kept
-    missed_round: int = 0  # the last one that was settled without this member, by such a statement
+    missed_rounds: list[int] = field(default_factory=list)  # those that were settled without it, by such statements
     rates: dict[str, Any] = field(default_factory=dict)  # told by hash of terms; None: profits are private
     notices: list[int] = field(default_factory=list)  # the rounds after which it gave notice to withdraw
     adopted_statements: int | None = None  # how many of those kept were adopted; None: a version that did not count
@@ -150,6 +150,8 @@ class MemberStore:
             if document.pop("format") != FORMAT:
                 raise ValueError("another format")
             under_way, reported = document.pop("under_way"), document.pop("reported", None) or []
+            if missed := document.pop("missed_round", None):  # earlier versions kept the last one; statements tell all
+                document |= {"missed_rounds": [missed], "adopted_statements": None}
             return MemberState(
                 **document,
                 under_way=None if under_way is None else OpenRound(**under_way),
