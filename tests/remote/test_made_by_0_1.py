@@ -43,9 +43,11 @@ def test_statements_of_the_first_version_are_the_start_of_those_that_follow(toy)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert sorted(before) == ["round-0001.json", "round-0002.json"]
     toy.coordinate()
-    files = sorted(folder.iterdir())
+    files = sorted(folder.glob("*.json"))
     assert [path.name for path in files] == [f"round-000{number}.json" for number in (1, 2, 3, 4)]
     assert {name: (folder / name).read_bytes() for name in before} == before
+    (other,) = (folder / "doubtful").iterdir()
+    assert other.name.startswith("other-round-0002-"), "told again after the update, in today's words"
     documents = [json.loads(path.read_text())["document"] for path in files]
     kinds = [document["format"] for document in documents]
     assert kinds == ["commonweal.statement/1"] * 2 + ["commonweal.statement-part/1"] * 2
