@@ -261,6 +261,12 @@ def test_a_statement_that_comes_after_later_attempts_were_reported_is_adopted(tm
     assert "saw_settled" in opened.fields
 
 
+def as_if_settled(question):
+    """What an operator says that has settled the round of this question for a report."""
+    asked = question.fields
+    return {"settled_round": asked["round"], "settled_attempt": asked["attempt"], "settled_model": asked["adopted"]}
+
+
 def test_a_round_that_a_statement_calls_missed_is_not_adopted_later(tmp_path):
     """The operator drops two reports in a row, and says then that the first of both rounds was settled."""
     seen = {}
@@ -270,9 +276,7 @@ def test_a_round_that_a_statement_calls_missed_is_not_adopted_later(tmp_path):
             question = questions.get(VICTIM)
             number = question.fields["round"] if question else 0
             if (kind, number) == ("query.report", 1):
-                asked = question.fields
-                names = ("settled_round", "settled_attempt", "settled_model")
-                seen["as if"] = dict(zip(names, (1, asked["attempt"], asked["adopted"]), strict=True))
+                seen["as if"] = as_if_settled(question)
             if (kind, number) == ("query.open", 3):
                 questions = {**questions, VICTIM: hostile.with_fields(question, **seen["as if"])}
             answers = super().ask(kind, questions, seconds=seconds)
@@ -319,9 +323,7 @@ def test_a_round_that_was_adopted_on_the_operators_word_and_that_a_statement_cal
             question = questions.get(VICTIM)
             number = question.fields["round"] if question else 0
             if (kind, number) == ("query.report", 1):
-                names = ("settled_round", "settled_attempt", "settled_model")
-                settled_as = (1, question.fields["attempt"], question.fields["adopted"])
-                seen["as if"] = dict(zip(names, settled_as, strict=True))
+                seen["as if"] = as_if_settled(question)
             if (kind, number) == ("query.close", 1):
                 questions = {client: other for client, other in questions.items() if client != VICTIM}
             if number == 2 and kind in ("query.open", "query.close"):
