@@ -15,7 +15,15 @@ from commonweal.ledger.rounds import draft_round
 from commonweal.ledger.signed_files import signed_content, signed_in
 from commonweal.ledger.verification.receipts import disproved_by_receipts
 from commonweal.records import Rules
-from tests.ledger.sample_ledger import CLIENT_KEYS, next_document, parsed, sealed, tampering, verified
+from tests.ledger.sample_ledger import (
+    CLIENT_KEYS,
+    next_document,
+    parsed,
+    sealed,
+    signed_notice,
+    tampering,
+    verified,
+)
 from tests.ledger.test_terms import AGREED, GAINS, a_round, amendment_of, open_with, rules_found, signed_by
 
 FREE = replace(AGREED, round_count=None, grace_rounds=0, profit_bounds={}, most_samples={}, silence_charge=500)
@@ -187,6 +195,27 @@ def test_a_late_report_counts_whenever_its_round_is_settled_again(sample, is_pla
     assert not verified(sample.store).findings
 
 
+@pytest.mark.parametrize(
+    ("number", "attempt", "is_found"), [(1, "a/2", True), (1, "a/3", True), (2, "a/2", True), (2, "a/3", False)]
+)
+def test_two_late_reports_under_one_number_or_attempt_contradict_each_other(sample, number, attempt, is_found):
+    """Also if the round was reversed and settled in the same way between them."""
+    bases = {"ann": basis(sample, "a/1")}
+    settle_without_bob(sample, bases=bases)
+    late = basis(sample, "a/2", entry=calls_him_silent(sample))
+    sample.ledger.report_late("bob", 1, *report_of_bob(sample, bases={"bob": late}))
+    sample.ledger.reverse_round(1, "an error")
+    settle_without_bob(sample, bases=bases)
+    second = basis(sample, attempt, number, entry=calls_him_silent(sample))
+    others = GAINS | {"bob": (0.07, *GAINS["bob"][1:])}
+    report = a_round(sample.ledger, 1, others, FREE, bases={"bob": second}).report(sample.ledger.identity, "bob")
+    document, signature = report.document(), report.signed(CLIENT_KEYS["bob"])
+    assert not sample.ledger.report_late("bob", 1, document, signature).fresh
+    body = {"client": "bob", "round": 1, "report": document, "signature": signature}
+    found = rules_found(sample, next_document(sample.entries(), "late-report", body))
+    assert found == ["a client signs one report per number and attempt of a round"] * is_found
+
+
 @pytest.mark.parametrize("at", ["2026-01-01T00:00:00.000000Z", "2026-03-01T00:00:00.000000Z"])
 def test_dates_that_the_operator_chooses_prove_nothing(sample, at):
     settle_without_bob(sample, bases={"ann": basis(sample, "a/1")})
@@ -258,3 +287,63 @@ def test_a_receipt_does_not_speak_of_a_settlement_before_it(sample, at):
     sample.ledger.settle(a_round(sample.ledger, 1, GAINS, FREE, bases=bases))
     signature = parsed(sample.entries()[-1])["body"]["inputs"][1]["signature"]
     assert len(said_by_receipt(sample, signature, at)[0]) == (at == ALL_DAY[0]), "unless it is dated before it"
+
+
+# What is decided between a late report and its entry. Entries are dated one second apart, from 00:00:02 on.
+
+CHARGED_BEFORE = "who reports late is not charged"
+SETTLED, CHARGED = "2026-01-01T00:00:02.500000Z", "2026-01-01T00:00:03.000000Z"
+
+
+def reported_late(sample):
+    """Bob is silent in round 1, and his late report is in the operator's hands."""
+    settle_without_bob(sample, bases={"ann": basis(sample, "a/1")})
+    late = basis(sample, "a/2", entry=calls_him_silent(sample))
+    return report_of_bob(sample, bases=dict.fromkeys(("ann", "bob"), late))
+
+
+@pytest.mark.parametrize("at", [SETTLED, CHARGED, "in the morning"])
+def test_who_reported_late_is_not_charged_before_the_report_is_entered(sample, at):
+    document, signature = reported_late(sample)
+    entry = sample.ledger.charge("bob", 1).entry
+    assert parsed(sample.entries()[-1])["at"] == CHARGED
+    late = sample.ledger.report_late("bob", 1, document, signature).entry
+    findings, notes = said_by_receipt(sample, signature, at)
+    assert [(each.entry, each.found) for each in findings] == [(entry, f"a charge of {CHARGED}")] * (at != CHARGED)
+    assert not notes
+    noted = [(note.entry, note.found) for note in verified(sample.store).notes if note.rule == CHARGED_BEFORE]
+    assert noted == [(late, "its report after that, which may have come before the charge")]
+
+
+def test_a_charge_that_is_taken_back_leaves_nothing_to_say_of_the_late_report(sample):
+    document, signature = reported_late(sample)
+    entry = sample.ledger.charge("bob", 1).entry
+    sample.ledger.report_late("bob", 1, document, signature)
+    sample.ledger.reverse(entry, "the report had come before")
+    assert said_by_receipt(sample, signature, SETTLED) == ((), ())
+    assert CHARGED_BEFORE not in [note.rule for note in verified(sample.store).notes]
+
+
+@pytest.mark.parametrize("at", [SETTLED, "2026-01-01T00:00:03.500000Z"])
+def test_a_round_without_a_member_that_had_reported_late_is_noted(sample, at):
+    """It is kept out until its report is entered; the coordinator may have been interrupted, and the member away."""
+    document, signature = reported_late(sample)
+    for number in (2, 3):
+        on = basis(sample, f"{number}/1", opening_model="m" * 64)
+        sample.ledger.settle(a_round(sample.ledger, number, TWO, FREE, absent=("bob",), bases={"ann": on}))
+    sample.ledger.report_late("bob", 1, document, signature)
+    findings, notes = said_by_receipt(sample, signature, at)
+    assert not findings
+    told = [(note.entry, note.found) for note in notes]
+    first = 2 if at == SETTLED else 3
+    assert told == [(sample.ledger.state.rounds[first], f"bob absent from round {first}, and its report entered later")]
+
+
+def test_an_old_notice_does_not_hide_a_report_of_a_later_round(sample):
+    """Bob gave notice, stayed and reported; the operator enters the notice before it settles the round."""
+    report = a_round(sample.ledger, 1, GAINS, FREE).report(sample.ledger.identity, "bob")
+    sample.ledger.withdraw("bob", 0, signed_notice(sample.ledger.identity, "bob", 0))
+    sample.ledger.settle(a_round(sample.ledger, 1, TWO, FREE))
+    assert not verified(sample.store).findings
+    signature = report.signed(CLIENT_KEYS["bob"])
+    assert receipt_findings(sample, signature, "2026-01-01T00:00:01.500000Z") == ["another report, or none"]

@@ -378,7 +378,7 @@ OTHER_PUBLIC_KEYS = {
     "brainpool": public_file(ec.generate_private_key(ec.BrainpoolP384R1())),
     "rsa": public_line(rsa.generate_private_key(65537, 2048)),
     "ed25519 of openssh": public_line(ed25519.Ed25519PrivateKey.generate()),
-    "dsa": public_file(dsa.generate_private_key(2048)),
+    "dsa": public_file(dsa.generate_private_key(1024)),
 }
 
 

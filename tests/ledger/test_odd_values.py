@@ -11,12 +11,16 @@ from commonweal.ledger.chain import rotation_message
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.money import LARGEST_AMOUNT, in_proportion
+from commonweal.ledger.readable import check_readable
 from commonweal.ledger.rounds import draft_round
-from tests.ledger.sample_ledger import next_document, sealed, tampering, verified
+from tests.ledger.sample_ledger import CLIENT_KEYS, next_document, sealed, tampering, verified
 from tests.ledger.test_odd_terms import FREE
 from tests.ledger.test_order_of_rounds import FLI, KEYS, by_fli
 from tests.ledger.test_terms import GAINS, a_round, open_with
 
+NOT_LATE = "a late report is signed by a client that was silent in its round"
+AMENDED = dict.fromkeys(("book", "terms_before"), "") | {"amendment": 1, "first_round": 2, "terms": {}}
+AMENDED |= {"members": [], "signatures": []}
 TYPES = "values have the types that their readers count on"
 
 
@@ -135,6 +139,45 @@ def test_a_parameter_that_is_no_number(tmp_path, agreed):
     assert "rules are written in one way only" in found
     assert ("rounds keep to the terms: parameters" in found) == (agreed is not None)
     sample.store.close()
+
+
+def test_further_figures_of_nothing_are_not_there(sample):
+    draft = draft_round(a_round(sample.ledger, 1, GAINS, FREE), sample.ledger.identity, sample.ledger.terms)
+    body = copy.deepcopy(dict(draft.body))
+    body["inputs"][0]["further"] = {}
+    assert rules_found(sample, "round", body, draft.postings) == ["further figures are stated only where there are any"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("round", True), ("client", None), ("report", None), ("signature", 5)])
+def test_a_late_report_whose_fields_are_of_other_types(sample, name, value):
+    """Python takes true for the number 1, and a statement would tell of round True."""
+    settled = a_round(sample.ledger, 1, {c: GAINS[c] for c in ("ann", "cyd")}, FREE, absent=("bob",))
+    sample.ledger.settle(replace(settled, record=replace(settled.record, silent=("bob",))))
+    report = a_round(sample.ledger, 1, GAINS, FREE).report(sample.ledger.identity, "bob")
+    body = {"client": "bob", "round": 1, "report": report.document(), "signature": report.signed(CLIENT_KEYS["bob"])}
+    assert rules_found(sample, "late-report", body) == []
+    found = rules_found(sample, "late-report", {**body, name: value})
+    assert found == ([TYPES] if name == "round" else [NOT_LATE])
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("late-report", {"client": "bob", "round": True, "report": {}, "signature": ""}),
+        ("charge", {"client": "bob", "round": True, "amount": "5"}),
+        ("charge", {"client": "bob", "round": 1, "amount": 5}),
+        ("exclusion", {"client": 5, "rounds": [1]}),
+        ("exclusion", {"client": "bob", "rounds": [True]}),
+        ("terms", {"terms": None}),
+        ("amendment", {**AMENDED, "first_round": True}),
+        ("amendment", {**AMENDED, "signatures": [{"client": "ann", "signature": None}]}),
+        ("amendment", {**AMENDED, "members": [{"client": None, "key": None}]}),
+    ],
+)
+def test_every_kind_of_entry_is_refused_if_its_fields_are_of_other_types(kind, body):
+    document = {"number": 5, "at": "", "kind": kind, "body": body, "postings": []}
+    with pytest.raises(TypeError):
+        check_readable(document)
 
 
 ODD_LISTS = [("evidence", ""), ("evidence", {}), ("harm", ""), ("harm", {})]

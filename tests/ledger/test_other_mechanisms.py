@@ -132,9 +132,11 @@ def fmore(tmp_path, monkeypatch):
     made.store.close()
 
 
-def by_fmore(sample, number, clients=tuple(BIDS), *, active=tuple(BIDS), after=None, silent=(), withdrawn=()):
+def by_fmore(
+    sample, number, clients=tuple(BIDS), *, active=tuple(BIDS), after=None, silent=(), withdrawn=(), absent=()
+):
     """A round in which these clients take part, planned with `active`, and the decider after it."""
-    resting = tuple(c for c in sample.ledger.state.listed_in(number) if c not in (*clients, *silent))
+    resting = tuple(c for c in sample.ledger.state.listed_in(number) if c not in (*clients, *silent, *absent))
     figures = Figures(
         profits=dict.fromkeys(clients, 0.1),
         contributions=dict.fromkeys(clients, 0.2),
@@ -148,7 +150,7 @@ def by_fmore(sample, number, clients=tuple(BIDS), *, active=tuple(BIDS), after=N
         record=RoundRecord(
             round_number=number,
             decision=decision,
-            absent=silent,
+            absent=(*absent, *silent),
             silent=silent,
             resting=resting,
             withdrawn=withdrawn,
@@ -194,6 +196,47 @@ def test_who_withdraws_is_not_planned_with(fmore):
     fmore.ledger.withdraw("ann", 1, signed_notice(fmore.ledger.identity, "ann", 1))
     fmore.ledger.settle(by_fmore(fmore, 2, ("bob", "cyd", "dan"), after=after, active=("bob", "cyd", "dan"))[0])
     assert not verified(fmore.store).findings
+
+
+@pytest.mark.parametrize(
+    ("client", "last", "told"),
+    [
+        ("ann", 1, "planned with ann, whose notice is entry 4: dan rests because of it"),
+        ("ann", 2, None),
+        ("dan", 1, None),
+    ],
+)
+def test_a_plan_with_somebody_whose_notice_follows_it_is_noted_if_others_rest_by_it(fmore, client, last, told):
+    """Ann takes the place of dan, who bids most; dan takes nobody's place."""
+    first, _ = by_fmore(fmore, 1)
+    fmore.ledger.settle(first)
+    fmore.ledger.withdraw(client, last, signed_notice(fmore.ledger.identity, client, last))
+    result = verified(fmore.store)
+    assert not result.findings
+    assert [(note.entry, note.rule, note.found) for note in result.notes] == ([(3, WITH_ALL, told)] if told else [])
+
+
+def test_every_plan_with_somebody_who_had_left_is_noted(fmore):
+    """Ann's notice is held back for a round, from which she is absent."""
+    first, after = by_fmore(fmore, 1)
+    fmore.ledger.settle(first)
+    second, _ = by_fmore(fmore, 2, ("bob", "cyd"), after=after, absent=("ann",))
+    assert second.record.resting == ("dan",)
+    fmore.ledger.settle(second)
+    fmore.ledger.withdraw("ann", 1, signed_notice(fmore.ledger.identity, "ann", 1))
+    result = verified(fmore.store)
+    assert not result.findings
+    assert [note.entry for note in result.notes if note.rule == WITH_ALL] == [3, 4]
+
+
+def test_a_plan_made_again_without_who_left_is_not_noted(fmore):
+    fmore.ledger.settle(by_fmore(fmore, 1)[0])
+    fmore.ledger.withdraw("ann", 1, signed_notice(fmore.ledger.identity, "ann", 1))
+    fmore.ledger.reverse_round(1, "planned with ann")
+    fmore.ledger.settle(by_fmore(fmore, 1, active=("bob", "cyd", "dan"))[0])
+    result = verified(fmore.store)
+    assert not result.findings
+    assert WITH_ALL not in [note.rule for note in result.notes]
 
 
 def test_who_is_known_to_leave_is_not_planned_with(fmore):

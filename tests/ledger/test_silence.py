@@ -258,6 +258,17 @@ def test_every_unit_of_a_charge_arrives(amount, retained, number, version):
     assert max(parts) - min(parts) <= 1
 
 
+@pytest.mark.parametrize(("version", "favoured"), [(1, "aaaa"), (2, "bcab")])
+def test_odd_units_of_a_charge_go_to_each_in_turn(version, favoured):
+    """Beginning with the second of the retained in round 1, as docs/reference/ledger.md says."""
+    state = LedgerState()
+    terms = Terms(name="x", agreed=replace(LIMITED, settlement_version=version))
+    state.terms_since = [TermsSince(first_round=0, terms=terms, hash="")]
+    state.retained = dict.fromkeys((1, 2, 3, 4), ("a", "b", "c"))
+    for number, client in enumerate(favoured, start=1):
+        assert Posting(client_account(client), 4) in charge_postings(state, "silent", number, 10)
+
+
 def test_a_notice_that_was_held_back_does_not_follow_silences(sample):
     """Who had left could not be silent, nor charged for it."""
     sample.ledger.settle(with_all(sample, 1))
@@ -316,3 +327,42 @@ def test_an_exclusion_that_is_due_is_noted_and_so_is_a_withdrawal_in_its_place(t
     sample.ledger.settle(a_round(sample.ledger, 2, WITHOUT_BOB, sample.ledger.terms.agreed))
     assert not verified(sample.store).findings
     sample.store.close()
+
+
+@pytest.mark.parametrize("is_settled_again", [False, True])
+def test_an_exclusion_that_a_withdrawal_replaces_is_noted(tmp_path, is_settled_again):
+    """The notice is entered while the exclusion stands, which is reversed afterwards."""
+    sample = open_with(tmp_path, replace(LIMITED, silence_charge=None, silence_limit=1))
+    ledger = sample.ledger
+    ledger.settle(without_bob(sample, 1))
+    (ended,) = ledger.end_memberships()
+    left = ledger.withdraw("bob", 1, signed_notice(ledger.identity, "bob", 1)).entry
+    assert noted(sample, ENDED) == []
+    ledger.reverse(ended.entry, "goodwill")
+    if is_settled_again:
+        ledger.reverse_round(1, "an error")
+        ledger.settle(without_bob(sample, 1))
+    ledger.settle(a_round(ledger, 2, WITHOUT_BOB, ledger.terms.agreed))
+    assert noted(sample, ENDED) == [(left, "an exclusion of bob, silent in rounds 1", "a withdrawal")]
+    assert not verified(sample.store).findings
+    sample.store.close()
+
+
+def test_a_notice_before_the_last_silence_is_noted_as_such(tmp_path):
+    """Who has left cannot be excluded."""
+    sample = open_with(tmp_path, replace(LIMITED, silence_charge=None, silence_limit=1))
+    left = sample.ledger.withdraw("bob", 1, signed_notice(sample.ledger.identity, "bob", 1)).entry
+    sample.ledger.settle(without_bob(sample, 1))
+    assert not sample.ledger.end_memberships()
+    found = "a withdrawal, entered before round 1 was settled"
+    assert noted(sample, ENDED) == [(left, "an exclusion of bob, silent in rounds 1", found)]
+    assert not verified(sample.store).findings
+    sample.store.close()
+
+
+def test_a_member_that_withdraws_below_the_limit_is_not_noted(sample):
+    for number in (1, 2):
+        sample.ledger.settle(without_bob(sample, number))
+        sample.ledger.charge("bob", number)
+    sample.ledger.withdraw("bob", 2, signed_notice(sample.ledger.identity, "bob", 2))
+    assert noted(sample, ENDED) == []

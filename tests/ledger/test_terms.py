@@ -37,6 +37,7 @@ from tests.ledger.sample_ledger import (
     parsed,
     rewritten,
     sealed,
+    signed_notice,
     steady_clock,
     tampering,
     verified,
@@ -624,6 +625,19 @@ def test_no_vote_by_a_silence_that_is_taken_back(tmp_path):
     sample.store.close()
 
 
+def test_who_is_back_and_leaves_before_the_amendment_is_in_force_is_not_under_it(sample):
+    ledger = sample.ledger
+    ledger.settle(a_round(ledger, 1))
+    ledger.settle(a_round(ledger, 2, LOSING))
+    amendment = amendment_of(ledger.state, rules=LENIENT.rules)
+    ledger.amend(amendment, signed_by(amendment, "ann"))
+    ledger.reverse_round(2, "the figures of bob were wrong")
+    ledger.settle(a_round(ledger, 2, LOSING | {"bob": (0.2, 0.01, None)}))
+    assert len(notes_on_who_is_back(sample)) == 1
+    ledger.withdraw("bob", 2, signed_notice(ledger.identity, "bob", 2))
+    assert not notes_on_who_is_back(sample)
+
+
 def test_who_is_eliminated_again_is_not_back(sample):
     ledger = sample.ledger
     ledger.settle(a_round(ledger, 1))
@@ -633,6 +647,27 @@ def test_who_is_eliminated_again_is_not_back(sample):
     ledger.reverse_round(2, "the figures of ann were wrong")
     ledger.settle(a_round(ledger, 2, {**LOSING, "ann": (0.31, 0.5, None)}))
     assert not notes_on_who_is_back(sample)
+
+
+@pytest.mark.parametrize(("last", "gone"), [(1, True), (2, True), (3, False)])
+def test_the_vote_of_a_member_whose_notice_is_entered_after_it_is_noted(tmp_path, last, gone):
+    """Without dan, ann's signature is one of two. He may also have decided to leave after he signed."""
+    agreed = replace(AGREED, quorum=0.6, profit_bounds={}, most_samples={})
+    rows = {"ann": (0.3, 0.5, None), "bob": (0.1, 0.3, None), "dan": (0.2, 0.2, None)}
+    sample = open_with(tmp_path, agreed, members={client: CLIENT_KEYS[client].public for client in rows})
+    ledger = sample.ledger
+    ledger.settle(a_round(ledger, 1, rows, agreed))
+    ledger.settle(a_round(ledger, 2, {c: rows[c] for c in ("ann", "bob")}, agreed, absent=("dan",)))
+    amendment = amendment_of(ledger.state, rules=LENIENT.rules)
+    entry = ledger.amend(amendment, signed_by(amendment, "ann", "dan")).entry
+    assert not verified(sample.store).notes
+    ledger.withdraw("dan", last, signed_notice(ledger.identity, "dan", last))
+    result = verified(sample.store)
+    assert not result.findings
+    told = [(note.entry, note.rule, note.found) for note in result.notes]
+    lacking = (entry, "a quorum signs an amendment", "1: dan had left before it by these entries")
+    assert told == ([lacking] if gone else [])
+    sample.store.close()
 
 
 def test_newcomers_need_the_members_after_the_first_round(sample):
@@ -675,25 +710,37 @@ def test_in_a_ledger_without_agreed_rules_a_late_admission_is_a_note(tmp_path):
     sample.store.close()
 
 
+def agree_by_an_amendment(ledger: Ledger) -> None:
+    amendment = Amendment(
+        ledger=ledger.identity,
+        number=1,
+        terms_before=ledger.state.terms_hash,
+        terms=replace(ledger.terms, agreed=AGREED),
+        first_round=ledger.state.next_round,
+    )
+    ledger.amend(amendment, signed_by(amendment, "ann", "bob"))
+
+
 def test_an_old_ledger_gets_rules_by_an_amendment(tmp_path):
     sample = open_with(tmp_path, None)
     sample.ledger.settle(a_round(sample.ledger, 1, rules=Rules(mu=7.0)))
-    state = sample.ledger.state
-    assert state.terms is not None
-    amendment = Amendment(
-        ledger=state.identity,
-        number=1,
-        terms_before=state.terms_hash,
-        terms=replace(state.terms, agreed=AGREED),
-        first_round=state.next_round,
-    )
-    sample.ledger.amend(amendment, signed_by(amendment, "ann", "bob"))
+    agree_by_an_amendment(sample.ledger)
     sample.ledger.settle(a_round(sample.ledger, 2, GAINS))
     with pytest.raises(LedgerError, match="departs"):
         sample.ledger.settle(a_round(sample.ledger, 3, GAINS, rules=Rules(mu=7.0)))
     result = verified(sample.store)
     assert not result.findings
     assert any("before round 2" in note.found for note in result.notes)
+    sample.store.close()
+
+
+def test_rules_by_an_amendment_before_the_first_round_are_for_all_rounds(tmp_path):
+    sample = open_with(tmp_path, None)
+    agree_by_an_amendment(sample.ledger)
+    sample.ledger.settle(a_round(sample.ledger, 1))
+    result = verified(sample.store)
+    assert not result.findings
+    assert [note.rule for note in result.notes] == ["an amendment is signed by members"], "cyd has no key"
     sample.store.close()
 
 

@@ -242,15 +242,19 @@ class FederationLedger:
         return self._lines.signed_part(client, self._key, since=since, at=time_text(self._clock()))
 
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
-        """A receipt for a client's report of a round, signed with the ledger's current key."""
+        """A receipt for a client's report of a round, signed with the ledger's current key.
+
+        It is dated no earlier than the last entry, as entries are: the order of their dates may decide about a charge.
+        """
         ledger = self._opened()
         ledger.refresh()  # the key may have been changed since
+        now, latest = self._clock(), ledger.state.latest
         document = receipt_document(
             ledger=ledger.identity,
             round_number=round_number,
             client=client,
             signature=signature,
-            at=time_text(self._clock()),
+            at=time_text(now if latest is None else max(now, latest)),
             key_rotations=self._rotations(ledger),
         )
         return signed_content(document, self._keys.key_of(ledger.state.operator))

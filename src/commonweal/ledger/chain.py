@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from commonweal.errors import LedgerError
@@ -68,12 +69,12 @@ def key_rotations(store: Store, made: str) -> Sequence[Document]:
 
 def keys_since(first: str, ledger: str, rotations: Iterable[Any]) -> list[str]:
     """The key and its successors according to `rotations`, which come from a file and are not trusted."""
-    return [first, *(successor for successor, _, _ in _successors(first, ledger, rotations))]
+    return [first, *(change.key for change in key_changes(first, ledger, rotations))]
 
 
 def rotation_entries(first: str, ledger: str, rotations: Iterable[Any]) -> dict[int, str]:
     """The entries that replaced the key and its successors, with their hashes: the ledger must have them."""
-    return {document["number"]: digest for _, document, digest in _successors(first, ledger, rotations)}
+    return {change.document["number"]: change.hash for change in key_changes(first, ledger, rotations)}
 
 
 def retired_by(public: str, ledger: str, rotations: Iterable[Any]) -> int | None:
@@ -84,11 +85,22 @@ def retired_by(public: str, ledger: str, rotations: Iterable[Any]) -> int | None
 
 def retirement_of(public: str, ledger: str, rotations: Iterable[Any]) -> Mapping[str, Any] | None:
     """The entry that retired a key; it has a number."""
-    return next((document for _, document, _ in _successors(public, ledger, rotations)), None)
+    return next((change.document for change in key_changes(public, ledger, rotations)), None)
 
 
-def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-    """Each later key, the entry that announced it, and that entry's hash.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChange:
+    """An entry that replaced the operator's key, signed with both keys."""
+
+    before: str  # the key that it replaced
+    key: str
+    document: Mapping[str, Any]  # it has a number
+    hash: str
+    rotation: Mapping[str, Any]  # as files state it, with the signature
+
+
+def key_changes(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[KeyChange]:
+    """The changes of a key and of its successors, in order.
 
     Whoever signs a file can put anything into its rotations: what is not a key or a number is passed over.
     """
@@ -110,8 +122,8 @@ def _successors(first: str, ledger: str, rotations: Iterable[Any]) -> Iterator[t
             and is_signed_by_operator(announcement, rotation.get("signature"), key)
             and is_signed_by_operator(rotation_message(ledger, public), proof, public)
         ):
+            yield KeyChange(before=key, key=public, document=document, hash=digest, rotation=rotation)
             key = public
-            yield key, document, digest
 
 
 def rotation_message(ledger: str, public: str) -> bytes:

@@ -429,6 +429,7 @@ class Ledger:
             notes=Findings(),
             recompute=recompute,
             mechanism_states=ChainMap(after, self._replay.mechanism_states),
+            planned_from={},
         )
         check_one(entry, stored_postings(entry.number, made.postings), trial)
         _refuse_findings(made, trial.findings)

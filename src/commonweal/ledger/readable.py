@@ -16,6 +16,11 @@ UNREADABLE = (CommonwealError, LookupError, TypeError, ValueError, AttributeErro
 
 _BODIES: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "opening": {"terms": dict, "operator": str},
+    "terms": {"terms": dict},
+    "amendment": {
+        "book": str, "amendment": int, "terms_before": str, "terms": dict, "first_round": int, "members": list,
+        "signatures": list,
+    },
     "admission": {"members": list},
     "round": {
         "round": int, "rules_version": str, "rules": dict, "absent": list, "inputs": list, "decision": dict,
@@ -23,6 +28,9 @@ _BODIES: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "realisation": {"reference": str, "amount": str},
     "reversal": {"entry": int, "reason": str},
     "withdrawal": {"client": str, "round": int},
+    "late-report": {"client": str, "round": int, "report": dict, "signature": str},
+    "charge": {"client": str, "round": int, "amount": str},
+    "exclusion": {"client": str, "rounds": list},
     "key-rotation": {"operator": str, "proof": str},
 }  # fmt: skip
 
@@ -51,10 +59,16 @@ def check_readable(document: Mapping[str, Any]) -> None:
     body = document["body"]
     for name, expected in _BODIES.get(document["kind"], {}).items():
         _check(body, name, expected)
-    if document["kind"] == "admission":
+    if document["kind"] in ("admission", "amendment"):
         for member in body["members"]:
             _check(member, "client", str)
             _check(member, "key", (str, type(None)))
+    if document["kind"] == "amendment":
+        for row in body["signatures"]:
+            _check(row, "client", str)
+            _check(row, "signature", str)
+    if document["kind"] == "exclusion" and not all(type(number) is int for number in body["rounds"]):
+        raise TypeError(body["rounds"])
     if document["kind"] == "round":
         for row in body["inputs"]:
             _check(row, "client", str)

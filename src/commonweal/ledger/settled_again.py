@@ -126,9 +126,7 @@ def _other_reports(before: Settlement, now: Settlement) -> Unexplained | None:
     for client in now.reports:
         for report in before.reports.get(client, ()):
             was = f"report {report.get('number')} of {client}", f"(attempt {report.get('attempt')})"
-            same = [
-                each for each in now.reports[client] if any(each.get(name) == report.get(name) for name in _NAMED_BY)
-            ]
+            same = [each for each in now.reports[client] if is_named_alike(each, report)]
             if not same:
                 return _unexplained(ALL_REPORTS, (*was, f"{len(now.reports[client])} reports without it"), before)
             for other in same:
@@ -136,6 +134,11 @@ def _other_reports(before: Settlement, now: Settlement) -> Unexplained | None:
                     found = f"another report {other.get('number')} (attempt {other.get('attempt')})"
                     return _unexplained(ONE_REPORT, (*was, found), before)
     return None
+
+
+def is_named_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two reports of a client and a round have the same number or attempt: they must be the same report."""
+    return any(one.get(name) == other.get(name) for name in _NAMED_BY)
 
 
 def _changed_figures(before: Settlement, now: Settlement) -> Unexplained | None:

@@ -79,10 +79,15 @@ def open_charges(state: LedgerState) -> Iterator[tuple[str, int]]:
 def ends_by_silence(state: LedgerState, before: int) -> Iterator[tuple[str, list[int]]]:
     """Active members whose silences up to the round before this one have reached the limit, with their rounds."""
     for client in state.active(before):
-        rounds = sorted(number for number in state.silences.get(client, ()) if number < before)
-        agreed = _agreed(state, rounds[-1]) if rounds else None
-        limit = None if agreed is None else agreed.silence_limit
-        if limit is not None and len(rounds) >= limit:
+        if rounds := _silent_to_the_limit(state, client, before):
+            yield client, rounds
+
+
+def withdrawn_at_the_limit(state: LedgerState) -> Iterator[tuple[str, list[int]]]:
+    """Members that left by a notice alone although their silences had reached the limit, with their rounds."""
+    for client, last in state.withdrawn.items():
+        is_gone = last < state.next_round and client not in state.excluded and client not in state.eliminated
+        if is_gone and (rounds := _silent_to_the_limit(state, client, last + 1)):
             yield client, rounds
 
 
@@ -207,6 +212,14 @@ def check_consequence_can_go(entry: int, state: LedgerState) -> None:
             f"The charge of {client!r} for round {charged} cannot be reversed: because of it the client got the model "
             f"of round {later}, which is settled. Reverse round {later} first."
         )
+
+
+def _silent_to_the_limit(state: LedgerState, client: str, before: int) -> list[int]:
+    """The rounds before this one that a client was silent in; [] if they are fewer than the limit."""
+    rounds = sorted(number for number in state.silences.get(client, ()) if number < before)
+    agreed = _agreed(state, rounds[-1]) if rounds else None
+    limit = None if agreed is None else agreed.silence_limit
+    return rounds if limit is not None and len(rounds) >= limit else []
 
 
 def _has_consequences(state: LedgerState, round_number: int) -> bool:

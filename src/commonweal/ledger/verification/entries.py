@@ -36,7 +36,6 @@ from commonweal.ledger.verification.silence import (
     check_late_report,
     check_may_be_reversed,
     expected_of_charge,
-    note_withdrawn_at_the_limit,
 )
 from commonweal.ledger.verification.terms import check_amendment, check_newcomers, check_terms, note_names_and_keys
 from commonweal.ledger.verification.written_terms import terms_as_written
@@ -292,4 +291,3 @@ def check_withdrawal(number: int, body: Mapping[str, Any], replay: LedgerReplay)
     if silent is not None:
         rule = "withdrawn clients are not silent in later rounds"
         findings.add(number, rule, f"a notice of {client} before round {silent}", "it was called silent there")
-    note_withdrawn_at_the_limit(number, client, replay)

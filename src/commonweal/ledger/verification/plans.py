@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from commonweal.ledger.plans import left_out, staying
+from commonweal.ledger.readable import UNREADABLE
 from commonweal.ledger.rounds import resting_in
 from commonweal.ledger.verification.replay import LedgerReplay
 from commonweal.records import Instructions
@@ -17,7 +19,7 @@ def check_plan(number: int, body: Mapping[str, Any], planned: Instructions | Non
     """The plan follows from the round; only a mechanism that plans something states one.
 
     Where rules are agreed, it is made with everybody who stays. Who is missing must withdraw: that is found in the next
-    round, since the notice follows this one in the ledger.
+    round, since the notice follows this one in the ledger. A notice of somebody it was made with is a note, at the end.
     """
     stated = body["plan"]["instructions"] if "plan" in body else None
     computed = None if planned is None else planned.to_document()
@@ -44,3 +46,40 @@ def check_resting(number: int, round_number: int, body: Mapping[str, Any], repla
             replay.findings.add(number, WITH_ALL, f"round {round_number} planned with {client}", found)
     if "resting" in body and not body["resting"]:
         replay.findings.add(number, rule, "no word of it if nobody rests", "an empty list")
+
+
+def note_planned_with_the_gone(replay: LedgerReplay) -> None:
+    """Note plans with somebody who had left by its notice, if the others rest or take part because of it.
+
+    An operator could hold back the notice until the plan is made. The client may also have decided to leave after that.
+    """
+    state = replay.state
+    for round_number, entry in sorted(state.rounds.items()):
+        planned_with, inputs = replay.planned_with.get(round_number, ()), replay.planned_from.get(round_number)
+        gone = [c for c in planned_with if state.withdrawn.get(c, round_number + 1) <= round_number]
+        stay = tuple(client for client in planned_with if client not in gone)
+        if not gone or not stay or inputs is None or state.terms_of(round_number).terms.agreed is None:
+            continue
+        try:
+            without = replay.recompute(replace(inputs, active=stay)).instructions or Instructions()
+        except UNREADABLE:  # a mechanism of somebody's own may not plan with fewer
+            continue
+        if changed := _changed_by_them(replay.plans[round_number], without, stay):
+            notices = ", ".join(f"{client}, whose notice is entry {state.withdrawals[client]}" for client in gone)
+            expected, found = f"planned without {', '.join(gone)}", f"planned with {notices}: {changed}"
+            replay.notes.add(entry, WITH_ALL, expected, found)
+
+
+def _changed_by_them(stated: Instructions, without: Instructions, stay: Sequence[str]) -> str:
+    """What a plan asks of those who stay because others were counted in it; empty if it asks the same."""
+    asked, asked_without = (set(plan.asked(stay)) for plan in (stated, without))
+    resting = [client for client in stay if client in asked_without - asked]
+    there = [client for client in stay if client in asked - asked_without]
+    said = [f"{', '.join(who)} {what}" for who, what in ((resting, "rests"), (there, "takes part")) if who]
+    if not said and any(_work_of(c, stated) != _work_of(c, without) for c in asked):
+        said = ["other work is asked for"]
+    return f"{' and '.join(said)} because of it" if said else ""
+
+
+def _work_of(client: str, plan: Instructions) -> tuple[object, ...]:
+    return plan.data_shares.get(client), plan.model_shares.get(client), plan.iteration_limit

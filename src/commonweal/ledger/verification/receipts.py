@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from commonweal.ledger.canonical import parse
@@ -50,6 +50,7 @@ def disproved_by_receipts(
     for client, number in dict.fromkeys((receipt.client, receipt.round_number) for receipt in valid):
         given = [receipt for receipt in valid if (receipt.client, receipt.round_number) == (client, number)]
         late = _late_report(store, state, given)
+        _check_decided_since(store, state, [each for each in given if each.report in late], findings, notes)
         given = [receipt for receipt in given if receipt.report not in late]
         sources, reports = ", ".join(receipt.source for receipt in given), {receipt.report for receipt in given}
         if not reports:
@@ -259,14 +260,55 @@ def _given_after(store: Store, state: LedgerState, given: Sequence[ReportReceipt
     return {report for report, at in first.items() if settled and at >= settled}
 
 
+def _check_decided_since(
+    store: Store, state: LedgerState, given: Sequence[ReportReceipt], findings: Findings, notes: Findings
+) -> None:
+    """Add what was decided between the receipts of a late report and its entry, by their dates.
+
+    Who has reported late is not charged, and takes part again. The operator signed the date of the receipt, which is no
+    earlier than that of the last entry. A round without the client is a note: the coordinator may have been interrupted
+    after the receipt, and the client away when it was asked again.
+    """
+    if not given:
+        return
+    receipt = min(given, key=_date_of)
+    received = _date_of(receipt)
+    client, number, source = receipt.client, receipt.round_number, receipt.source
+    for entry, charged in state.charges.items():
+        at = _document(store, entry).get("at")
+        if charged == (client, number) and _is_after(at, received):
+            rule = f"no charge follows the late report that {source} acknowledges"
+            findings.add(entry, rule, f"none of {client} for round {number}", f"a charge of {at}")
+    entered = state.late_reports[client][number]
+    for later, entry in sorted(state.rounds.items()):
+        is_between = later > number and entry < entered and _is_after(_document(store, entry).get("at"), received)
+        if is_between and client in (_body(store, entry) or {}).get("absent", ()):
+            rule = f"no round goes on without the late report that {source} acknowledges"
+            found = f"{client} absent from round {later}, and its report entered later"
+            notes.add(entry, rule, f"the report of round {number} in the ledger before round {later}", found)
+            break
+
+
+def _date_of(receipt: ReportReceipt) -> datetime:
+    """One without a date, which the operator owes its client, counts as the earliest."""
+    return moment_of(receipt.signed.document["at"]) or datetime.min.replace(tzinfo=UTC)
+
+
+def _is_after(at: Any, moment: datetime) -> bool:
+    dated = moment_of(at)
+    return dated is not None and dated > moment
+
+
 def _body(store: Store, entry: int | None) -> Mapping[str, Any] | None:
-    if entry is None:
-        return None
+    body = None if entry is None else _document(store, entry).get("body")
+    return body if isinstance(body, dict) else None
+
+
+def _document(store: Store, entry: int) -> Mapping[str, Any]:
+    """An entry's content; empty if it cannot be read."""
     with store.reading() as reading:
         stored = next(reading.entries(after=entry - 1), None)
-    document = None if stored is None else parse(stored.content)
-    body = None if document is None else document.get("body")
-    return body if isinstance(body, dict) else None
+    return {} if stored is None else parse(stored.content) or {}
 
 
 def _reports_of(body: Mapping[str, Any], client: str) -> Iterator[str]:

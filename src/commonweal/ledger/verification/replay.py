@@ -135,8 +135,11 @@ class LedgerReplay:
     mechanism_states: MutableMapping[int, MechanismState] = field(default_factory=dict)  # by round as last settled
     plans: dict[int, Instructions] = field(default_factory=dict)  # by the round after which they were stated
     planned_with: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by the same round
+    planned_from: dict[int, RecordedInputs] = field(default_factory=dict)  # by the same round; only notes read it
     gain_tables: dict[int, Mapping[str, PairedGain]] = field(default_factory=dict)  # by round
     settlements: dict[int, list[Settlement]] = field(default_factory=dict)  # by round, reversed ones included
+    late_reports: dict[tuple[str, int], dict[int, Mapping[str, Any]]] = field(default_factory=dict)
+    """By client and round: entry → document of each late report, also of settlements that were reversed."""
     divided_without: list[DividedWithout] = field(default_factory=list)
     divided_by_rounds: dict[int, frozenset[int]] = field(default_factory=dict)  # by income: the rounds settled then
     votes: list[Vote] = field(default_factory=list)
@@ -161,6 +164,8 @@ class LedgerReplay:
             self.divided_without += [DividedWithout(number, round_number) for round_number in self.state.undone]
         elif kind == "amendment":
             self._remember_vote(number, body)
+        elif kind == "late-report":
+            self.late_reports.setdefault((body["client"], body["round"]), {})[number] = body["report"]
         self.state.apply(document, digest)
 
     def _remember_round(self, number: int, body: Mapping[str, Any]) -> None:

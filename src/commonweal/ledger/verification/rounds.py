@@ -248,14 +248,17 @@ def _check_decision(
     findings.compare(number, "grace is true or false", bool(body["grace"]), body["grace"])
     version, (_, rules, _) = body["rules_version"], figures_of(body)
     findings.compare(number, "rules are written in one way only", rules.to_document(), body["rules"])
+    inputs = recorded_inputs(body, replay)
     try:
-        recomputed_round = replay.recompute(recorded_inputs(body, replay))
+        recomputed_round = replay.recompute(inputs)
     except CommonwealError as error:
         findings.add(number, "the decision can be recomputed from its inputs", "a decision", str(error))
         return None
     replay.round_count += 1
     decision = recomputed_round.decision
     replay.mechanism_states[round_number] = version, recomputed_round.state
+    if recomputed_round.instructions is not None:
+        replay.planned_from[round_number] = inputs
     check_plan(number, body, recomputed_round.instructions, replay)
     recomputed, recorded = decision_document(decision), body["decision"]
     for name in dict.fromkeys((*recomputed, *recorded)):

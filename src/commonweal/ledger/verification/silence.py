@@ -10,6 +10,7 @@ from commonweal.ledger.departures import departures_of_late
 from commonweal.ledger.entries import Posting
 from commonweal.ledger.order import check_is_last
 from commonweal.ledger.reports import LATE_REPORT_FORMAT
+from commonweal.ledger.settled_again import ONE_REPORT, is_named_alike
 from commonweal.ledger.silence import (
     charge_draft,
     check_consequence_can_go,
@@ -19,6 +20,7 @@ from commonweal.ledger.silence import (
     open_charges,
     owed_reports,
     silent_in,
+    withdrawn_at_the_limit,
 )
 from commonweal.ledger.taking_part import NOT_SILENT_BEFORE, ONLY_WITH_THE_MODEL, fault_of_silence, was_not_silent
 from commonweal.ledger.verification.replay import LedgerReplay
@@ -101,6 +103,11 @@ def check_late_report(number: int, body: Mapping[str, Any], replay: LedgerReplay
             number, rule, f"{play.settings[:16]}… as in the round", f"{settings[:16]}… of {body['client']}"
         )
     replay.findings.compare(number, "a late report has these fields", sorted(draft.body), sorted(body))
+    for entry, before in replay.late_reports.get((body["client"], body["round"]), {}).items():
+        if is_named_alike(before, body["report"]) and before != body["report"]:
+            both = (before, body["report"])
+            was, now = (f"report {each.get('number')} (attempt {each.get('attempt')})" for each in both)
+            replay.findings.add(number, ONE_REPORT, f"{body['client']}'s {was} as in entry {entry}", f"another {now}")
     if body["report"]["format"] != LATE_REPORT_FORMAT:
         rule, found = "a late report names the entry that calls its client silent", f"only {body['client']}'s attempt"
         kept = replay.findings if body["client"] in replay.named_settings else replay.notes
@@ -145,17 +152,25 @@ def check_exclusion(number: int, body: Mapping[str, Any], replay: LedgerReplay) 
         )
 
 
-def note_withdrawn_at_the_limit(number: int, client: str, replay: LedgerReplay) -> None:
-    """Note a withdrawal of a client whose membership has ended by the terms: only an exclusion says why it left."""
+def note_withdrawn_at_the_limit(replay: LedgerReplay) -> None:
+    """Note members that withdrew although their membership has ended by the terms: only an exclusion says why.
+
+    By the entries that stand: an exclusion may be entered before the notice, and reversed after it.
+    """
     state = replay.state
-    rounds = dict(ends_by_silence(state, state.next_round)).get(client) if state.terms_since else None
-    if rounds is not None:
+    for client, rounds in withdrawn_at_the_limit(state):
+        entry, last = state.withdrawals[client], rounds[-1]
+        is_in_advance = replay.settlements[last][0].entry > entry
+        found = f"a withdrawal, entered before round {last} was settled" if is_in_advance else "a withdrawal"
         expected = f"an exclusion of {client}, silent in rounds {', '.join(map(str, rounds))}"
-        replay.notes.add(number, ENDS_AT_THE_LIMIT, expected, "a withdrawal")
+        replay.notes.add(entry, ENDS_AT_THE_LIMIT, expected, found)
 
 
 def note_open_silences(replay: LedgerReplay) -> None:
-    """Note what follows from silences by the terms, and was not entered or was taken back by the operator alone."""
+    """Note what follows from silences by the terms, and was not entered or was taken back by the operator alone.
+
+    Also charges before a late report: when that came is the operator's word, unless its client has a receipt.
+    """
     state = replay.state
     for client, round_number in open_charges(state):
         rule = "by the terms, a silence is reported late or charged"
@@ -173,6 +188,12 @@ def note_open_silences(replay: LedgerReplay) -> None:
         ):
             rule, found = "a charge for a silence stands", "a charge that was reversed, and a report after it"
             replay.notes.add(entry, rule, f"a charge of {client} for round {round_number}", found)
+    for entry, (client, round_number) in state.charges.items():
+        late = state.late_reports.get(client, {}).get(round_number)
+        if late is not None:  # of one that is entered before, the charge is a finding
+            found = "its report after that, which may have come before the charge"
+            expected = f"a charge of {client} for round {round_number} in entry {entry}, and no report"
+            replay.notes.add(late, "who reports late is not charged", expected, found)
     for client, rounds in ends_by_silence(state, state.next_round):
         expected = f"an exclusion of {client}, silent in rounds {', '.join(map(str, rounds))}"
         replay.notes.add(state.rounds[rounds[-1]], ENDS_AT_THE_LIMIT, expected, "none so far")

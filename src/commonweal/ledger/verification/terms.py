@@ -90,28 +90,31 @@ def check_back_since(number: int, round_number: int, replay: LedgerReplay) -> No
 
 def note_back_since(replay: LedgerReplay) -> None:
     """Note members that will be under an amendment which they were not asked to sign: they are back by a reversal."""
-    left = {**replay.state.excluded, **replay.state.eliminated}
+    left, withdrawn = {**replay.state.excluded, **replay.state.eliminated}, replay.state.withdrawn
     for vote in replay.votes:
         for client, left_in in vote.left.items():
-            if left.get(client) != left_in and client not in vote.signed:
+            is_under_it = withdrawn.get(client, vote.first_round) >= vote.first_round
+            if left.get(client) != left_in and client not in vote.signed and is_under_it:
                 found = f"{client}, who had left in round {left_in}, is a member again by a reversal since"
                 replay.notes.add(vote.entry, BACK_SINCE, "nobody else under it but newcomers", found)
 
 
 def note_votes_of_the_gone(replay: LedgerReplay) -> None:
-    """Note amendments that lack their quorum among the members by the rounds that stand.
+    """Note amendments that lack their quorum among the members by the entries that stand.
 
-    A round can be settled so that a client stays in it and votes, and afterwards again so that it is eliminated.
+    A round can be settled so that a client stays in it and votes, and afterwards again so that it is eliminated. And a
+    notice of withdrawal can be held back until its client has voted. The ledger takes it, since the client may as well
+    have signed the amendment first, and then decided to leave before it is in force.
     """
-    left = {**replay.state.excluded, **replay.state.eliminated}
+    left = {**replay.state.withdrawn, **replay.state.excluded, **replay.state.eliminated}
     for vote in replay.votes:
         gone = [c for c in vote.asked if left.get(c, vote.first_round) < vote.first_round]
         back = [c for c in vote.left if left.get(c, vote.first_round) >= vote.first_round]
         asked = vote.asked.union(back).difference(gone)
         signed, needed = len(asked & vote.signed), needed_of(len(asked), vote.quorum)
         if gone and signed < needed:
-            expected = f"signatures of {needed} of {len(asked)} members by the rounds that stand"
-            found = f"{signed}: {', '.join(sorted(gone))} had left before it by these rounds"
+            expected = f"signatures of {needed} of {len(asked)} members by the entries that stand"
+            found = f"{signed}: {', '.join(sorted(gone))} had left before it by these entries"
             replay.notes.add(vote.entry, "a quorum signs an amendment", expected, found)
 
 
@@ -187,10 +190,10 @@ def _named_in_terms(replay: LedgerReplay) -> dict[str, str]:
 
 
 def note_missing_terms(replay: LedgerReplay) -> None:
-    """Note that a ledger with rounds has no agreed rules, as those that were made before there could be any."""
+    """Note that a ledger has rounds without agreed rules, as those that were made before there could be any."""
     state = replay.state
     first = min((each.first_round for each in state.terms_since if each.terms.agreed is not None), default=None)
-    if not state.ever_settled or first == 0:
+    if not state.ever_settled or (first is not None and first <= min(state.ever_settled)):
         return
     until = "" if first is None else f" before round {first}"
     replay.notes.add(

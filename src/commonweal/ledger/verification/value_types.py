@@ -27,6 +27,9 @@ def check_value_types(number: int, document: Mapping[str, Any], findings: Findin
             value = row.get(name)
             if value is not None and not (type(value) in (int, float) and math.isfinite(value)):
                 findings.add(number, rule, f"a number as {name} of {row['client']}", repr(value))
+        if row.get("further") == {}:
+            rule_of_further = "further figures are stated only where there are any"
+            findings.add(number, rule_of_further, f"no word of them for {row['client']}", "an empty object")
         for name, value in row.get("further", {}).items():
             if not (type(value) in (int, float) and math.isfinite(value)):
                 findings.add(number, rule, f"a number as {name} of {row['client']}", repr(value))

@@ -21,6 +21,7 @@ from commonweal.ledger.store import BEFORE_ALL, Reading, Store, StoredPosting
 from commonweal.ledger.verification.baselines import note_untraced
 from commonweal.ledger.verification.members import check_known_head, check_not_retired
 from commonweal.ledger.verification.one_entry import DAMAGED, check_one, incomplete
+from commonweal.ledger.verification.plans import note_planned_with_the_gone
 from commonweal.ledger.verification.replay import Finding, LedgerReplay, PastEntry, Recompute
 from commonweal.ledger.verification.reversals import (
     conclude_divided_otherwise,
@@ -28,7 +29,7 @@ from commonweal.ledger.verification.reversals import (
     note_income_taken_back,
     note_never_settled_again,
 )
-from commonweal.ledger.verification.silence import note_open_silences
+from commonweal.ledger.verification.silence import note_open_silences, note_withdrawn_at_the_limit
 from commonweal.ledger.verification.terms import (
     note_back_since,
     note_missing_terms,
@@ -127,6 +128,7 @@ class _Verifier:
         self._conclude(note_unknown_names)
         self._conclude(note_back_since)
         self._conclude(note_votes_of_the_gone)
+        self._conclude(note_planned_with_the_gone)
         self._conclude(note_untraced)
         for account in sorted({*self._rows_by_account, *state.balances}, key=str):
             self._findings.compare(
@@ -141,6 +143,7 @@ class _Verifier:
         self._conclude(note_never_settled_again)
         self._conclude(note_income_taken_back)
         self._conclude(note_open_silences)
+        self._conclude(note_withdrawn_at_the_limit)
         for known in self._known_heads:
             check_known_head(
                 known, ledger=state.identity, operators=operators, seen=self._seen, findings=self._findings
