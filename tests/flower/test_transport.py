@@ -13,6 +13,9 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from flwr.app import Message as FlowerMessage
 
+from commonweal.flower.codec import UnreadableError, question_in
+from commonweal.remote.member import evidence
+from commonweal.remote.member.store import MemberStore
 from tests.flower.toy import make_flower_toy
 from tests.remote.toy import NAMES, settled
 
@@ -129,6 +132,60 @@ def test_what_the_operator_signed_is_kept_whatever_message_it_comes_in(toy, odd)
     assert "a head" in kept
     assert ("another head" in kept) == (odd == "twice under one name")
     assert "DOUBTFUL HEAD of the ledger" in (toy.home(LIAR) / "log.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("odd", "place"),
+    [
+        ("1" * 5000, "trails/doubtful"),  # Python reads no integer of so many digits
+        ("[" * 100_000 + "]" * 100_000, "failed"),
+        ("no JSON", "failed"),
+    ],
+)
+def test_what_the_operator_signed_is_kept_also_beside_what_cannot_be_read(toy, odd, place):
+    toy.coordinate()
+    sent = [s for s in toy.grid.wire if (s.to_node, s.client, s.kind) == (True, LIAR, "query.receipt")][-1]
+    fields = json.loads(sent.message.content["fields"]["json"])
+    text = json.dumps({**fields, "ledger_head": "a head of another ledger"})[:-1] + f', "x": {odd}}}'
+    log = toy.home(LIAR) / "log.txt"
+    before = len(log.read_text())
+    question = FlowerMessage(RecordDict({"fields": ConfigRecord({"json": text, "seal": ""})}), 102, "query.receipt")
+    (reply,) = toy.grid.send_and_receive([question])
+    said, (kept,) = log.read_text()[before:], (toy.home(LIAR) / place).iterdir()
+    assert "a head of another ledger" in kept.read_text()
+    assert f"{place}/{kept.name}" in said
+    if place == "failed":
+        assert reply.has_error()
+        assert f"ERROR a question cannot be read; it is kept as failed/{kept.name}" in said
+        assert kept.read_text() == text
+    else:
+        assert "DOUBTFUL HEAD of the ledger" in said
+
+
+def test_a_field_that_is_there_twice_and_nested_deeply_is_kept(toy):
+    """It can be read and not be written again: so all that came stands in its place."""
+    toy.coordinate()
+    sent = [s for s in toy.grid.wire if (s.to_node, s.client, s.kind) == (True, LIAR, "query.receipt")][-1]
+    text = json.dumps(json.loads(sent.message.content["fields"]["json"]))[:-1]
+    for depth in range(900, 1000):
+        nested = text + f', "ledger_head": "a head of depth {depth}", "ledger_head": {"[" * depth + "]" * depth}}}'
+        content = RecordDict({"fields": ConfigRecord({"json": nested, "seal": ""})})
+        try:
+            read = question_in(content).fields["ledger_head"]
+        except UnreadableError as error:
+            read = error.text
+        assert f"a head of depth {depth}" in read
+
+
+def test_questions_that_cannot_be_read_do_not_fill_the_disk(tmp_path, monkeypatch):
+    store = MemberStore(tmp_path)
+    for number in range(evidence.MOST_FAILED):
+        assert "kept as failed/unread-" in evidence.keep_failed(store, str(number).encode())
+    assert "kept as failed/unread-" in evidence.keep_failed(store, b"0"), "it is there already"
+    unkept = "not kept, since it has 4 bytes, and there are"
+    assert f"{unkept} {evidence.MOST_FAILED}" in evidence.keep_failed(store, b"more")
+    monkeypatch.setattr(evidence, "MOST_UNREAD_BYTES", 3)
+    assert f"{unkept} 0" in evidence.keep_failed(MemberStore(tmp_path / "b"), b"more")
 
 
 def test_an_answer_that_flower_cannot_read_is_refused(toy):

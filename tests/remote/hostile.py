@@ -6,6 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from commonweal.ledger.canonical import canonical, hash_of
+from commonweal.ledger.chain import rotation_message
+from commonweal.ledger.entries import signed_message
 from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.sql.store import open_store
@@ -100,3 +103,21 @@ def resigned(toy, text, change):
     return signed_content(
         signed["document"], KeyDirectory(toy.folder / "operator-keys").key_of(signed["signer"])
     ).decode()
+
+
+def operator_key(toy):
+    return KeyDirectory(toy.folder / "operator-keys").current()
+
+
+def key_change(book, old, new, number, previous="ab" * 32):
+    """An entry that replaces the operator's key, as files name it; no ledger has it."""
+    body = {"operator": new.public, "proof": new.sign(rotation_message(book, new.public))}
+    content = canonical({"kind": "key-rotation", "number": number, "previous": previous, "body": body}).decode()
+    return {"content": content, "signature": old.sign(signed_message(hash_of(content.encode())))}
+
+
+def files_with(toy, text, name=VICTIM):
+    """The files in a member's folder that contain a text."""
+    home = toy.home(name)
+    found = [file for file in home.rglob("*") if file.is_file() and text.encode() in file.read_bytes()]
+    return [str(file.relative_to(home)) for file in found]

@@ -16,7 +16,7 @@ from commonweal.ledger.key_directory import KeyDirectory
 from commonweal.ledger.keys import public_pem
 from commonweal.ledger.signed_files import known_head_in, signed_content
 from commonweal.ledger.statement_parts import part_in
-from commonweal.remote.member import kept_statements, receipts, seen_entries
+from commonweal.remote.member import incoming, kept_statements, receipts
 from commonweal.remote.member.member_file import read_member
 from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.store import MemberStore
@@ -78,7 +78,7 @@ def test_a_trail_that_makes_the_program_fail_is_kept_and_the_last_entry_of_its_s
 
     def close(toy, operator, question, questions):
         with monkeypatch.context() as patch:
-            patch.setattr(seen_entries, "hashes_in_trail", fail)
+            patch.setattr(incoming, "hashes_in_trail", fail)
             operator.extra("query.close", forked(toy, question))
         return {name: question for name, question in questions.items() if name != VICTIM}
 
@@ -95,7 +95,7 @@ def test_a_member_killed_before_it_notes_a_last_entry_knows_it_by_its_files(tmp_
 
     def close(toy, operator, question, questions):
         with monkeypatch.context() as patch:
-            patch.setattr(SeenEntries, "learn", kill)
+            patch.setattr(incoming.Incoming, "learn", kill)
             with pytest.raises(Killed):
                 operator.extra("query.close", forked(toy, question))
         return {name: question for name, question in questions.items() if name != VICTIM}
@@ -124,8 +124,8 @@ def test_a_member_killed_while_it_lists_the_entries_of_a_trail_knows_them_by_the
     """Another trail with the entries that are not listed contradicts it, and the same one completes the list."""
     append = SeenEntries._append
 
-    def torn(seen, lines):
-        append(seen, lines[:3])
+    def torn(seen, entries, name):
+        append(seen, entries[:3], name)
         raise Killed
 
     def longer(toy, question, first):
@@ -165,7 +165,7 @@ def test_every_statement_and_trail_is_listed_once(tmp_path):
     kept = [*home.glob("statements/*.json"), *home.glob("trails/*.json")]
     assert listed == {str(file.relative_to(home)) for file in kept}
     seen = SeenEntries(MemberStore(home), read_member(toy.member(VICTIM).file), state(toy).book)
-    assert not list(seen._unlisted())
+    assert not list(seen.unlisted())
 
 
 def odd(name, value):

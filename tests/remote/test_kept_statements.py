@@ -250,7 +250,7 @@ def test_a_stranger_is_doubted_and_so_is_a_retired_key(toy):
         retired = keys_of(toy).key_of(ledger.state.operator)
         ledger.rotate_key()
     assert close(toy, told(toy, toy.out / "ledger.db"), ROUNDS + 1)["kept"]
-    assert "but with" in close(toy, signed_content(document, retired).decode(), ROUNDS + 2)["doubt"]
+    assert "which entry 6 replaced" in close(toy, signed_content(document, retired).decode(), ROUNDS + 2)["doubt"]
     short = json.loads(told(toy, toy.out / "ledger.db"))["document"] | {"key_rotations": []}
     assert not close(toy, signed_content(short, keys_of(toy).current()).decode(), ROUNDS + 3)["kept"]
     assert "kept as doubtful/other-" in shouts(toy)[-1], "who signs with the key in use is no stranger"

@@ -7,10 +7,13 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from commonweal.errors import StorageError
 from commonweal.remote.member.store import MemberStore
+from commonweal.remote.messages.message import Message
+from commonweal.task.models import fingerprint
 from tests.remote.hostile import VICTIM, log, reports, run, state, with_fields
 from tests.remote.test_shown_heads import in_round
 from tests.remote.toy import NAMES, make_toy
@@ -138,3 +141,42 @@ def test_a_folder_from_the_middle_of_a_round_is_refused_without_the_signed_repor
     toy = run(tmp_path, backed_up(3, lambda asked, times: asked == "query.report", without_report=True), **FEW)
     assert toy.run_report.rounds[2].record.absent == (VICTIM,)
     assert "ERROR Round 2 is said to be settled by an attempt that was not reported here last" in log(toy)
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_a_restored_folder_does_not_go_on_from_a_report_that_its_statement_disproves(tmp_path, is_sent):
+    """Of two reports that the member signed and its folder does not know, the operator names the one that it likes.
+
+    Or it names none, as if the member had no baseline yet.
+    """
+    good = {"w": np.array([1.0, 0.3])}
+    liked, reported = fingerprint(good), []
+
+    def reported_twice(toy, operator, question, questions):
+        if not reported:
+            shutil.copytree(toy.home(VICTIM), toy.folder / "backup")
+            measured = {**operator.last("query.open", 1).fields, "whole": [liked], "parts": [], "models": [liked]}
+            groups = {f"model/{liked}": good}
+            operator._ask_one(VICTIM, "evaluate.coalitions", Message(fields={**measured, "number": "1"}, groups=groups))
+            asked = {**question.fields, "adopted": liked, "models": [liked], "valuation": 7, "number": "2"}
+            operator._ask_one(VICTIM, "query.report", Message(fields=asked))
+            reported.extend(json.loads((toy.home(VICTIM) / "reports" / "round-0001.json").read_text())["reports"])
+
+    def restored(toy, operator, question, questions):
+        shutil.rmtree(toy.home(VICTIM))
+        shutil.copytree(toy.folder / "backup", toy.home(VICTIM))
+        operator.extra("query.close", number=1)
+        if is_sent:
+            told = with_fields(question, settled_report=json.dumps(reported[0]), settled_model=liked)
+        else:
+            told = with_fields(question, settled_report="null", settled_attempt="never opened here")
+        return {**questions, VICTIM: told}
+
+    def twist(*asked):
+        return in_round(1, "query.report", reported_twice)(*asked) or in_round(2, "query.open", restored)(*asked)
+
+    toy = run(tmp_path, twist, rounds=2, **FEW)
+    why = "report 1, but its profit is " if is_sent else "this member, but its folder knows nothing of it, and its"
+    assert f"ERROR refused to open round 2: Round 1 is said to be settled with {why}" in log(toy)
+    assert toy.run_report.rounds[1].record.absent == (VICTIM,)
+    assert not reports(toy, 2)

@@ -361,3 +361,128 @@ def test_a_witness_that_comes_back_proves_it_by_the_statement_of_the_round(tmp_p
     toy.transport.locate, toy.member(witness).answer = away_at_first, lost_at_first
     with pytest.raises(FederationError, match=r"saw round 2 settled, and can prove it.* with another entry 4 than"):
         toy.coordinate()
+
+
+@pytest.fixture
+def run_twice(tmp_path):
+    """Round 2 was run twice by all members. Training is deterministic, so both reports have the same profit."""
+    toy = settled_and_run_again(tmp_path)
+    for name in NAMES:
+        first, second = (report["report"] for report in reports_of(toy, name))
+        assert first["profit"] == second["profit"]
+        assert first["attempt"] != second["attempt"]
+    return toy
+
+
+def settled_and_run_again(tmp_path, without=None):
+    """Round 2 was settled, and nobody was told: the coordinator's machine broke down.
+
+    An older backup ran round 2 again until its members had reported it, all or all but one, and then the newer folder
+    was put back.
+    """
+
+    class Killed(BaseException):
+        """The coordinator."""
+
+    toy, died_at = make_toy(tmp_path / "f", **{**RULES, "mechanism": 'mu = "inf"'}), ["query.close"]
+
+    def before_answer(client, kind):
+        number = toy.transport.sent[-1].message.fields["round"]
+        if (number, kind) == (2, "query.open") and not (toy.folder / "after-1").exists():
+            shutil.copytree(toy.out, toy.folder / "after-1")
+        if (number, kind) == (2, died_at[0]):
+            raise Killed
+
+    toy.transport.before_answer = before_answer
+    with pytest.raises(Killed):
+        toy.coordinate()
+    put_back(toy.folder, "after-1")
+    died_at[0] = "query.receipt"
+    for name in NAMES:
+        toy.member(name).is_connected = name != without
+    with pytest.raises(Killed):
+        toy.coordinate()
+    for name in NAMES:
+        toy.member(name).is_connected = True
+    toy.transport.before_answer = lambda client, kind: None
+    shutil.rmtree(toy.out)
+    (toy.folder / "newer").rename(toy.out)
+    return toy
+
+
+def reports_of(toy, name, number=2):
+    return json.loads((toy.home(name) / "reports" / f"round-{number:04d}.json").read_text())["reports"]
+
+
+def test_a_round_that_was_reported_twice_with_one_profit_was_settled_by_the_attempt_that_the_ledger_has(run_twice):
+    run_report, _ = run_twice.coordinate()
+    assert len(run_report.rounds) == ROUNDS
+    assert all(each.record.absent == () for each in run_report.rounds)
+    assert sorted(settled(run_twice.out)) == [1, 2, 3, 4]
+    for name in NAMES:
+        said = (run_twice.home(name) / "log.txt").read_text()
+        assert "round 2 was settled by another of the attempts that were reported here with the same profit" in said
+        assert "refused to go back" not in said
+
+
+def test_a_member_that_misses_the_statement_of_such_a_round_goes_on_too(run_twice):
+    west, locate = run_twice.member(AWAY), run_twice.transport.locate
+    west.is_connected = False
+
+    def late(clients, *, seconds=0.0):
+        west.is_connected |= bool(seconds)  # it joins while the coordinator waits for members
+        return locate(clients, seconds=seconds)
+
+    run_twice.transport.locate = late
+    run_report, _ = run_twice.coordinate()
+    assert all(each.record.absent == () for each in run_report.rounds)
+    (first, _), (third,) = reports_of(run_twice, AWAY), reports_of(run_twice, AWAY, 3)
+    assert third["report"]["baseline"] == first["report"]["measured"]
+    assert "round 2 was settled by another of the attempts" in (run_twice.home(AWAY) / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("back_in", [3, 4])
+def test_a_member_that_reported_such_a_round_with_two_profits_gets_its_statement_when_it_is_back(tmp_path, back_in):
+    toy = settled_and_run_again(tmp_path, without=next(name for name in NAMES if name != AWAY))
+    first, second = (each["report"] for each in reports_of(toy, AWAY))
+    assert first["profit"] != second["profit"]
+    assert first["measured"] != second["measured"]
+    west, locate = toy.member(AWAY), toy.transport.locate
+    west.is_connected = False
+
+    def late(clients, *, seconds=0.0):
+        west.is_connected |= bool(seconds) if back_in == 3 else 3 in settled(toy.out)
+        return locate(clients, seconds=seconds)
+
+    toy.transport.locate = late
+    run_report, _ = toy.coordinate()
+    absent = {each.record.round_number for each in run_report.rounds if each.record.absent}
+    assert absent == set(range(3, back_in))
+    (report,) = reports_of(toy, AWAY, back_in)
+    assert report["report"]["baseline"] == first["measured"], "of the attempt that its statement is about"
+    closed = [
+        each.message.fields["round"]
+        for each in toy.transport.sent
+        if each.to_member and each.client == AWAY and each.kind == "query.close"
+    ]
+    assert closed.count(2) == 1, "and it is told that once"
+
+
+def test_an_attempt_with_another_profit_than_the_statement_says_is_still_refused(run_twice):
+    """Whichever attempt it names: one that was never reported here, or was with another profit."""
+    run_twice.coordinate()
+    sent = [each for each in run_twice.transport.sent if each.to_member and each.client == AWAY]
+    fields = [each.message.fields for each in sent if each.kind == "query.close"][-1]
+    (report,) = reports_of(run_twice, AWAY, ROUNDS)
+    assert report["report"]["attempt"].startswith(fields["settled_attempt"])
+
+    def answer(**settled):
+        return run_twice.member(AWAY).answer("query.close", Message(fields={**fields, **settled})).fields
+
+    assert answer(settled_attempt="never-reported")["saw_settled"] == ROUNDS
+    store = MemberStore(run_twice.home(AWAY))
+    after = store.load()
+    after.settled_attempt, after.settled_profit = "another", report["report"]["profit"] + 1
+    store.save(after)
+    assert answer()["saw_settled"] == ROUNDS
+    assert store.load().settled_attempt == "another"

@@ -18,7 +18,7 @@ from commonweal.ledger.ledger import Ledger
 from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statement_parts import part_in
-from commonweal.remote.member.seen_entries import MOST_DOUBTFUL
+from commonweal.remote.member.kept_aside import MOST_DOUBTFUL
 from commonweal.task.records import Task
 from tests.remote import toy as toy_module
 from tests.remote.hostile import VICTIM, findings, log, reports, resigned, run, state, with_fields

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -21,6 +22,7 @@ from commonweal.ledger.verification.silence import check_late_report
 from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.remote.coordinator.federation_file import read_federation
 from commonweal.remote.member.store import MemberState, MemberStore
+from commonweal.remote.messages.message import QuestionError
 from tests.remote.test_faults import LIES
 from tests.remote.toy import make_toy
 
@@ -367,3 +369,134 @@ def test_who_reported_and_is_asked_again_in_vain_is_absent(tmp_path):
     assert receipts
     assert result.exit_code == 0
     assert f"note: entry {len(bodies(toy)) + 2}: the round has the report that {receipts[0].name}" in result.output
+
+
+def restored_in_round_2(toy, asked="query.report"):
+    """The member's folder is put back, when it is asked this in round 2, to what it was before the round was opened."""
+    home, backup, done = toy.home(SILENT), toy.folder / "backup", []
+
+    def before_answer(client, kind):
+        number = toy.transport.sent[-1].message.fields["round"]
+        if client == SILENT and (number, kind) == (2, "query.open") and not backup.exists():
+            shutil.copytree(home, backup)
+        if client == SILENT and (number, kind) == (2, asked) and not done:
+            done.append(True)
+            shutil.rmtree(home)
+            shutil.copytree(backup, home)
+
+    toy.transport.before_answer = before_answer
+
+
+@pytest.mark.parametrize(
+    "mechanism", ['mu = "inf"', 'mu = "inf"\nfigures = "pooled"', 'mu = "inf"\nutility = "advantage"']
+)
+def test_a_folder_that_was_restored_in_the_middle_of_a_round_reports_it_late(tmp_path, mechanism):
+    """Without a charge in the terms nothing else would let the member take part again."""
+    toy = make(tmp_path, "silence_limit = 2", mechanism=mechanism)
+    restored_in_round_2(toy)
+    run_report, _ = toy.coordinate()
+    assert [each.record.silent for each in run_report.rounds] == [(), (SILENT,), (), ()]
+    assert [each.record.absent for each in run_report.rounds] == [(), (SILENT,), (), ()]
+    (late,) = bodies(toy, "late-report")
+    assert (late["client"], late["round"]) == (SILENT, 2)
+    said = (toy.home(SILENT) / "log.txt").read_text()
+    assert "ERROR round 2 was settled without this member and is not open in its folder: it is opened for the" in said
+
+
+def test_a_round_is_opened_late_once_and_nothing_is_trained_in_it(tmp_path):
+    """The operator names any attempt it likes, and gets one report of a round, which is a late one."""
+    toy = make(tmp_path, "silence_limit = 2", names=("north", "south", SILENT))
+    restored_in_round_2(toy)
+    toy.coordinate()
+    sent = [each for each in toy.transport.sent if each.to_member and each.client == SILENT]
+    late = [
+        each.message for each in sent if each.kind == "evaluate.coalitions" and "opening_model" in each.message.fields
+    ]
+    backup, home = toy.folder / "backup", toy.home(SILENT)
+    closed = [each.message for each in sent if each.kind == "query.close" and each.message.fields["round"] == 2]
+    trained = [each.message for each in sent if each.kind == "train.iteration" and each.message.fields["round"] == 2]
+    report = [each.message for each in sent if each.kind == "query.report" and "entry" in each.message.fields][-1]
+    in_time = replace(report, fields={name: report.fields[name] for name in report.fields if name != "entry"})
+    shutil.rmtree(home)
+    shutil.copytree(backup, home)
+
+    def ask(kind, question, **fields):
+        return toy.member(SILENT).answer(kind, replace(question, fields={**question.fields, **fields}))
+
+    with pytest.raises(QuestionError, match="Round 2 is not open here"):
+        ask("evaluate.coalitions", late[-1])  # no statement says yet that it was settled
+    ask("query.close", closed[0])
+    ask("evaluate.coalitions", late[-1], attempt="any")
+    with pytest.raises(QuestionError, match="is settled by a statement that is kept here"):
+        ask("train.iteration", trained[0], attempt="any")
+    with pytest.raises(QuestionError, match="a late report must name the entry"):
+        ask("query.report", in_time, attempt="any")
+    ask("query.report", report, attempt="any")
+    with pytest.raises(QuestionError, match="Round 2 is not open here"):
+        ask("evaluate.coalitions", late[-1], attempt="another")
+    (signed,) = json.loads((home / "reports" / "round-0002.json").read_text())["reports"]
+    assert signed["report"]["format"] == "commonweal.report/5"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "is_signed"),
+    [
+        ('mu = "inf"', False),
+        ('mu = "inf"', True),
+        ('mu = "inf"\nfigures = "pooled"', False),
+        ('mu = "inf"\nutility = "advantage"', False),
+    ],
+)
+def test_who_was_silent_and_reported_the_round_when_a_backup_ran_it_again_reports_it_late(
+    tmp_path, mechanism, is_signed
+):
+    """The newer ledger, which calls the member silent, is put back after that. It may have lost the member's answer."""
+
+    class Killed(BaseException):
+        """The coordinator."""
+
+    toy, backup, newer = (
+        make(tmp_path, "silence_limit = 2", mechanism=mechanism),
+        tmp_path / "after-1",
+        tmp_path / "new",
+    )
+
+    def before_answer(client, kind):
+        number = toy.transport.sent[-1].message.fields["round"]
+        if (number, kind) == (2, "query.open") and not backup.exists():
+            shutil.copytree(toy.out, backup)
+        if not newer.exists() and (client, number, kind) == (SILENT, 2, "query.report"):
+            if is_signed:
+                toy.member(SILENT).answer(kind, toy.transport.sent[-1].message)
+            raise ConnectionError
+        if (number, kind) == (2, "query.receipt" if newer.exists() else "query.close"):
+            raise Killed
+
+    toy.transport.before_answer = before_answer
+    with pytest.raises(Killed):
+        toy.coordinate()
+    toy.out.rename(newer)
+    shutil.copytree(backup, toy.out)
+    with pytest.raises(Killed):
+        toy.coordinate()
+    toy.transport.before_answer = lambda client, kind: None
+    shutil.rmtree(toy.out)
+    newer.rename(toy.out)
+    reports = toy.home(SILENT) / "reports" / "round-0002.json"
+    *lost, again = json.loads(reports.read_text())["reports"]
+    assert len(lost) == is_signed
+
+    run_report, _ = toy.coordinate()
+    assert [each.record.silent for each in run_report.rounds] == [(), (SILENT,), (), ()]
+    assert [each.record.absent for each in run_report.rounds] == [(), (SILENT,), (), ()]
+    (late,) = bodies(toy, "late-report")
+    (settled,) = (body for body in bodies(toy) if body["round"] == 2)
+    *earlier, last = json.loads(reports.read_text())["reports"]
+    assert (earlier, last["report"]) == ([*lost, again], late["report"])
+    assert late["report"]["number"] == 2 + is_signed
+    opening = settled["inputs"][0]["report"]["attempt"].rpartition("/")[0]
+    assert late["report"]["attempt"].startswith(opening)
+    assert not again["report"]["attempt"].startswith(opening)
+    answered = [each for each in toy.transport.sent if each.client == SILENT and each.kind == "query.report"]
+    listed = [json.loads(each.message.fields["earlier"]) for each in answered if not each.to_member]
+    assert [*lost, again] in listed

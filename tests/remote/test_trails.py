@@ -24,7 +24,9 @@ from commonweal.ledger.signed_files import signed_content
 from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.statement_parts import part_in
 from commonweal.remote.member.contradictions import Contradictions
-from commonweal.remote.member.seen_entries import SeenEntries
+from commonweal.remote.member.entry_comparison import EntryComparison
+from commonweal.remote.member.incoming import Incoming
+from commonweal.remote.member.kept_aside import KeptAside
 from commonweal.remote.member.store import MemberStore
 from commonweal.remote.messages.message import Message, QuestionError
 from commonweal.task.models import fingerprint
@@ -210,8 +212,8 @@ def test_what_is_not_learned_is_compared_before_it_is_kept(toy, monkeypatch, sho
         return killing
 
     close(toy, trail=trail(toy, 4, ["bc" * 32, "dd" * 32]))
-    step = "_keep_head" if shown == "head" else "_keep_aside"
-    monkeypatch.setattr(SeenEntries, step, kill_after(getattr(SeenEntries, step)))
+    owner, step = (Incoming, "_keep_head") if shown == "head" else (KeptAside, "keep")
+    monkeypatch.setattr(owner, step, kill_after(getattr(owner, step)))
     told = {"ledger_head": head(toy, 5, "cd" * 32)} if shown == "head" else {"trail": trail(toy, 5, ["cd" * 32])}
     with pytest.raises(Killed):
         close(toy, **told)
@@ -219,14 +221,14 @@ def test_what_is_not_learned_is_compared_before_it_is_kept(toy, monkeypatch, sho
     assert json.loads(contradiction.read_text())["evidence"]["entry"] == 5
 
 
-@pytest.mark.parametrize("step", ["learn", "_compare"])
-def test_a_member_killed_before_it_compared_a_statement_does_so_at_the_next_question(toy, monkeypatch, step):
+@pytest.mark.parametrize(("owner", "step"), [(Incoming, "learn"), (EntryComparison, "compare")])
+def test_a_member_killed_before_it_compared_a_statement_does_so_at_the_next_question(toy, monkeypatch, owner, step):
     def kill(*given):
         raise Killed
 
     open_again(toy, ledger_head=head(toy, 4, "dd" * 32))
     with monkeypatch.context() as patch:
-        patch.setattr(SeenEntries, step, kill)
+        patch.setattr(owner, step, kill)
         with pytest.raises(Killed):
             close(toy, statement=statement(toy, 4, "cd" * 32), trail="", round=2)
     assert "CONTRADICTION" not in log(toy)
@@ -649,7 +651,7 @@ def test_a_document_that_makes_the_program_fail_hides_no_other_and_is_kept(toy, 
     question = sent(toy, "query.close")
     odd = {"statement": statement(toy, 4, OTHER), "ledger_head": head(toy, 3, OTHER), "receipt": "rubbish", "round": 2}
     with monkeypatch.context() as patch:
-        patch.setattr(SeenEntries, "learn", fail)
+        patch.setattr(Incoming, "learn", fail)
         for _ in range(2):  # the second question takes in again what came with the first
             with pytest.raises(RuntimeError, match="ZeroDivisionError"):
                 toy.member("north").answer("query.close", replace(question, fields={**question.fields, **odd}))

@@ -15,8 +15,17 @@ from commonweal.errors import FederationError
 from commonweal.remote.messages.answer_limit import AnswerLimit
 from commonweal.remote.messages.message import Message, fields_text
 
+_MOST_DIGITS = 1000
 _FIELDS = "fields"
 _SIGNATURE = "seal"  # the name in messages of earlier versions
+
+
+class UnreadableError(FederationError):
+    """Nothing can be read of a message; `text` is what stands in the place of its fields."""
+
+    def __init__(self, fault: str, text: str) -> None:
+        super().__init__(fault)
+        self.text = text
 
 
 def to_content(message: Message) -> RecordDict:
@@ -39,17 +48,19 @@ def question_in(content: RecordDict) -> Message:
     """As `from_content`, but what cannot be read is left out and told as the message's `fault`.
 
     A member takes in what the operator signed before it refuses the rest. Fields that are not plain are read as text,
-    and so are all values of a field that is there more than once.
+    and so are all values of a field that is there more than once. If nothing can be read, it raises `UnreadableError`.
     """
+    text = ""
     try:
         plain = content.config_records[_FIELDS]
-        given, signature = json.loads(str(plain["json"]), object_pairs_hook=_table), plain.get(_SIGNATURE)
+        text, signature = str(plain["json"]), plain.get(_SIGNATURE)
+        given = json.loads(text, object_pairs_hook=_table, parse_int=_whole_number)
         if not isinstance(given, dict):
             raise TypeError("fields must be a table")
     except Exception as error:  # Flower raises many kinds of errors for malformed records
-        raise FederationError(_fault(f"{type(error).__name__}: {error}")) from None
+        raise UnreadableError(_fault(f"{type(error).__name__}: {error}"), text) from None
     faults = [f"a nested field {ascii(name)[:80]}" for name, value in given.items() if not _is_plain(value)]
-    fields = {name: value if _is_plain(value) else _text(value) for name, value in given.items()}
+    fields = {name: value if _is_plain(value) else _text(value, text) for name, value in given.items()}
     if not isinstance(signature, str):
         faults.append("a signature that is no text")
         signature = ""
@@ -74,11 +85,17 @@ def _fault(found: str) -> str:
     return f"A message must consist of plain fields and arrays, got {found}."
 
 
-def _text(value: object) -> str:
+def _text(value: object, whole: str) -> str:
+    """The value as text; all of the fields if it is nested so deeply that it cannot be written: none must be lost."""
     try:
         return json.dumps(value)
     except RecursionError:
-        return ""
+        return whole
+
+
+def _whole_number(digits: str) -> int | float:
+    """Python refuses to read integers of more than 4,300 digits, and one must not make the rest unreadable."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def fault_of_content(content: RecordDict, limit: AnswerLimit) -> str | None:

@@ -10,8 +10,8 @@ from flwr.app import Message as FlowerMessage
 from flwr.clientapp import ClientApp
 
 from commonweal.errors import InputError
-from commonweal.flower.codec import question_in, to_content
-from commonweal.remote.member.agent import answer_question, errors_kept_private
+from commonweal.flower.codec import UnreadableError, question_in, to_content
+from commonweal.remote.member.agent import answer_question, errors_kept_private, keep_unread
 from commonweal.task.file import task_in
 from commonweal.task.records import Evaluate, Load, Task, Train
 
@@ -49,7 +49,11 @@ class _MemberApp(ClientApp):
     def __call__(self, message: FlowerMessage, context: Context) -> FlowerMessage:
         member_file = _member_file(context)
         with errors_kept_private(member_file):
-            question = question_in(message.content)
+            try:
+                question = question_in(message.content)
+            except UnreadableError as error:
+                keep_unread(member_file, error.text)
+                raise
             given = answer_question(member_file, self._task, message.metadata.message_type, question)
             return FlowerMessage(to_content(given), reply_to=message)
 

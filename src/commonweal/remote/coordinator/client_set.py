@@ -89,6 +89,7 @@ from commonweal.valuation.bootstrap import DRAW_COUNT, resampling_weights
 Result = TypeVar("Result")
 _DRAWS = "baseline_draws/"  # prefix of these among the arrays of a checkpoint
 _SILENT = "silent: had the round's model, and no report of it counts"
+_SETTLED = "settled with this member, as told again before the next round"
 
 
 class RemoteClients:
@@ -116,6 +117,8 @@ class RemoteClients:
         self._ledger = ledger  # its identity, which reports and notices are signed for
         self._metric = federation.task.metric
         self._statements = StatementDelivery(say)
+        self._statement_of: StatementOf | None = None  # None: nothing was settled in a ledger
+        self._untold: set[str] = set()  # clients that answered no statement since the federation was resumed
         self._agreed: Mapping[str, Any] = {}  # what the members' data have in common
         self._shared: Model = {}  # the federation's model
         self._adopted: Coalition = frozenset()  # the clients whose merged model it is
@@ -171,6 +174,8 @@ class RemoteClients:
         self, round_number: int, clients: Sequence[str], data_shares: Mapping[str, float]
     ) -> Mapping[str, Opening]:
         assert not data_shares, "a federation file is refused if its mechanism decides about data"
+        there = self._exchange.present(clients)
+        self._tell_again(there)
         self._round, self._attempt, self._valuation = round_number, secrets.token_hex(8), 0
         self._terms, self._opening_hash = self._settled_in.terms_hash, self._shared_hash
         self._exchange.start_round(round_number)
@@ -180,7 +185,6 @@ class RemoteClients:
             placeholders = self._layout.statistics if round_number == 1 else slice(0, 0)
             start = self._layout.pack(self._shared)
             self._path = RoundPath(start, clients, self._algorithm.averaged, placeholders)
-        there = self._exchange.present(clients)
         head = self._settled_in.head().decode()
         for client in clients:
             if client not in there:
@@ -377,9 +381,24 @@ class RemoteClients:
         connected gets its statement with that of its next round. If it has left, the operator must send it.
         """
         self.confirmed.check()
+        self._statement_of = statement_of
         self._round = record.round_number
         clients = (*record.decision.figures.clients, *record.silent)
         self._send_statements(clients, statement_of, lambda client: _outcome(record, client))
+
+    def _tell_again(self, clients: Sequence[str]) -> None:
+        """Send statements to clients that answered none since the federation was resumed: they were not connected then.
+
+        If a round was run twice, since an older backup ran for a while, only its statement tells a client which of its
+        reports counts.
+        """
+        waiting = [client for client in clients if client in self._untold]
+        if self._statement_of is None:
+            return
+        for number in sorted({self._settled[client][0] for client in waiting}):
+            self._round = number
+            of_round = [client for client in waiting if self._settled[client][0] == number]
+            self._send_statements(of_round, self._statement_of, lambda client: _SETTLED)
 
     def _send_statements(
         self, clients: Sequence[str], statement_of: StatementOf, outcome_of: Callable[[str], str]
@@ -396,6 +415,7 @@ class RemoteClients:
 
         connected = self._exchange.connected(clients)
         answers = self._statements.deliver(connected, fields_for, partial(self._exchange.tell, CLOSE))
+        self._untold.difference_update(answers)
         self.confirmed.confirm(self._heads.take(answers))
 
     def save(self) -> State:
@@ -432,6 +452,7 @@ class RemoteClients:
         self._baselines, self._settled_model = facts["baselines"], facts["settled_model"]
         self._settled_report = facts.get("settled_report", {})
         self._settled = {client: (number, attempt) for client, (number, attempt) in facts["settled"].items()}
+        self._untold = set(self._settled)
 
     def _opening(self, client: str, answer: Message) -> Opening:
         training_count = count_in(answer, "training_count", least=1)

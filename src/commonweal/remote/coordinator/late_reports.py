@@ -1,7 +1,8 @@
 """Asking members that fell silent for the report that they owe, when they are back.
 
-The member's round is still open at home, since it got no further model. It is asked to evaluate the model that it had
-then, which is sent again if it was lost, and to report on that. The report is numbered like one of another attempt. Its
+The member's round is still open at home, since it got no further model; if its folder was restored since, it opens the
+round by what the question says of it. It is asked to evaluate the model that it had then, which is sent again if it was
+lost, and to report on that. The report is numbered like one of another attempt. Its
 profit is as measured, also where others were told pooled gains: the round is settled, and nothing in it changes.
 """
 
@@ -114,7 +115,9 @@ class LateReports:
             return Message(fields=common(client) | opened | fields, groups=groups, limit=limit)
 
         def evaluation(client: str, *, with_model: bool = False) -> Message:
-            return question(client, MEASURES, with_model=with_model, whole=[asked[client].model], parts=[])
+            owed = asked[client]
+            about = {"whole": [owed.model], "parts": [], "opening_model": owed.opening_model, "terms": owed.terms}
+            return question(client, MEASURES, with_model=with_model, **about)
 
         answers = put(EVALUATE, {client: evaluation(client) for client in asked})
         given, missing = dict(answers.given), {client: why.reason for client, why in answers.missing.items()}

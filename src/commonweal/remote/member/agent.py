@@ -26,8 +26,10 @@ from commonweal.ledger.reports import ReportBasis, report_attempt
 from commonweal.records import Rates
 from commonweal.records.rounds import GAIN
 from commonweal.remote.member.contradictions import Contradictions
-from commonweal.remote.member.evidence import Evidence
+from commonweal.remote.member.evidence import Evidence, keep_failed
 from commonweal.remote.member.going_back import refusal_to_go_back
+from commonweal.remote.member.kept_statements import kept_lines
+from commonweal.remote.member.late_opening import may_open_late, open_late
 from commonweal.remote.member.local_work import ALGORITHM, LocalWork, combined, sent_measures, value_of
 from commonweal.remote.member.member_file import Member, read_member
 from commonweal.remote.member.peer_heads import PeerHeads
@@ -111,7 +113,7 @@ class MemberAgent:
             evidence.catch_up()
             kept = None if is_first else evidence.take(kind)
             check_addressed(self._store, state, self._member.name, kind, fields)
-            if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.seen)) is not None:
+            if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.incoming)) is not None:
                 return replace(refusal, fields={**({} if kept is None else kept.answer), **refusal.fields})
             check_question(self._store, state, kind, question)
             if kind in _IN_A_ROUND:
@@ -171,7 +173,14 @@ class MemberAgent:
         refuse_to_open_again(self._store, state, fields)
         (digest,) = fields["models"]
         last = state.settled_round
-        older = recover(self._store, state, fields, client=self._member.name, key=self._key.public)
+        older = recover(
+            self._store,
+            state,
+            fields,
+            client=self._member.name,
+            key=self._key.public,
+            kept=lambda: kept_lines(self._store, self._member, fields["book"]),
+        )
         if older:
             self._store.log(f"{ERROR} {older}")
         refuse_unadopted(self._store, state, number)
@@ -297,11 +306,13 @@ class MemberAgent:
 
     def _evaluate(self, question: Message, state: MemberState) -> Message:
         """Measure the `whole` models as sent, and those that `rows` describe as weighted averages of local models."""
-        fields, open_round = question.fields, _under_way(state)
+        fields = question.fields
         work = self._local.work(fields, (*fields["whole"], *fields["parts"])[0])
         member = self._local.task_member(fields, state)
         data = work.load_all(member, fields["round"])
-        evaluations = []
+        if not _is_open(state, fields):
+            open_late(self._store, state, fields, data)
+        open_round, evaluations = _under_way(state), []
         for digest in fields["whole"]:
             evaluation = self._local.evaluated(work, member, data, self._store.get(digest), open_round)
             if is_first_measure(open_round, digest):
@@ -477,10 +488,9 @@ class MemberAgent:
     def _check_open(self, state: MemberState, kind: str, fields: Mapping[str, Any]) -> None:
         """Refuse a question about another round than the one that is open here, or about one that is settled.
 
-        A member that missed a round may still be asked to report on it.
+        A member that missed a round may still be asked to report on it, also if its folder was restored since.
         """
-        open_round = state.under_way
-        if open_round is None or (open_round.round_number, open_round.attempt) != (fields["round"], fields["attempt"]):
+        if not _is_open(state, fields) and not (kind == EVALUATE and may_open_late(self._store, state, fields)):
             self._refuse(
                 kind, f"Round {fields['round']} is not open here: it was interrupted or never opened. Open it first."
             )
@@ -499,6 +509,12 @@ class MemberAgent:
         notice = WithdrawalNotice(ledger=fields["book"], client=self._member.name, round_number=fields["round"])
         self._store.log(f"round {fields['round']}: sent notice of withdrawal after this round")
         return notice.signed(self._key)
+
+
+def _is_open(state: MemberState, fields: Mapping[str, Any]) -> bool:
+    """Whether the attempt of a round that a question is about is open."""
+    opened = state.under_way
+    return opened is not None and (opened.round_number, opened.attempt) == (fields["round"], fields["attempt"])
 
 
 def _under_way(state: MemberState) -> OpenRound:
@@ -526,6 +542,16 @@ def answer_question(member_file: Path, task: Task, kind: str, question: Message)
     """The signed answer of the member in this file. A transport calls this for each question that arrives."""
     member = read_member(member_file)
     return MemberAgent(member, task, NodeKey.read(member.key_file)).answer(kind, question)
+
+
+def keep_unread(member_file: Path, text: str) -> None:
+    """Keep a question that could not be read as it came: the operator may have signed what is in it.
+
+    A transport calls this before it refuses the question.
+    """
+    store = MemberStore(read_member(member_file).home)
+    with store.locked():
+        store.log(f"{ERROR} a question cannot be read; it is {keep_failed(store, text.encode(errors='surrogatepass'))}")
 
 
 @contextmanager

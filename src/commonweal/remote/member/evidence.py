@@ -4,7 +4,7 @@ A question may be malformed or go back, and is refused then. What came with it i
 the same, or an operator could hand out evidence that leaves no trace.
 
 incoming.json   what came with a question, until all of that is done; after a crash it is taken in again
-failed/         what could not be taken in again either, as it came
+failed/         what could not be taken in again either, as it came, and questions that could not be read at all
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from commonweal.ledger.member_documents import ROUND_LIMIT
 from commonweal.ledger.node_keys import NodeKey
 from commonweal.records.statement import StatementLine
 from commonweal.remote.member.contradictions import Contradictions
+from commonweal.remote.member.incoming import Incoming
 from commonweal.remote.member.kept_statements import (
     MOST_BYTES,
     Kept,
@@ -33,7 +34,6 @@ from commonweal.remote.member.member_file import Member
 from commonweal.remote.member.peer_heads import PeerHeads
 from commonweal.remote.member.question_fields import SIGNED
 from commonweal.remote.member.receipts import KeptReceipts
-from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.settled_rounds import adopt_stated
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore
 from commonweal.remote.member.told_rounds import contradicts
@@ -43,6 +43,8 @@ LONGEST_OUTCOME = 1000  # characters of it in the log, and of a line of a statem
 MOST_LINES = 10  # new lines of a statement in the log: the last ones
 INCOMING, FAILED = "incoming.json", "failed"
 MOST_FAILED = 20  # files
+UNREAD = "unread-"  # how the names of questions that could not be read start
+MOST_UNREAD_BYTES = 4 * MOST_BYTES  # of all of them
 _BESIDE = ("book", "round", "outcome")  # what is read of a question with them
 
 
@@ -64,7 +66,7 @@ class Evidence:
         self._state = state
         self._fields = fields
         self._given = {name: text for name in SIGNED if (text := _as_text(fields.get(name)))}
-        self.seen = SeenEntries(store, member, fields["book"])
+        self.incoming = Incoming(store, member, fields["book"])
         self._contradictions = Contradictions(store)
         self._kept: Kept | None = None
 
@@ -75,9 +77,9 @@ class Evidence:
         count = count_statements(self._store)
         if (self._state.adopted_statements or 0) < count:
             renew_account(self._store, self._member, self._fields["book"])
-            self._log(self.seen.catch_up())
+            self._log(self.incoming.catch_up())
             self._adopt(kept_lines(self._store, self._member, self._fields["book"]))
-            self.seen = SeenEntries(self._store, self._member, self._fields["book"])  # what came before is not news
+            self.incoming = Incoming(self._store, self._member, self._fields["book"])  # what came before is not news
         self._state.adopted_statements = count
         if self._state.book is not None:
             self._take_again()
@@ -113,7 +115,7 @@ class Evidence:
             except Exception as error:  # not for ever: questions must be answered
                 self._store.log(f"{ERROR} {_reason(error)}; what came is {self._set_aside()}")
                 self._log(self._contradictions.unlogged())
-            self.seen = SeenEntries(self._store, self._member, self._fields["book"])
+            self.incoming = Incoming(self._store, self._member, self._fields["book"])
         self.forget()
 
     def _set_aside(self) -> str:
@@ -161,8 +163,8 @@ class Evidence:
     def _take_trail(self) -> None:
         """Learn the entries that the statement and its trail name."""
         if "statement" in self._given or "trail" in self._given:
-            self._log(self.seen.learn(self._given.get("statement"), self._given.get("trail"), self._kept))
-            self._log(PeerHeads(self._store, self._member).compare_waiting(self.seen))
+            self._log(self.incoming.learn(self._given.get("statement"), self._given.get("trail"), self._kept))
+            self._log(PeerHeads(self._store, self._member).compare_waiting(self.incoming.seen))
 
     def _adopt_kept(self) -> None:
         """Adopt what the statement shows settled."""
@@ -173,7 +175,7 @@ class Evidence:
     def _take_head(self) -> None:
         """Keep the operator's head of the ledger that a round is opened on: it proves what the question says of it."""
         if "ledger_head" in self._given:
-            self._log(self.seen.take_head(self._given["ledger_head"]))
+            self._log(self.incoming.take_head(self._given["ledger_head"]))
 
     def _take_receipt(self) -> None:
         """Keep a receipt, and compare what it tells of the operator's key."""
@@ -182,16 +184,16 @@ class Evidence:
             return
         number = number if type(number) is int and 0 < number <= ROUND_LIMIT else 0
         kept = KeptReceipts(self._store, self._member).keep(receipt, ledger=self._fields["book"], round_number=number)
-        self._log([f"round {number or '?'}: {kept}", *self.seen.compare_receipt(receipt)])
+        self._log([f"round {number or '?'}: {kept}", *self.incoming.compare_receipt(receipt)])
 
     def latest_head(self, key: NodeKey) -> str:
         """The latest entry that the operator showed, signed for the operator, so that its ledger cannot lose it."""
-        head = self.seen.latest(self._state.told_round)
+        head = self.incoming.seen.latest(self._state.told_round)
         return "" if head is None else json.dumps(head.signed(key).to_document())
 
     def signed_head(self, key: NodeKey) -> str:
         """The last entry that the operator showed this member, signed for the others; empty if there is none."""
-        head = self.seen.head(self._state.told_round)
+        head = self.incoming.seen.head(self._state.told_round)
         return "" if head is None else json.dumps(head.signed(key).to_document())
 
     def _log_kept(self, kept: Kept) -> None:
@@ -211,6 +213,22 @@ class Evidence:
     def _log(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._store.log(line)
+
+
+def keep_failed(store: MemberStore, content: bytes) -> str:
+    """Keep a question that nothing can be read of, as long as there is room; returns what became of it.
+
+    These have a room of their own: they may be anything.
+    """
+    folder, digest = store.path / FAILED, hash_of(content)
+    file, alike = folder / f"{UNREAD}{digest[:32]}.txt", list(folder.glob(f"{UNREAD}*.txt"))
+    if not file.exists():
+        if len(alike) >= MOST_FAILED or sum(each.stat().st_size for each in alike) + len(content) > MOST_UNREAD_BYTES:
+            room = f"it has {len(content)} bytes, and there are {len(alike)} such files in {FAILED}"
+            return f"not kept, since {room}; SHA-256 {digest}"
+        make_directory(folder)
+        write_atomically(file, content, what="a question that cannot be read")
+    return f"kept as {FAILED}/{file.name}"
 
 
 def _as_text(value: object) -> str:

@@ -12,12 +12,12 @@ from contextlib import suppress
 from typing import Any
 
 from commonweal.errors import CommonwealError
-from commonweal.ledger.reports import is_of_opening
+from commonweal.ledger.reports import SignedReport, is_of_opening
 from commonweal.ledger.signed_files import known_head_in
 from commonweal.ledger.statement_parts import part_in
+from commonweal.remote.member.incoming import Incoming
 from commonweal.remote.member.question_fields import fault_of_rounds
 from commonweal.remote.member.report_book import ReportBook
-from commonweal.remote.member.seen_entries import SeenEntries
 from commonweal.remote.member.store import (
     ERROR,
     OPERATOR_HEAD,
@@ -34,7 +34,7 @@ from commonweal.remote.messages.message import CLOSE, OPEN, PROOF, SAW_SETTLED, 
 
 
 def refusal_to_go_back(
-    store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any], seen_entries: SeenEntries
+    store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any], incoming: Incoming
 ) -> Message | None:
     """The answer to a question that would go back; None if it does not, or does not say.
 
@@ -42,7 +42,7 @@ def refusal_to_go_back(
     """
     if kind not in (SUMMARISE, OPEN, CLOSE) or fault_of_rounds(kind, fields):
         return None
-    seen, went_back = state.settled_round, seen_entries.went_back
+    seen, went_back = state.settled_round, incoming.went_back
     # A summary is asked for before the first round.
     number = 1 if kind == SUMMARISE else fields["round"]
     settled = (seen, state.settled_attempt)
@@ -51,6 +51,7 @@ def refusal_to_go_back(
     opened = 0 if state.under_way is None else state.under_way.round_number
     known = max(seen, state.told_round)  # settled, with this member or without it
     is_other = settled[0] == seen and settled[1] != state.settled_attempt
+    is_other = is_other and same_settled(store, state, settled[1]) is None
     if settled[0] < seen or (kind != CLOSE and (number <= known or number < opened)):
         why = f"round {max(known, opened)} was {'settled' if known >= opened else 'opened'} here before"
     elif seen and is_other:
@@ -63,7 +64,27 @@ def refusal_to_go_back(
         f"{ERROR} refused to go back to round {number}: {why}. The coordinator may have been restored from an older "
         "backup. Ask the operator, and keep the statements"
     )
-    return Message(fields={SAW_SETTLED: seen, PROOF: newest_proof(store, seen_entries.came, known)})
+    return Message(fields={SAW_SETTLED: seen, PROOF: newest_proof(store, incoming.came, known)})
+
+
+def same_settled(store: MemberStore, state: MemberState, opening: str) -> SignedReport | None:
+    """The report of this opening of the last settled round, if it has the profit that the round was settled with.
+
+    Statements name a profit and no attempt. A round that is trained again has the same profit, so that only the
+    coordinator can say which of the two was settled.
+    """
+    reports, profit = ReportBook(store, state.settled_round), state.settled_profit
+    if profit is None:
+        known = reports.last_of(state.settled_attempt)
+        profit = None if known is None else known.document["profit"]
+    return None if profit is None else reports.last_of(opening, profit)
+
+
+def same_settled_in_words(round_number: int) -> str:
+    return (
+        f"round {round_number} was settled by another of the attempts that were reported here with the same profit; "
+        "what was measured in that one counts"
+    )
 
 
 def newest_proof(store: MemberStore, came: Mapping[int, str] | None = None, round_number: int = 0) -> str:
@@ -104,8 +125,12 @@ def check_settled(store: MemberStore, open_round: OpenRound, model: str) -> floa
 
     Refuses a settlement with a model that the member did not report on: its baseline would be of another model.
     """
-    number, last = open_round.round_number, ReportBook(store, open_round.round_number).last
-    fault = ""
+    number, reports = open_round.round_number, ReportBook(store, open_round.round_number)
+    last, fault = reports.last, ""
+    if last is not None:  # a round that was trained again after a backup was put back may have been settled before
+        last = reports.last_of(open_round.attempt, last.document["profit"]) or last
+        if last is not reports.last:
+            store.log(same_settled_in_words(number))
     if model not in open_round.accuracies:
         fault = f"with model {model[:16]}…, which was not measured here"
     elif open_round.terms is None:  # opened by a version that kept no reports

@@ -12,6 +12,7 @@ account.json                            what the statements come to; made again 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,11 +21,11 @@ from typing import Any
 
 from commonweal.atomic_write import make_directory, write_atomically
 from commonweal.errors import CommonwealError, StorageError
-from commonweal.ledger.canonical import hash_of
+from commonweal.ledger.canonical import canonical, hash_of
 from commonweal.ledger.chain import keys_since
 from commonweal.ledger.keys import public_pem, read_public_key
 from commonweal.ledger.line_texts import says_the_same
-from commonweal.ledger.signed_files import STATEMENT_PART_FORMAT, SignedDocument, signed_in
+from commonweal.ledger.signed_files import STATEMENT_PART_FORMAT, SignedDocument, read_signed, signed_in
 from commonweal.ledger.statement_parts import (
     STATEMENT_FORMATS,
     LinesSoFar,
@@ -52,6 +53,7 @@ MOST_DOUBTFUL = {  # files, and bytes of all of them: each kind has a room of it
     EARLY: (20, 16 * 2**20),
 }
 _LONGEST_LINE = 2000  # characters in the log; part of it may be text from the operator
+_DATE = re.compile(r"[0-9T:.Z+-]{1,40}")
 _FORMAT = "commonweal.account/1"
 _UNCHANGED = ("ledger", "client", "client_key", "currency", "minor_digits", "worth", "settlement")
 
@@ -129,6 +131,7 @@ class Kept:
     doubt: str = ""  # why it is not among the good ones; empty also if lines before it are missing
     difference: str = ""  # from the member's own reports
     file: str = ""  # where it stands in the member's folder; empty if it was told again, or there was no room
+    aside: str = ""  # where it stands if it was told again and says more than what is kept
     new_lines: tuple[StatementLine, ...] = ()
     lines_again: tuple[StatementLine, ...] = ()  # of a statement that was here already: it may not have been logged
 
@@ -203,11 +206,11 @@ class _Keeper:
         new = part.statement.lines[max(line_count - part.before.count, 0) :]
         difference = self._compare_with_reports(new, account, closed or 0)
         if account is not None and account.is_told_again(part):
-            line = _signed_line("the statement kept last", part)
-            if entries := self._in_other_words(part):
-                aside, _ = self._keep_aside(content, name, OTHER)
-                line += f"; it tells entry {', '.join(map(str, entries))} in other words than before ({aside})"
-            return Kept(line=line, is_kept=True, line_count=line_count, difference=difference)
+            line, place = _signed_line("the statement kept last", part), ""
+            if otherwise := self._in_another_form(part, signed, hash_of(content)):
+                aside, place = self._keep_aside(content, name, OTHER)
+                line += f"; {otherwise} ({aside})"
+            return Kept(line=line, is_kept=True, line_count=line_count, difference=difference, aside=place)
         if file.exists():
             file = self._folder / f"{name}-entry-{part.statement.head_number}.json"
         self._trust(signed.signer)  # first: what came between a crash and the next statement could be trusted instead
@@ -266,12 +269,23 @@ class _Keeper:
             if line.entry in kept and not says_the_same(line, kept[line.entry])
         ]
 
-    def _in_other_words(self, part: StatementPart) -> list[int]:
-        """The entries whose lines say the same as those kept, in other words: they may explain something else."""
+    def _in_another_form(self, part: StatementPart, signed: SignedDocument, digest: str) -> str:
+        """What a statement that is told again says otherwise than those kept; empty if only its date is another one.
+
+        Other words may explain something else, and anything that is signed may be what an operator denies later. If it
+        was kept aside before, under its `digest`, it is told again from there.
+        """
         kept: dict[int, set[str]] = {}
         for line in self.lines():
             kept.setdefault(line.entry, set()).add(line.text)
-        return [line.entry for line in part.statement.lines if line.text not in kept.get(line.entry, {line.text})]
+        others = [line.entry for line in part.statement.lines if line.text not in kept.get(line.entry, {line.text})]
+        if others:
+            return f"it tells entry {', '.join(map(str, others))} in other words than before"
+        known: set[bytes] = set()
+        for file in (*self._folder.glob("*.json"), *(self._folder / DOUBTFUL).glob(f"{OTHER}*.json")):
+            with suppress(CommonwealError, ValueError):
+                known |= set() if digest[:32] in file.name else _forms(read_signed(file, STATEMENT_FORMATS))
+        return "" if _forms(signed) <= known else "it says more than those kept, or says it otherwise"
 
     def _kind_of_unreadable(self, content: bytes) -> str:
         """What the operator signed has a room of its own, which others cannot fill."""
@@ -420,6 +434,18 @@ def _doubt(found: list[str], *, kind: str = CONTRADICTING) -> None:
 
 def _kind_of(file: Path) -> str:
     return next((kind for kind in (OTHER, UNSIGNED, EARLY) if file.name.startswith(kind)), CONTRADICTING)
+
+
+def _forms(signed: SignedDocument) -> set[bytes]:
+    """What was signed but for its date: each line, and what is around them, whatever lines are left out."""
+    given, around = signed.document, {**signed.document, "lines": None}
+    with suppress(ValueError, TypeError, KeyError):
+        if LinesSoFar.from_document(given["before"]).to_document() == given["before"]:
+            around["before"] = None
+    if isinstance(given.get("at"), str) and _DATE.fullmatch(given["at"]):
+        around["at"] = None
+    lines = given["lines"] if isinstance(given.get("lines"), list) else []
+    return {canonical({"around": around, "signer": signed.signer}), *(canonical({"line": line}) for line in lines)}
 
 
 def _is_content(file: Path, content: bytes) -> bool:

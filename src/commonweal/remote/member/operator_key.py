@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from commonweal.atomic_write import write_atomically
 from commonweal.errors import CommonwealError
-from commonweal.ledger.chain import retired_by
+from commonweal.ledger.chain import KeyChange, retired_by
 from commonweal.ledger.keys import public_pem, read_operator_key
 from commonweal.ledger.receipts import RECEIPT_FORMAT
 from commonweal.ledger.seen_heads import TRAIL_FORMAT
@@ -26,6 +26,8 @@ from commonweal.remote.member.store import (
 )
 
 KEY_CHANGE = "key-change"  # how the names of files in trails/doubtful start that name a change of the operator's key
+_ALONE_FORMAT = "commonweal.key-changes/1"
+_WITH_CHANGES = (_ALONE_FORMAT, TRAIL_FORMAT, RECEIPT_FORMAT, *WITH_HEAD)
 
 
 def known_operator(store: MemberStore, member: Member, signed: SignedDocument, ledger: str) -> str:
@@ -58,15 +60,23 @@ def key_in_use(store: MemberStore, known: str) -> str:
 
 
 def kept_rotations(store: MemberStore) -> Iterator[list[Any]]:
-    """The changes of the operator's key that kept files name; those in statements show in `key_in_use`.
+    """The changes of the operator's key that kept files name.
 
-    Of other files, the first one to name a change is kept with the heads or as `KEY_CHANGE`. What contradicts the
-    ledger that was seen is of another one: its changes of the key prove nothing here.
+    The first document to name a change is kept with the heads or as `KEY_CHANGE`, or the change alone: statements are
+    many, and are not read again. What contradicts the ledger that was seen is of another one: its changes of the key
+    prove nothing here.
     """
     heads, changes = (store.path / OPERATOR_HEADS).glob("*.json"), (store.path / TRAILS / DOUBTFUL)
     for file in (store.path / OPERATOR_HEAD, *heads, *changes.glob(f"{KEY_CHANGE}-*.json")):
         with suppress(CommonwealError, OSError):
-            yield rotations_in(signed_in(file.read_bytes(), file.name, (TRAIL_FORMAT, RECEIPT_FORMAT, *WITH_HEAD)))
+            yield rotations_in(signed_in(file.read_bytes(), file.name, _WITH_CHANGES))
+
+
+def changes_alone(ledger: str, changes: Iterable[KeyChange]) -> bytes:
+    """The content of a file with changes of the operator's key and no more. Each of them is signed by itself."""
+    rotations = [{name: change.rotation[name] for name in ("content", "signature")} for change in changes]
+    document = {"format": _ALONE_FORMAT, "book": ledger, "key_rotations": rotations}
+    return (json.dumps({"document": document}, indent=1) + "\n").encode()
 
 
 def rotations_in(signed: SignedDocument) -> list[Any]:

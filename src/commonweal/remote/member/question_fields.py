@@ -128,6 +128,7 @@ _RULES: Mapping[str, Rule] = {
     "iteration": (_is_whole(1), "a whole number from 1"),
     "whole": _HASHES,
     "parts": _HASHES,
+    "opening_model": (_is_hash, "a hash"),  # with `terms`, where a late report is owed
     "adopted": (_is_hash, "a hash"),
     "valuation": (_is_whole(1, ROUND_LIMIT), f"a whole number from 1 to {ROUND_LIMIT:,}"),
     "gains": _TABLE,

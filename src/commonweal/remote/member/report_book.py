@@ -46,6 +46,11 @@ class ReportBook:
     def last(self) -> SignedReport | None:
         return self.reports[-1] if self.reports else None
 
+    @property
+    def has_late(self) -> bool:
+        """Whether the member reported the round after it was settled."""
+        return any("entry" in report.document for report in self.reports)
+
     def of_attempt(self, report: ClientReport) -> SignedReport | None:
         """The report that was signed of the same attempt; None if there is none yet.
 
@@ -62,6 +67,14 @@ class ReportBook:
     def has_opening(self, attempt: str) -> bool:
         """Whether the member reported what was done since this opening of the round."""
         return any(is_of_opening(report.document["attempt"], attempt) for report in self.reports)
+
+    def last_of(self, opening: str, profit: float | None = None) -> SignedReport | None:
+        """The last report of what was done since an opening of the round, or the last with this profit."""
+        for report in reversed(self.reports):
+            is_wanted = profit is None or report.document["profit"] == profit
+            if is_wanted and is_of_opening(report.document["attempt"], opening):
+                return report
+        return None
 
     def check_room(self) -> None:
         """Raises `QuestionError` if there are too many reports of the round for a further one."""

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from commonweal.ledger.member_documents import ROUND_LIMIT
 from commonweal.ledger.reports import BASED_REPORT_FORMATS, SignedReport, is_of_opening, went_on_to
 from commonweal.records.statement import StatementLine
-from commonweal.remote.member.going_back import check_settled, note_another_attempt
+from commonweal.remote.member.going_back import (
+    check_settled,
+    note_another_attempt,
+    same_settled,
+    same_settled_in_words,
+)
 from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
 from commonweal.remote.member.told_rounds import round_told
@@ -39,6 +44,22 @@ def commit(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *,
             return
     if settled[0] > state.settled_round:
         note_another_attempt(store, *settled)
+    elif settled[0] == state.settled_round and settled[1] != state.settled_attempt:
+        _settle_by_another(store, state, settled[1])
+
+
+def _settle_by_another(store: MemberStore, state: MemberState, attempt: str) -> None:
+    """Go on from another attempt of the last settled round, if it was reported with the profit that the statement says.
+
+    What training remembers stays that of the attempt that was adopted first: both went on from the same round.
+    """
+    report = same_settled(store, state, attempt)
+    if report is None:
+        return
+    store.log(same_settled_in_words(state.settled_round))
+    state.settled_attempt = attempt
+    if report.document.get("measured") is not None:
+        state.baseline = report.document["measured"]
 
 
 def _is_older_than_report(store: MemberStore, opening: OpenRound, model: str, own: SignedReport | None) -> bool:
@@ -84,6 +105,8 @@ def adopt_stated(store: MemberStore, state: MemberState, lines: Sequence[Stateme
                 )
         elif number > state.settled_round:
             _adopt_reported(store, state, number, line.profit)
+        if number == state.settled_round:
+            state.settled_profit = line.profit
     store.save(state)
 
 
@@ -122,6 +145,7 @@ def _adopt_signed(store: MemberStore, state: MemberState, report: Mapping[str, A
         _drop_openings(store, state, report["round"])
         return
     state.settled_round, state.settled_attempt = report["round"], report["attempt"].rpartition("/")[0]
+    state.settled_profit = None
     state.baseline, state.memory = report["measured"], None
     _drop_openings(store, state, report["round"])
 
@@ -147,18 +171,29 @@ def keep_reported(store: MemberStore, state: MemberState) -> None:
             state.reported = [*others, open_round]
 
 
-def recover(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *, client: str, key: str) -> str:
+def recover(
+    store: MemberStore,
+    state: MemberState,
+    fields: Mapping[str, Any],
+    *,
+    client: str,
+    key: str,
+    kept: Callable[[], Sequence[StatementLine]],
+) -> str:
     """After `commit`: go on from what this member signed itself, if its folder is older than the ledger or was lost.
 
     Returns what happened, for the log and the coordinator; empty if the folder knows the last settled round. Raises
-    `QuestionError` if the coordinator names a round that neither the folder nor the member's own signature knows.
+    `QuestionError` if the coordinator names a round that neither the folder nor the member's own signature knows, or a
+    report with another profit than the statements say; `kept` reads their lines.
     """
     settled = (fields["settled_round"], fields["settled_attempt"])
     if settled[0] <= state.settled_round:
         return ""
     report = _own_report(fields, client=client, key=key)
+    stated = [line.profit for line in kept() if round_told(line) == settled[0]]
     if report is None:
-        if not state.settled_round:  # a new folder, or one of a version that did not note which round was settled
+        # A new folder, or one of a version that kept its baseline and did not note which round it is of.
+        if not state.settled_round and (not stated or state.baseline is not None):
             return ""
         refusal = (
             f"Round {settled[0]} is said to be settled with this member, but its folder knows nothing of it, and its "
@@ -169,14 +204,16 @@ def recover(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *
             "put back a newer one; if not, ask the operator"
         )
         raise QuestionError(refusal)
+    profit, fault = report.document["profit"], ""
     if report.document["number"] <= len(ReportBook(store, settled[0]).reports):
-        refusal = (
-            f"Round {settled[0]} is said to be settled with report {report.document['number']}, but that is not the "
-            "last report of that round that was signed here."
-        )
+        fault = "that is not the last report of that round that was signed here"
+    elif stated and stated[-1] != profit:
+        fault = f"its profit is {profit!r}, and {stated[-1]!r} in the statements kept here"
+    if fault:
+        refusal = f"Round {settled[0]} is said to be settled with report {report.document['number']}, but {fault}."
         store.log(f"{ERROR} refused to open round {fields['round']}: {refusal} Ask the operator")
         raise QuestionError(refusal)
-    state.settled_round, state.settled_attempt = settled
+    (state.settled_round, state.settled_attempt), state.settled_profit = settled, report.document["profit"]
     known = went_on_to(report.document)
     state.baseline = None if fields["utility"] == "advantage" else math.nan if known is None else known
     state.memory = state.under_way = None
@@ -229,7 +266,7 @@ def _adopt(
 ) -> None:
     """`measured` is the metric of the model as it was signed; `needed` are the models of the question with the news."""
     number = opening.round_number
-    state.settled_round, state.settled_attempt = number, opening.attempt
+    state.settled_round, state.settled_attempt, state.settled_profit = number, opening.attempt, None
     is_known = measured is not None and not math.isnan(measured)
     state.baseline = measured if is_known else baseline_of(state, opening)  # what it signed last counts
     state.memory = opening.memory

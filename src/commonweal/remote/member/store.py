@@ -85,6 +85,7 @@ class MemberState:
     alone_memory: str | None = None
     settled_round: int = 0  # the last one that was settled with this member; it does not go back behind it
     settled_attempt: str = ""  # and the attempt that settled it
+    settled_profit: float | None = None  # and the profit of that, if a statement says it
     pinned: dict[str, Any] = field(default_factory=dict)  # what its first questions fixed (see `pinned_settings`)
     under_way: OpenRound | None = None
     reported: list[OpenRound] = field(default_factory=list)  # earlier openings that may turn out to be settled: of each
@@ -142,7 +143,8 @@ class MemberStore:
                 raise StorageError(
                     f"{self.path / 'state.json'} is missing, but the folder has statements or reports. Without it the "
                     "member would measure from another baseline. Restore the folder from a backup; if there is none, "
-                    "name another `home` in the member's file, and keep this one as evidence."
+                    "name another `home` in the member's file, between rounds, since it does not know what was signed "
+                    "here, and keep this one as evidence."
                 ) from None
             return MemberState()
         try:

@@ -165,7 +165,7 @@ def _gave_notice(store: MemberStore, number: int) -> bool:
 
 def _reported_late(store: MemberStore, number: int) -> bool:
     with suppress(StorageError):
-        return any("entry" in report.document for report in ReportBook(store, number).reports)
+        return ReportBook(store, number).has_late
     return False
 
 
