@@ -142,7 +142,7 @@ def experiment(
         sweep_cost=SweepCost(replication_count=axis_count, most_lenient=15.0, grid=41.5, whole_axis=93.25)
         if axis_count
         else None,
-        seconds=Interval(value=61.5, lower=58.0, upper=65.25),
+        processor_seconds=Interval(value=61.5, lower=58.0, upper=65.25),
         peak_memory_bytes=1_300_000_000,
     )
 
@@ -308,7 +308,7 @@ def bare():
                 steps=(),
                 recommendations=(),
                 sweep_cost=None,
-                seconds=lone.seconds,
+                processor_seconds=lone.processor_seconds,
                 peak_memory_bytes=0,
             ),
         ),

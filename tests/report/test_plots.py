@@ -27,7 +27,7 @@ from commonweal.report.plots import (
     profits,
     tsw,
 )
-from commonweal.report.run_page import to_page
+from commonweal.report.run_page.page import to_page
 from tests.report import run_reports
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from commonweal.records import MetricName
 from commonweal.report.glossary import GLOSSARY, metric_meaning, run_glossary
-from commonweal.report.run_page import _maps, to_page
+from commonweal.report.run_page.page import to_page
+from commonweal.report.run_page.rounds import decision_maps
 from commonweal.task.metrics import METRICS
 from tests.report import run_reports
 from tests.report.conftest import UNUSUAL
@@ -286,7 +287,7 @@ def test_what_is_said_of_rounds_without_a_map_is_in_their_order():
     grace = replace(
         last, decision_map=None, record=replace(last.record, decision=replace(last.record.decision, grace=True))
     )
-    said = _maps(replace(report, rounds=(first, *others[:-1], grace))).sentences
+    said = decision_maps(replace(report, rounds=(first, *others[:-1], grace))).sentences
     numbers = [int(re.findall(r"\d+", sentence)[0]) for sentence in said]
     assert len(said) > 1
     assert numbers == sorted(numbers)

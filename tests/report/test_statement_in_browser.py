@@ -8,10 +8,9 @@ import pytest
 
 from commonweal.report.statement import to_html
 from tests.report.run_reports import RUDE_NAMES
-from tests.report.test_report_in_browser import CHROMEDRIVER, CHROMIUM, SIZES, browser, overflow
+from tests.report.test_report_in_browser import CHROMEDRIVER, CHROMIUM, SIZES, overflow
 from tests.report.test_statement_page import statement
 
-assert browser  # the fixture, used below by its name
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and CHROMEDRIVER), reason="needs chromium and chromedriver on the path, as packaged by Debian"
 )

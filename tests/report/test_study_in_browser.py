@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from tests.report.test_report_in_browser import CHROMEDRIVER, CHROMIUM, SIZES, browser, overflow
+from tests.report.test_report_in_browser import CHROMEDRIVER, CHROMIUM, SIZES, overflow
 
-assert browser  # the fixture, used below by its name
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and CHROMEDRIVER), reason="needs chromium and chromedriver on the path, as packaged by Debian"
 )

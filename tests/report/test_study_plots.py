@@ -58,10 +58,11 @@ def test_text_from_users_is_only_text_in_a_plot(study_folders):
 
 
 def test_the_same_study_gives_the_same_bytes(study_folders):
-    again = plots(artificial_study.study())
-    for name in ("samples", "frontier", "small-mnist-axis"):
+    again = plots(artificial_study.rude())
+    (axis,) = (name for name in again if name.endswith("-axis"))
+    for name in ("samples", "frontier", axis):
         for file, content in rendered_plots([again[name]]).items():
-            assert (study_folders["study"] / "figures" / file).read_bytes() == content, file
+            assert (study_folders["rude"] / "figures" / file).read_bytes() == content, file
 
 
 def test_each_kind_of_plot_is_there(study):

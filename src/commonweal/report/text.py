@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from commonweal.records import Estimate
 from commonweal.records.statement import Statement
 
 MISSING = "–"
+Parts = tuple[str, str]  # a value and its standard error, or ""
 _DIGITS = 4
 _THIN_SPACE = "\u202f"  # lines do not break there
 _UNSHOWABLE = {"Cc", "Cs", "Co", "Cn"}  # control, surrogate, private, unassigned: XML and fonts reject some of them
@@ -36,7 +37,7 @@ def number(value: float | None, *, decimals: int | None = None, signed: bool = F
     return f"{'−' if value < 0 else '+' if signed else ''}{text}"
 
 
-def estimate_parts(estimate: Estimate | None, *, decimals: int | None = None, signed: bool = False) -> tuple[str, str]:
+def estimate_parts(estimate: Estimate | None, *, decimals: int | None = None, signed: bool = False) -> Parts:
     """The value, and its standard error: "?" if it is unknown, "0" if there is none, "" without a value."""
     if estimate is None or math.isnan(estimate.value):
         return MISSING, ""
@@ -79,3 +80,19 @@ def shortened(name: str, limit: int = 22) -> str:
         return name
     tail = limit // 3
     return f"{name[: limit - tail - 1]}…{name[-tail:]}"
+
+
+def numbered_rounds(rounds: Sequence[int]) -> str:
+    """ "Round 3", "Rounds 1 to 3, 5"."""
+    runs: list[list[int]] = []
+    for each in rounds:
+        if runs and each == runs[-1][-1] + 1:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    spans = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return f"Round{'s' if len(rounds) > 1 else ''} {', '.join(spans)}"
+
+
+def percent(share: float | None) -> str:
+    return MISSING if share is None else f"{100 * share:.0f} %"

@@ -11,7 +11,7 @@ from commonweal.records import RunReport
 from commonweal.report.drawing import Plot, rendered_as
 from commonweal.report.history_json import write_history
 from commonweal.report.plots import plots
-from commonweal.report.run_page import to_page
+from commonweal.report.run_page.page import to_page
 
 _KINDS = ("png", "svg")
 
