@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from commonweal.paper.make_study import PaperStudy
 from commonweal.paper.page import worked_example
 from commonweal.paper.page.exhibits import EXHIBITS
 from commonweal.paper.page.page import agreement_of, full_regimes, paper_page, write_page
+from commonweal.paper.page.settings import SETTINGS, changes
 from tests.paper.invented_outcomes import CLIENTS, Script
 from tests.paper.paper_page_text import check_words, sections, table_rows, verdicts
 from tests.report import artificial_study
@@ -68,12 +70,29 @@ def test_the_papers_sentence_stands_above_each_claim(paper, page):
 
 
 def test_settings_say_what_changed_under_another_choice(page):
-    rows = {row[0]: row[-1] for row in table_rows(sections(page)["Where the setting differs"])}
-    assert rows["learning rate"].startswith(f"{SLOW}, 10 replications: ")
-    assert "C1 on heterogeneous ✓ → ✗" in rows["learning rate"]
-    assert rows["algorithm"].startswith("algorithm=fedprox, 10 replications: ")
-    assert rows["widths of the network"] == "not measured"
-    assert "losses in equal parts, 10 replications: " in rows["a negative budget"]
+    section = sections(page)["Where the setting differs"]
+    rows = {(row[0], row[1]): row[2:] for row in table_rows(section) if len(row) == 6}
+    count, surely, verdicts_changed, which = rows["learning rate", SLOW]
+    assert count == "10"
+    assert re.fullmatch(r"[1-9]\d* of \d+", surely)
+    assert re.fullmatch(r"[1-9]\d* of \d+", verdicts_changed)
+    assert "C1 ✓ → ✗ on all 6; C5b ✓ → ✗ on label-noise; " in which
+    assert rows["algorithm", "algorithm=fedprox"][0] == "10"
+    assert rows["a negative budget", "losses in equal parts"][0] == "10"
+    assert not any(setting == "widths of the network" for setting, _ in rows), "no other network was run"
+
+
+def test_a_regime_of_two_keys_is_compared_with_the_regime_that_lacks_one_of_them(paper):
+    both = f"model=fedbn-digits,{SLOW}"
+    outcomes = GROWING.outcomes("heterogeneous") | LOSING.outcomes(f"heterogeneous[{SLOW}]")
+    few = {key: some.only(range(1, 4)) for key, some in LOSING.outcomes(f"heterogeneous[{both}]").items()}
+    compared = regime_comparisons(outcomes | few)
+    pairs = {(one.ours.regime, one.other.regime, one.choice) for one in compared}
+    assert pairs == {("", SLOW, SLOW), (SLOW, both, "model=fedbn-digits")}
+    (change,) = changes(next(one for one in SETTINGS if one.key == "model"), (), compared)
+    assert (change.choice, change.replications, change.surely) == (f"model=fedbn-digits, {SLOW}", "3", "")
+    same = len([one for one in compared if one.ours.regime])
+    assert change.which == f"too few to test; on the same side of the threshold: {same} of {same} effects"
 
 
 def test_the_worked_example_by_hand(page):

@@ -9,20 +9,29 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import commonweal
 from commonweal.data import arrival
 from commonweal.learning.algorithms.fedavg import FedAvg
-from commonweal.study import behaviour, mu_sets
+from commonweal.study import behaviour, fixed_replications, mu_sets
 from commonweal.study.behaviour import compute_code_version, is_earlier_format, same_behaviour
 
 PRINT_VERSION = "from commonweal.study.behaviour import code_version; print(code_version())"
 
 
 @pytest.fixture(scope="module")
-def version() -> str:
-    return compute_code_version()
+def tables() -> list[pa.Table]:
+    """The rows of the fixed replications, which take seconds; not to be changed."""
+    return fixed_replications.fixed_replications()
+
+
+@pytest.fixture(scope="module")
+def version(tables: list[pa.Table]) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fixed_replications, "fixed_replications", lambda: tables)
+        return compute_code_version()
 
 
 def test_it_has_two_parts_and_is_the_same_each_time(version: str) -> None:
@@ -77,7 +86,10 @@ def test_another_stream_of_arrivals_changes_both_parts(version: str, monkeypatch
     assert not same_behaviour(version, changed, same_cpu_kind=False)
 
 
-def test_other_libraries_change_both_parts(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_libraries_change_both_parts(
+    version: str, tables: list[pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fixed_replications, "fixed_replications", lambda: tables)
     monkeypatch.setattr(behaviour, "version", lambda library: "99.1")
     assert not same_behaviour(version, compute_code_version(), same_cpu_kind=False)
 

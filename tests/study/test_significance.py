@@ -77,6 +77,16 @@ def test_power_is_how_often_an_effect_of_that_size_is_found():
     assert significance_of(values, first, 0.0).power == pytest.approx(exact, abs=0.02)
 
 
+@pytest.mark.parametrize(("over", "means"), [("some", (0.7, -2.0)), ("some", (-0.7, -2.0)), ("all", (0.7, 2.0))])
+def test_power_over_several_is_how_often_the_claim_is_decided_on_that_side(over, means):
+    """A figure that lies far on the other side decides nothing."""
+    rng = np.random.default_rng(4)
+    noise = rng.normal(size=(300, 12, 2))
+    detected = np.mean([significance_of(one + means, each, 0.0, over).p_value <= 0.05 for one in noise])
+    exactly = (noise[0] - noise[0].mean(axis=0)) / noise[0].std(axis=0, ddof=1) + means  # means and deviations as given
+    assert significance_of(exactly, each, 0.0, over).power == pytest.approx(detected, abs=0.09)
+
+
 @given(st.lists(st.floats(0, 1), max_size=12))
 def test_holm_steps_down(p_values):
     adjusted = holm(p_values)

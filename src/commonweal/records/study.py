@@ -92,7 +92,7 @@ class ExperimentStudy:
     steps: tuple[MuStep, ...]  # the whole axis in rising order, ending with the point μ = inf; empty if not followed
     recommendations: tuple[Recommendation, ...]
     sweep_cost: SweepCost | None  # None if no replication followed the whole axis
-    seconds: Interval  # per replication
+    processor_seconds: Interval  # per replication
     peak_memory_bytes: int  # the largest of any worker
 
 

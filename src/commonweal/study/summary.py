@@ -128,7 +128,7 @@ def experiment_study(
         steps=steps,
         recommendations=recommendations(outcomes, shown),
         sweep_cost=_sweep_cost(axis, grid) if axis.replications else None,
-        seconds=mean_interval(np.array([one.seconds for one in own])),
+        processor_seconds=mean_interval(np.array([one.processor_seconds for one in own])).within(0.0),
         peak_memory_bytes=max(one.peak_memory_bytes for one in own),
     )
 

@@ -19,6 +19,7 @@ from commonweal.paper.claims.sample import (
     tsfi_as_printed,
 )
 from commonweal.paper.claims.sentences import mu_text
+from commonweal.paper.experiments import EXPERIMENTS
 from commonweal.records import ContributionRule, LossRule
 from commonweal.records.study import ClaimResult, Verdict
 from commonweal.study.outcomes import ExperimentKey, Outcome, Outcomes, OutcomesByKey
@@ -86,13 +87,18 @@ class Comparison:
     def verdict_changes(self) -> bool:
         return self.ours.verdict != self.other.verdict
 
+    @property
+    def choice(self) -> str:
+        """The key and value in which regimes differ, as in "learning_rate=0.01"; "" if they do not."""
+        return next(iter(_choices(self.other.regime) - _choices(self.ours.regime)), "")
+
 
 def findings(outcomes: OutcomesByKey, *, variant: str = "") -> tuple[ClaimResult, ...]:
     """Every claim on every experiment of the paper that was run with μ = 0, inf and a value between, in every regime.
 
     A regime is a choice of the keys in which scenarios differ from the paper's; verdicts are corrected by Holm over all
-    results together. `variant` names another choice of what the paper leaves open; then only the claims that it can
-    change are tested.
+    results of regimes with all six experiments, and over those of the others. `variant` names another choice of what
+    the paper leaves open; then only the claims that it can change are tested.
     """
     chosen, samples = _variant(variant), _Samples(outcomes)
     return _corrected(
@@ -116,14 +122,23 @@ def comparisons(outcomes: OutcomesByKey) -> tuple[Comparison, ...]:
 
 
 def regime_comparisons(outcomes: OutcomesByKey) -> tuple[Comparison, ...]:
-    """Every claim in every regime, beside the scenario as shipped on the same replications, without correction."""
+    """Every claim in every regime, beside each regime that lacks one of its keys, on the same replications.
+
+    A regime with one key is thus compared with the scenario as shipped. Nothing is corrected.
+    """
     samples = _Samples(outcomes)
     return tuple(
         comparison
         for regime, claim, experiment in _cases(samples.regimes, OURS)
-        if regime
-        for comparison in _comparison(claim, experiment, (OURS, ""), (OURS, regime), samples)
+        for other in samples.regimes
+        if _choices(other) < _choices(regime) and len(_choices(regime) - _choices(other)) == 1
+        for comparison in _comparison(claim, experiment, (OURS, other), (OURS, regime), samples)
     )
+
+
+def _choices(regime: str) -> frozenset[str]:
+    """The keys and values of a regime, which may stand in brackets, as at the end of a name."""
+    return frozenset(regime.strip("[]").split(",")) - {""}
 
 
 def results_of(compared: Iterable[Comparison]) -> tuple[ClaimResult, ...]:
@@ -243,22 +258,32 @@ def _test(claim: Claim, experiment: str, variant: Variant, samples: Sequence[Sam
 def _corrected(found: Sequence[ClaimResult]) -> tuple[ClaimResult, ...]:
     """The same with verdicts by p-values that are corrected for the number of results.
 
-    Results of too few replications are never decided, so they do not count.
+    Regimes in which all six experiments were run are corrected together, as they are shown; so are the others, which
+    must not take power from them. Results of too few replications are never decided, so they do not count.
     """
+    corrected, full = dict(enumerate(found)), _full(found)
+    for is_full in (True, False):
+        places = [place for place, one in enumerate(found) if _is_tested(one) and (one.regime in full) == is_full]
+        p_values = holm([p for place in places if (p := found[place].p_value) is not None])
+        for place, p in zip(places, p_values, strict=True):
+            one = found[place]
+            judged = verdict(one.interval, one.threshold, p_value=p, replication_count=one.replication_count)
+            corrected[place] = replace(one, adjusted_p=p, verdict=judged)
+    return tuple(corrected.values())
 
-    def counts(one: ClaimResult) -> bool:
-        return one.p_value is not None and one.replication_count >= FEWEST_REPLICATIONS
 
-    adjusted = iter(holm([one.p_value for one in found if one.p_value is not None and counts(one)]))
-    corrected = []
-    for one in found:
-        if not counts(one):
-            corrected.append(one)
-            continue
-        p = next(adjusted)
-        judged = verdict(one.interval, one.threshold, p_value=p, replication_count=one.replication_count)
-        corrected.append(replace(one, adjusted_p=p, verdict=judged))
-    return tuple(corrected)
+def _is_tested(one: ClaimResult) -> bool:
+    return one.p_value is not None and one.replication_count >= FEWEST_REPLICATIONS
+
+
+def _full(found: Sequence[ClaimResult]) -> set[str]:
+    """The regimes in which all six experiments were run."""
+    names = {one.experiment for one in found}
+    return {
+        one.regime
+        for one in found
+        if all((f"{name}[{one.regime}]" if one.regime else name) in names for name in EXPERIMENTS)
+    }
 
 
 def _variant(name: str) -> Variant:

@@ -13,7 +13,7 @@ from commonweal.paper.make_study import PaperStudy
 from commonweal.paper.page import worked_example
 from commonweal.paper.page.agreement import Agreement, agreement
 from commonweal.paper.page.exhibits import EXHIBITS, Exhibit, PlotKind
-from commonweal.paper.page.settings import SETTINGS, measured
+from commonweal.paper.page.settings import SETTINGS, changes
 from commonweal.records.study import ClaimResult, ExperimentStudy, SampleSheet, Study
 from commonweal.report.drawing import Plot
 from commonweal.report.study.grid_plots import durations, tsfi_over_rounds, tsw_over_rounds
@@ -64,18 +64,29 @@ def paper_page(paper: PaperStudy) -> str:
         *(part for exhibit in EXHIBITS for part in _exhibit(study, exhibit)),
         *_worked_example(),
         "## Where the setting differs",
-        "The paper leaves much open. Beside each choice: what changed under another one, on the same replications. An "
-        "effect differs surely if its difference is significant after Holm's correction for the effects compared under "
-        "that choice; verdicts are those before correction for the whole page.",
-        _table(
-            ("setting", "in the paper", "here", "under another choice"),
-            [(one.name, one.paper, one.here, measured(one, paper.variants, paper.regimes)) for one in SETTINGS],
-        ),
+        "The paper leaves much open.",
+        _table(("setting", "in the paper", "here"), [(one.name, one.paper, one.here) for one in SETTINGS]),
+        *_changes(paper),
         *_data(study.sheets),
         "## What was run",
         _table(("fact", "value"), sorted(study.facts.items())),
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def _changes(paper: PaperStudy) -> list[str]:
+    found = [change for setting in SETTINGS for change in changes(setting, paper.variants, paper.regimes)]
+    if not found:
+        return []
+    return [
+        "What changed under another choice, on the same replications. An effect differs surely if its difference is "
+        "significant after Holm's correction for the effects compared under that choice; verdicts are those before "
+        "correction for the whole page.",
+        _table(
+            ("setting", "other choice", "replications", "effects that differ surely", "verdicts that change", "which"),
+            [(one.setting, one.choice, one.replications, one.surely, one.verdicts, one.which) for one in found],
+        ),
+    ]
 
 
 def write_page(paper: PaperStudy, directory: Path) -> list[Path]:

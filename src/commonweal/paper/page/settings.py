@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from commonweal.paper.claims import Comparison
 from commonweal.paper.claims.claim import FEWEST_REPLICATIONS
+from commonweal.records.study import ClaimResult
 from commonweal.report.study.text import SYMBOLS
 from commonweal.study.intervals import LEVEL
 from commonweal.study.significance import holm
-
-NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,45 +87,71 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def measured(setting: Setting, variants: Sequence[Comparison], regimes: Sequence[Comparison]) -> str:
-    """What changed under each other value that was run."""
-    cells = [_told(name, [one for one in variants if one.other.variant == name]) for name in setting.variants]
-    values = dict.fromkeys(one.other.regime for one in regimes if _key(one.other.regime) == setting.key)
-    cells += [_told(regime, [one for one in regimes if one.other.regime == regime]) for regime in values]
-    told = "; ".join(cell for cell in cells if cell)
-    if told:
-        return told
-    return NOT_MEASURED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What another value of a setting changes, on the same replications."""
+
+    setting: str
+    choice: str
+    replications: str
+    surely: str  # effects that differ for certain
+    verdicts: str
+    which: str
 
 
-def _key(regime: str) -> str:
-    """The key that a regime varies; "" if it varies several."""
-    return regime.partition("=")[0] if regime and "," not in regime else ""
+def changes(setting: Setting, variants: Sequence[Comparison], regimes: Sequence[Comparison]) -> list[Change]:
+    """One for each other value that was run."""
+    found: dict[str, list[Comparison]] = {name: [] for name in setting.variants}
+    for one in variants:
+        if one.other.variant in found:
+            found[one.other.variant].append(one)
+    for one in regimes:
+        if setting.key and (choice := one.choice).partition("=")[0] == setting.key:
+            found.setdefault(f"{choice}, {one.ours.regime}" if one.ours.regime else choice, []).append(one)
+    return [_change(setting.name, choice, compared) for choice, compared in found.items() if compared]
+
+
+def _change(setting: str, choice: str, found: Sequence[Comparison]) -> Change:
+    counts = sorted({one.other.replication_count for one in found})
+    enough = [one for one in found if one.other.replication_count >= FEWEST_REPLICATIONS]
+    compared = [one for one in enough if one.difference is not None]
+    p_values = holm([one.difference.p_value for one in compared if one.difference is not None])
+    surely = sum(p <= 1 - LEVEL for p in p_values)
+    changed = [one for one in enough if one.verdict_changes]
+    return Change(
+        setting=setting,
+        choice=choice,
+        replications=f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}",
+        surely=f"{surely} of {len(compared)}" if compared else "",
+        verdicts=f"{len(changed)} of {len(enough)}" if enough else "",
+        which="; ".join(_changed_verdicts(changed, enough)) if enough else _sides(found),
+    )
+
+
+def _changed_verdicts(changed: Sequence[Comparison], compared: Sequence[Comparison]) -> list[str]:
+    """ "C1 ✓ → ? on large-mnist, small-cifar10": experiments by claim and change."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for one in changed:
+        change = f"{SYMBOLS[one.ours.verdict]} → {SYMBOLS[one.other.verdict]}"
+        places.setdefault((one.other.claim, change), []).append(_place(one))
+    counts = Counter(one.other.claim for one in compared)
+    return [
+        f"{claim} {change} on {f'all {len(where)}' if counts[claim] == len(where) > 2 else ', '.join(where)}"
+        for (claim, change), where in places.items()
+    ]
 
 
 def _place(one: Comparison) -> str:
-    """The experiment, with the regime if both are in the same one."""
-    return one.ours.experiment if one.ours.experiment == one.other.experiment else one.ours.experiment.partition("[")[0]
+    """The experiment, with the regime that both are in."""
+    name = one.ours.experiment.partition("[")[0]
+    return f"{name} at {one.ours.regime}" if one.ours.regime else name
 
 
-def _told(name: str, found: Sequence[Comparison]) -> str:
-    if not found:
-        return ""
-    counts = sorted({one.other.replication_count for one in found})
-    of = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    if counts[-1] < FEWEST_REPLICATIONS:
-        return f"{name}: {of} replications, too few to compare"
-    compared = [
-        one for one in found if one.difference is not None and one.other.replication_count >= FEWEST_REPLICATIONS
-    ]
-    p_values = holm([one.difference.p_value for one in compared if one.difference is not None])
-    surely = [one for one, p in zip(compared, p_values, strict=True) if p <= 1 - LEVEL]
-    changed = [one for one in found if one.verdict_changes]
-    which = "".join(
-        f", {one.other.claim} on {_place(one)} {SYMBOLS[one.ours.verdict]} → {SYMBOLS[one.other.verdict]}"
-        for one in changed
-    )
-    return (
-        f"{name}, {of} replications: {len(surely)} of {len(compared)} effects differ surely, {len(changed)} of "
-        f"{len(found)} verdicts{which}"
-    )
+def _sides(found: Sequence[Comparison]) -> str:
+    """For replications too few to test: how many effects lie on the same side of their thresholds in both."""
+    same = sum(_is_above(one.ours) == _is_above(one.other) for one in found)
+    return f"too few to test; on the same side of the threshold: {same} of {len(found)} effects"
+
+
+def _is_above(result: ClaimResult) -> bool:
+    return result.interval.value > result.threshold

@@ -265,10 +265,10 @@ def runs(document: Document) -> Table:
         name="runs",
         title="What was run",
         headings=("experiment", "contribution rule", "replications", "with the whole axis",
-                  "seconds per replication (wall clock)", "scenario"),
+                  "processor seconds per replication", "scenario"),
         rows=tuple(
             (e["name"], e["contribution_rule"], str(e["replication_count"]), str(e["axis_replication_count"]),
-             interval_of(e["seconds"], decimals=1), e["scenario_digest"][:12])
+             interval_of(e["processor_seconds"], decimals=1), e["scenario_digest"][:12])
             for e in everything
         ),
         notes=_notes(document, {e["name"] for e in everything}),
