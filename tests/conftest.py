@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import signal
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import settings
 
 from tests import one_thread, quick
 from tests.in_memory import folder_in_memory
+from tests.undrawn import without_drawings
 
 one_thread.limit()
 
@@ -18,7 +23,7 @@ if folder := folder_in_memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
 
 PACE = os.environ.get("COMMONWEAL_TESTS", "test")
-EXAMPLE_COUNTS = {"quick": 20, "test": 60, "soak": 1000}
+EXAMPLE_COUNTS = {"quick": 20, "test": 30, "soak": 1000}
 
 # Property tests try new examples in every run of a developer, and the same ones in every run of CI.
 settings.register_profile(
@@ -36,6 +41,11 @@ def pytest_configure(config):
         config.pluginmanager.register(quick.QuickWatch())
 
 
+def pytest_collection_finish(session):
+    """Tests live as long as their process: the collector need not search thousands of them for garbage."""
+    gc.freeze()
+
+
 @pytest.fixture
 def numbers_only(monkeypatch):
     """Runs write history.json without a page and plots, which take longer than a small run."""
@@ -45,7 +55,24 @@ def numbers_only(monkeypatch):
     monkeypatch.setattr(session, "write_all", lambda report, folder: write_history(report, folder / "history.json"))
 
 
+@pytest.fixture
+def undrawn():
+    """Pages have empty drawings: drawing takes longer than a small run and all the words."""
+    with without_drawings():
+        yield
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _keys_of_nobody(tmp_path_factory):
     """Commands sign with the tests' keys, never with the user's own."""
     os.environ["COMMONWEAL_KEYS"] = str(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _commands_built_once():
+    """Typer builds all commands anew whenever one is called, which takes 0.1 s: longer than most of them."""
+    built_once = functools.cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", built_once)
+        patch.setattr(typer.testing, "_get_command", built_once)
+        yield

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from commonweal.cli import compare
 from commonweal.report.study.summary_json import FIELDS
+from commonweal.study import machine
 from tests.cli.conftest import run_here
 
 ROOT = Path(__file__).parent.parent
@@ -56,7 +58,15 @@ def run(command, folder):
     return subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=400)
 
 
+@pytest.fixture
+def one_worker(monkeypatch):
+    """Replications are computed in this process, where torch is imported already; results are the same."""
+    for module in (compare, machine):
+        monkeypatch.setattr(module, "core_count", lambda: 1)
+
+
 @pytest.mark.parametrize("page", [pytest.param(page, marks=marks(page), id=page_id(page)) for page in PAGES])
+@pytest.mark.usefixtures("undrawn", "one_worker")
 def test_commands_print_what_the_page_shows(page, tmp_path):
     for _, name, body in blocks(page):
         if name:

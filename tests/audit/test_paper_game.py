@@ -12,6 +12,7 @@ from commonweal.audit.game import AuditedRound, Bounds, DecidedGame, Report
 from commonweal.audit.paper_game import PaperGame
 from commonweal.decision.mechanisms.paper import Paper
 from commonweal.records import Figures, Rules
+from tests.first_few import first_few
 
 WIDE = Bounds(low=-0.5, high=0.5)
 RULES = (
@@ -28,6 +29,7 @@ RULES = (
 
 
 def random_round(seed, *, grace=False, forecast=False):
+    """Seeds divisible by 7 give no positive contributions, those divisible by 5 at most one; 1 to 4 are ordinary."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(2, 6))
     names = [f"c{number}" for number in range(count)]
@@ -57,7 +59,7 @@ def games(seed, rules, **options):
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", first_few(3, [1, 5, 7, 0, 2, 3, 4, 6]))
 def test_fates_are_those_of_the_decision(seed, rules):
     for options in ({}, {"grace": True}, {"forecast": True}):
         fast, slow = games(seed, rules, **options)
@@ -77,7 +79,7 @@ def test_fates_are_those_of_the_decision(seed, rules):
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_few(2, [1, 0, 2]))
 def test_best_reply_equals_an_exhaustive_grid(seed, rules):
     """Hundreds of reports per client, each decided as a whole round: none is better, and the best ones are near."""
     fast, slow = games(seed, rules)
@@ -100,7 +102,7 @@ def test_best_reply_equals_an_exhaustive_grid(seed, rules):
             assert leaving.fate.transfer == max(gone)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", first_few(10, range(30)))
 def test_understating_gains_one_minus_share(seed):
     """With the retained set fixed, understating by d gains (1 − share) · d."""
     rng = np.random.default_rng(seed)
@@ -132,7 +134,7 @@ def test_without_leniency_the_best_reply_is_no_profit():
         assert reply.report.profit == 0.0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_few(1, [1, 0, 2, 3]))
 def test_best_joint_reply_equals_a_grid(seed):
     fast, slow = games(seed, {"mu": 0.2})
     pair = fast.clients[:2]
@@ -150,7 +152,7 @@ def test_best_joint_reply_equals_a_grid(seed):
     assert best - 1e-8 <= paid <= best + 2 * (grid[1] - grid[0]) + 1e-8
 
 
-@pytest.mark.parametrize("seed", [3, 5, 7, 14])
+@pytest.mark.parametrize("seed", first_few(3, [3, 5, 7, 14]))
 @pytest.mark.parametrize("mu", [0.0, 0.02, 0.3])
 def test_raw_contributions(seed, mu):
     fast, slow = games(seed, {"mu": mu, "contribution_rule": "raw"})

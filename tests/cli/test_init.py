@@ -92,6 +92,7 @@ def test_a_folder_in_the_way(refused, tmp_path):
     assert "is a directory" in refused("init", "x.toml", "--force")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_task_of_ones_own_runs_at_once(commonweal, tmp_path):
     done = commonweal("init", "--task", "my task")
     assert done.returncode == 0, done.stderr

@@ -41,6 +41,7 @@ def run(commonweal):
     return run
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_on_forecasts(run, tmp_path):
     (tmp_path / "forecast.toml").write_text(SCENARIO)
     said = run("run", "forecast.toml", "--out", "out", "--keys", "keys", "--rounds", "2")

@@ -50,6 +50,7 @@ def letters(commonweal, tmp_path):
     (tmp_path / "letters.toml").write_text(SCENARIO)
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("model", ["compact", "fedbn-digits"])
 def test_a_federation_learns_twenty_six_classes(commonweal, letters, tmp_path, model):
     text = SCENARIO.replace("[learning]", f'[learning]\nmodel = "{model}"\nlearning_rate = 0.05')

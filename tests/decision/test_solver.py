@@ -19,9 +19,9 @@ from commonweal.decision.reference import best_eliminated
 from commonweal.decision.solver import solve
 from tests.decision.families import KINDS, figures, leniency
 from tests.decision.oracles import exhaustive, knapsack, tolerant
+from tests.first_few import first_few
 
 INSTANCES_PER_CHUNK = 1050
-SOAK = pytest.mark.soak
 
 
 def eliminated(profits, contributions, mu, rule="clip", version=1):
@@ -30,7 +30,7 @@ def eliminated(profits, contributions, mu, rule="clip", version=1):
     return tuple(np.flatnonzero(~choice.retained).tolist())
 
 
-@pytest.mark.parametrize("chunk", [*range(5), *(pytest.param(chunk, marks=SOAK) for chunk in range(5, 20))])
+@pytest.mark.parametrize("chunk", first_few(2, range(20)))
 def test_equals_brute_force_with_ties_on_21000_instances(chunk):
     rng = np.random.default_rng([7, chunk])
     for trial in range(INSTANCES_PER_CHUNK):
@@ -108,7 +108,7 @@ def integer_instance(rng, count, kind):
 
 
 @pytest.mark.parametrize("kind", ["independent", "correlated", "equal ratios"])
-@pytest.mark.parametrize("count", [30, 60, 120, 200])
+@pytest.mark.parametrize("count", first_few(2, [30, 200, 60, 120]))
 def test_agrees_with_dynamic_programming(kind, count):
     for seed in range(4):
         rng = np.random.default_rng([17, count, seed])
@@ -175,7 +175,7 @@ def test_beyond_its_node_limit_it_returns_a_valid_gap(node_limit):
     assert reached_it
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_few(2, range(6)))
 def test_many_candidates_in_hard_families_end_with_a_small_proven_gap(seed):
     rng = np.random.default_rng([23, seed])
     count = int(rng.choice([500, 3000, 20000]))
@@ -188,7 +188,7 @@ def test_many_candidates_in_hard_families_end_with_a_small_proven_gap(seed):
     assert solution.proven_gap <= 1e-9 * losses.sum()
 
 
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", first_few(1, range(4)))
 def test_tiny_and_huge_figures_do_not_blur_each_other(chunk):
     """The contribution that stays may be 1e-50 among ordinary ones, or ordinary among huge ones that go."""
     rng = np.random.default_rng([59, chunk])
@@ -209,7 +209,7 @@ def test_tiny_and_huge_figures_do_not_blur_each_other(chunk):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exponent", [20, *(pytest.param(exponent, marks=SOAK) for exponent in (40, 50, 60))])
+@pytest.mark.parametrize("exponent", first_few(1, [20, 40, 50, 60]))
 def test_the_gap_holds_with_one_huge_candidate_among_many(exponent):
     """A huge candidate that goes must not hide what the others leave: dynamic programming with it, and without it."""
     for seed in range(12):
@@ -269,7 +269,7 @@ def test_one_huge_candidate_does_not_blur_the_small_ones():
         assert eliminated(profits, contributions, mu) == exhaustive(profits, contributions, mu)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_few(1, range(4)))
 def test_twenty_five_near_ties_are_decided_exactly(seed):
     """Cost in proportion to samples, no gain in accuracy: thousands of sets within rounding of the best."""
     rng = np.random.default_rng([29, seed])

@@ -24,6 +24,7 @@ from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.client_set import InProcessClients
 from commonweal.simulation.run import ledger_of_run, run_scenario
 from commonweal.simulation.simulated_task import image_task
+from tests.undrawn import without_drawings
 
 SCENARIO = """
 name = "costly"
@@ -62,9 +63,12 @@ def results(scenario):
 
 @pytest.fixture(scope="module")
 def folder(scenario, tmp_path_factory):
-    """The same run with everything that it writes."""
+    """The same run with everything that it writes, except for its drawings."""
     made = tmp_path_factory.mktemp("run")
-    with closing(ledger_of_run(scenario, None, made, KeyDirectory(made / "keys"), resume=False)) as ledger:
+    with (
+        closing(ledger_of_run(scenario, None, made, KeyDirectory(made / "keys"), resume=False)) as ledger,
+        without_drawings(),
+    ):
         run_scenario(scenario, directory=made, ledger=ledger)
     return made
 

@@ -21,6 +21,7 @@ from commonweal.simulation.run import ledger_of_run, run_scenario
 from commonweal.simulation.simulated_task import task_of
 from commonweal.study.mu_sets import MuGrid
 from commonweal.study.sweep import sweep
+from tests.undrawn import without_drawings
 
 HONEST = ("ann", "bob", "cyd", "dan", "eve")
 POISONED = """
@@ -98,7 +99,8 @@ def interrupt(after):
 @pytest.fixture(scope="module")
 def poisoned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("poisoned")
-    return run(edited(POISONED), folder), folder
+    with without_drawings():
+        return run(edited(POISONED), folder), folder
 
 
 def test_a_poisoner_that_reports_no_loss_is_eliminated_as_harmful(poisoned):
@@ -193,7 +195,8 @@ def test_a_sweep_over_mu_eliminates_harmful_clients_too(poisoned):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished")
-    return run(edited(FINISHED), folder), folder
+    with without_drawings():
+        return run(edited(FINISHED), folder), folder
 
 
 def test_a_federation_that_no_further_round_would_pay_ends(finished):

@@ -18,6 +18,7 @@ from commonweal.ledger.verification.verify import verify_ledger
 from commonweal.report.history_json import read_history
 from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.run import ledger_of_run, run_scenario
+from tests.undrawn import without_drawings
 
 TEXT = """
 name = "liars"
@@ -50,7 +51,10 @@ def scenario(reported):
 def run(folder, *, resume=False):
     folder.mkdir(exist_ok=True)
     lying = scenario("reported_profit = -0.01")
-    with closing(ledger_of_run(lying, None, folder, KeyDirectory(folder / "keys"), resume=resume)) as ledger:
+    with (
+        closing(ledger_of_run(lying, None, folder, KeyDirectory(folder / "keys"), resume=resume)) as ledger,
+        without_drawings(),
+    ):
         return run_scenario(lying, directory=folder, ledger=ledger, resume=resume)
 
 

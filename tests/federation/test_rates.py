@@ -18,6 +18,7 @@ from commonweal.report.history_json import read_history
 from commonweal.scenario.settings import with_settings
 from commonweal.scenario.toml_file import parse_scenario
 from commonweal.simulation.run import ledger_of_run, run_scenario
+from tests.undrawn import without_drawings
 
 TEXT = """
 name = "four"
@@ -54,7 +55,10 @@ def scenario(mechanism=RATED, ann=""):
 
 def run(folder, *, resume=False):
     folder.mkdir(exist_ok=True)
-    with closing(ledger_of_run(scenario(), None, folder, KeyDirectory(folder / "keys"), resume=resume)) as ledger:
+    with (
+        closing(ledger_of_run(scenario(), None, folder, KeyDirectory(folder / "keys"), resume=resume)) as ledger,
+        without_drawings(),
+    ):
         return run_scenario(scenario(), directory=folder, ledger=ledger, resume=resume)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from typer.testing import CliRunner
@@ -102,6 +102,14 @@ def test_opening_creates_the_ledger_with_its_members(new_federation_ledger, tmp_
     with closing(open_store(str(tmp_path / "book.db"))) as store:
         assert identity == Ledger(store, None).identity
         assert Ledger(store, None).state.members == MEMBERS
+
+
+def test_a_receipt_is_dated_no_earlier_than_the_last_entry(new_federation_ledger):
+    """Else the clock of another machine, which is behind, would date a receipt before a charge that came first."""
+    new_federation_ledger().open()
+    behind, ahead = (new_federation_ledger(clock=lambda at=AT + timedelta(minutes=m): at) for m in (-1, 1))
+    dates = [json.loads(each.receipt(1, "ann", "00"))["document"]["at"] for each in (behind, ahead)]
+    assert dates == ["2026-05-01T12:00:00.000000Z", "2026-05-01T12:01:00.000000Z"]
 
 
 def test_opening_again_changes_nothing(new_federation_ledger, tmp_path):

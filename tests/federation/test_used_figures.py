@@ -17,7 +17,7 @@ from commonweal.federation.run_report import make_run_report
 from commonweal.federation.session import run_rounds
 from commonweal.records import PairedGain
 from commonweal.report.history_json import read_history, to_document, write_history
-from commonweal.report.run_page import to_page
+from commonweal.report.run_page.page import to_page
 from commonweal.scenario.description import describe
 from commonweal.scenario.spec import ClientSpec
 from commonweal.scenario.toml_file import parse_scenario

@@ -196,6 +196,7 @@ def test_exports_and_statements_know_the_outside(folder, said, entries):
     assert "-30.00" in told
 
 
+@pytest.mark.usefixtures("numbers_only")
 def test_an_interrupted_run_continues_as_if_it_had_not_been(folder, history, tmp_path):
     from commonweal.scenario.shipped import load
     from commonweal.simulation.run import run_scenario

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import shapiq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -50,6 +49,8 @@ def test_shapley_has_the_closed_form(oracle) -> None:
 @settings(max_examples=25, deadline=None)
 @given(tables)
 def test_shapley_agrees_with_shapiq(table: np.ndarray) -> None:
+    import shapiq  # takes seconds, which every test worker would spend
+
     value = from_table(table)
     computer = shapiq.ExactComputer(
         n_players=5,
