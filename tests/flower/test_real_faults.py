@@ -18,6 +18,7 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from commonweal.flower.rehearsal.rehearsal import Rehearsal
 from commonweal.ledger.node_keys import NodeKey
+from commonweal.ledger.sql.store import open_store
 from tests.flower.fleet import rehearsed_client, restart_killed_node
 from tests.flower.real_toy import write_real_toy
 from tests.flower.test_rehearsal import LIMIT, processes_of, wait_for
@@ -42,6 +43,20 @@ def coordinator_of(rehearsal):
     return [
         pid for pid in processes_of(rehearsal.work) if b"flwr-serverapp" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
+
+
+def entry_of_round(out, round_number):
+    """The number of the entry that settles a round."""
+    store = open_store(str(out / "ledger.db"))
+    with store.reading() as reading:
+        documents = [json.loads(entry.content) for entry in reading.entries()]
+    store.close()
+    (number,) = (
+        document["number"]
+        for document in documents
+        if document["kind"] == "round" and document["body"]["round"] == round_number
+    )
+    return number
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +139,13 @@ def test_the_money_is_that_of_a_federation_in_which_the_client_was_absent(distur
 
 
 def test_everybody_has_a_sound_statement_of_each_of_its_rounds(disturbed):
+    """The unlucky one is told what it missed as soon as the coordinator, started again, finds it connected."""
     rehearsal, _ = disturbed
-    for name, rounds in (("north", [1, 2, 3, 4, 5]), (UNLUCKY, [1, 4, 5])):
+    missed = f"round-0001-entry-{entry_of_round(rehearsal.out, 3)}.json"  # after its own last round
+    for name, rounds, others in (("north", [1, 2, 3, 4, 5], []), (UNLUCKY, [1, 4, 5], [missed])):
         folder = rehearsal.home(name) / "statements"
-        assert sorted(path.name for path in folder.iterdir()) == [f"round-{number:04d}.json" for number in rounds]
+        expected = [f"round-{number:04d}.json" for number in rounds]
+        assert sorted(path.name for path in folder.iterdir()) == sorted([*expected, *others])
         assert "DOUBTFUL" not in log_of(rehearsal, name)
         done = subprocess.run(
             [

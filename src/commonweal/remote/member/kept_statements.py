@@ -1,6 +1,7 @@
 """The statements that a member keeps as evidence. None is ever overwritten, and a new one must continue those kept.
 
 statements/round-0001.json              whole statements, or parts with what was new
+statements/round-0001-entry-5.json      a later one that came after the same round, up to entry 5 of the ledger
 statements/doubtful/round-0001-….json   what contradicts them, signed by the operator
 statements/doubtful/other-….json        what the operator signed as well, but is no readable statement of this member,
                                         or tells kept lines in other words
