@@ -439,37 +439,42 @@ def test_a_round_is_opened_late_once_and_nothing_is_trained_in_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "is_signed"),
+    ("number", "mechanism", "is_signed"),
     [
-        ('mu = "inf"', False),
-        ('mu = "inf"', True),
-        ('mu = "inf"\nfigures = "pooled"', False),
-        ('mu = "inf"\nutility = "advantage"', False),
+        (2, 'mu = "inf"', False),
+        (2, 'mu = "inf"', True),
+        (2, 'mu = "inf"\nfigures = "pooled"', False),
+        (2, 'mu = "inf"\nutility = "advantage"', False),
+        (1, 'mu = "inf"', False),
+        (1, 'mu = "inf"\nutility = "advantage"', False),
     ],
 )
 def test_who_was_silent_and_reported_the_round_when_a_backup_ran_it_again_reports_it_late(
-    tmp_path, mechanism, is_signed
+    tmp_path, number, mechanism, is_signed
 ):
-    """The newer ledger, which calls the member silent, is put back after that. It may have lost the member's answer."""
+    """The newer ledger, which calls the member silent, is put back after that. It may have lost the member's answer.
+
+    In its first round the member measures from the model that opened it.
+    """
 
     class Killed(BaseException):
         """The coordinator."""
 
     toy, backup, newer = (
         make(tmp_path, "silence_limit = 2", mechanism=mechanism),
-        tmp_path / "after-1",
+        tmp_path / "older",
         tmp_path / "new",
     )
 
     def before_answer(client, kind):
-        number = toy.transport.sent[-1].message.fields["round"]
-        if (number, kind) == (2, "query.open") and not backup.exists():
+        asked = toy.transport.sent[-1].message.fields["round"]
+        if (asked, kind) == (number, "query.open") and not backup.exists():
             shutil.copytree(toy.out, backup)
-        if not newer.exists() and (client, number, kind) == (SILENT, 2, "query.report"):
+        if not newer.exists() and (client, asked, kind) == (SILENT, number, "query.report"):
             if is_signed:
                 toy.member(SILENT).answer(kind, toy.transport.sent[-1].message)
             raise ConnectionError
-        if (number, kind) == (2, "query.receipt" if newer.exists() else "query.close"):
+        if (asked, kind) == (number, "query.receipt" if newer.exists() else "query.close"):
             raise Killed
 
     toy.transport.before_answer = before_answer
@@ -482,15 +487,16 @@ def test_who_was_silent_and_reported_the_round_when_a_backup_ran_it_again_report
     toy.transport.before_answer = lambda client, kind: None
     shutil.rmtree(toy.out)
     newer.rename(toy.out)
-    reports = toy.home(SILENT) / "reports" / "round-0002.json"
+    reports = toy.home(SILENT) / "reports" / f"round-{number:04d}.json"
     *lost, again = json.loads(reports.read_text())["reports"]
     assert len(lost) == is_signed
 
     run_report, _ = toy.coordinate()
-    assert [each.record.silent for each in run_report.rounds] == [(), (SILENT,), (), ()]
-    assert [each.record.absent for each in run_report.rounds] == [(), (SILENT,), (), ()]
+    missed = [(SILENT,) if each == number else () for each in range(1, 5)]
+    assert [each.record.silent for each in run_report.rounds] == missed
+    assert [each.record.absent for each in run_report.rounds] == missed
     (late,) = bodies(toy, "late-report")
-    (settled,) = (body for body in bodies(toy) if body["round"] == 2)
+    (settled,) = (body for body in bodies(toy) if body["round"] == number)
     *earlier, last = json.loads(reports.read_text())["reports"]
     assert (earlier, last["report"]) == ([*lost, again], late["report"])
     assert late["report"]["number"] == 2 + is_signed

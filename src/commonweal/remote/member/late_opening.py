@@ -23,18 +23,21 @@ def may_open_late(store: MemberStore, state: MemberState, fields: Mapping[str, A
     """Whether a round may be opened for a late report: it is missed by a statement, and was not reported late yet.
 
     A report that the coordinator never got, or one of another attempt, is listed as an earlier one: a late report has
-    an attempt of its own. What is measured must be from the round before it, and a later round that is open must not be
-    dropped.
+    an attempt of its own. What is measured must be from the round before it, in the member's first round from the model
+    that opened it, and a later round that is open must not be dropped.
     """
-    reports = ReportBook(store, fields["round"])
+    reports, first = ReportBook(store, fields["round"]), _opened_first(state, fields)
     number, opened = fields["round"], 0 if state.under_way is None else state.under_way.round_number
-    is_measurable = state.baseline is not None and (fields["utility"] != "advantage" or state.alone is not None)
+    has_alone = fields["utility"] != "advantage" or state.alone is not None
+    is_measurable = first is not None or (state.baseline is not None and has_alone)
     is_owed = number in state.missed_rounds and state.settled_round < number and opened <= number
     return is_owed and is_measurable and fields.keys() >= set(_NAMED) and not reports.has_late
 
 
 def open_late(store: MemberStore, state: MemberState, fields: Mapping[str, Any], data: LoadedData) -> None:
     """Open it as it was opened before, from what the folder remembers of the round before it."""
+    first = _opened_first(state, fields)
+    first_alone = None if first is None else first.first_alone
     keep_reported(store, state)
     state.under_way = OpenRound(
         round_number=fields["round"],
@@ -45,11 +48,22 @@ def open_late(store: MemberStore, state: MemberState, fields: Mapping[str, Any],
         opening=fields["opening_model"],
         terms=fields["terms"],
         memory=state.memory,
-        alone=state.alone,
+        alone=state.alone or first_alone,
         alone_memory=state.alone_memory,
+        first_baseline=None if first is None else first.first_baseline,
+        first_alone=first_alone,
     )
     store.log(
         f"{ERROR} round {fields['round']} was settled without this member and is not open in its folder: it is opened "
         "for the late report alone. If neither this folder nor the coordinator was restored from a backup, ask the "
         "operator"
     )
+
+
+def _opened_first(state: MemberState, fields: Mapping[str, Any]) -> OpenRound | None:
+    """The member's first round as it opened another attempt of it, from the same model: what it measured then counts."""
+    for opening in state.openings():
+        is_same = (opening.round_number, opening.opening) == (fields["round"], fields.get("opening_model"))
+        if is_same and state.baseline is None and opening.first_baseline is not None:
+            return opening
+    return None
