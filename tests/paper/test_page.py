@@ -69,6 +69,12 @@ def test_the_papers_sentence_stands_above_each_claim(paper, page):
         assert f"> {finding.quote}\n\n**{finding.claim}**: {finding.statement}" in page
 
 
+def test_what_is_claimed_of_a_figure_is_said_in_words(page):
+    sentences = dict(re.findall(r"^\*\*(C\d+[a-z]?)\*\*: .*; (claimed to be .*)$", page, re.MULTILINE))
+    assert sentences["C2"] == "claimed to be above 0.25."
+    assert sentences["C10"] == "claimed to be 1."
+
+
 def test_settings_say_what_changed_under_another_choice(page):
     section = sections(page)["Where the setting differs"]
     rows = {(row[0], row[1]): row[2:] for row in table_rows(section) if len(row) == 6}

@@ -152,11 +152,18 @@ def _claims(study: Study, exhibit: Exhibit) -> list[str]:
         ]
         parts += [
             f"> {first.quote}",
-            f"**{claim}**: {first.statement} Measured: {first.effect}; claimed to be above "
-            f"{threshold_text(first.threshold)}.",
+            f"**{claim}**: {first.statement} Measured: {first.effect}; claimed to be "
+            f"{_claimed(first.threshold)}.",
             _table(("experiment", *map(_label, regimes)), rows),
         ]
     return parts
+
+
+def _claimed(threshold: float) -> str:
+    """ "above 0.25", or "1" if only an effect of exactly 1 is above the threshold."""
+    shown = threshold_text(threshold)
+    exact = shown.removeprefix("just below ")
+    return exact if exact != shown else f"above {shown}"
 
 
 def _cell(finding: ClaimResult | None) -> str:
