@@ -91,9 +91,20 @@ def test_who_joined_later_was_not_silent_before(sample):
     again = settle(sample, 1, absent=("dan",), silent=("dan",))
     with pytest.raises(LedgerError, match="'dan' cannot be silent in round 1"):
         sample.ledger.settle(again)
-    assert forged(sample, again) == [ONLY_WITH_THE_MODEL]
+    assert forged(sample, again) == [ONLY_WITH_THE_MODEL, STILL_ACTIVE]
     sample.ledger.settle(settle(sample, 1))
     assert not verified(sample.store).findings
+
+
+def test_who_joined_later_was_not_absent_before(sample):
+    """Listed as absent, a newcomer would be planned with: the operator could choose who takes part next."""
+    sample.ledger.settle(settle(sample, 1))
+    admit_dan(sample)
+    sample.ledger.reverse_round(1, "an error")
+    again = settle(sample, 1, absent=("dan",))
+    with pytest.raises(LedgerError, match="'dan' joined after round 1 and cannot be absent"):
+        sample.ledger.settle(again)
+    assert forged(sample, again) == [STILL_ACTIVE]
 
 
 def test_a_newcomer_takes_no_part_in_rounds_before_its_admission(sample):

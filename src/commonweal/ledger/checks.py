@@ -12,7 +12,7 @@ from commonweal.ledger.order import check_nobody_is_missing, check_not_divided_w
 from commonweal.ledger.rounds import RoundToSettle
 from commonweal.ledger.silence import check_silences
 from commonweal.ledger.state import LedgerState
-from commonweal.ledger.taking_part import check_joined, check_not_gone, check_silent
+from commonweal.ledger.taking_part import check_absent, check_joined, check_silent
 from commonweal.names import look_alikes, tidy_name
 
 
@@ -88,7 +88,7 @@ def check_round(settled: RoundToSettle, state: LedgerState) -> None:
                 "not report."
             )
     check_silent(settled.record.silent, number, state)
-    check_not_gone(absent, number, state)
+    check_absent(absent, number, state)
     for client in decision.figures.clients:
         check_joined(client, number, state)
         _check_still_active(client, number, state)

@@ -24,16 +24,22 @@ def fault_of_silence(client: str, round_number: int, state: LedgerState) -> str 
     return f"is kept out since its silence in round {owed[0]}" if owed else None
 
 
-def gone_but_absent(absent: Iterable[str], round_number: int, state: LedgerState) -> list[str]:
-    """Members that left before a round and are listed as absent from it, where rules are agreed."""
-    active = state.active(round_number) if state.has_rules else state.members
-    return [client for client in absent if client in state.members and client not in active]
+def wrongly_absent(absent: Iterable[str], round_number: int, state: LedgerState) -> dict[str, str]:
+    """Members that are listed as absent from a round and had no part in it, where rules are agreed, and why."""
+    if not state.has_rules:
+        return {}
+    active, listed = state.active(round_number), state.listed_in(round_number)
+    return {
+        client: f"joined after round {round_number}" if client in active else f"left before round {round_number}"
+        for client in absent
+        if client in state.members and client not in listed
+    }
 
 
-def check_not_gone(absent: Iterable[str], round_number: int, state: LedgerState) -> None:
-    """Refuse a round that lists somebody as absent who left before it."""
-    for client in gone_but_absent(absent, round_number, state):
-        raise LedgerError(f"Client {client!r} left before round {round_number} and cannot be absent. Leave it out.")
+def check_absent(absent: Iterable[str], round_number: int, state: LedgerState) -> None:
+    """Refuse a round that lists somebody as absent who left before it, or joined after it."""
+    for client, reason in wrongly_absent(absent, round_number, state).items():
+        raise LedgerError(f"Client {client!r} {reason} and cannot be absent. Leave it out.")
 
 
 def was_not_silent(client: str, round_number: int, state: LedgerState) -> bool:

@@ -27,7 +27,7 @@ from commonweal.ledger.rounds import (
     table_in,
 )
 from commonweal.ledger.silence import silent_in
-from commonweal.ledger.taking_part import AFTER_ADMISSION, STILL_ACTIVE, gone_but_absent
+from commonweal.ledger.taking_part import AFTER_ADMISSION, STILL_ACTIVE, wrongly_absent
 from commonweal.ledger.verification.baselines import check_goes_on
 from commonweal.ledger.verification.fates import check_fates
 from commonweal.ledger.verification.plans import check_plan, check_resting
@@ -86,8 +86,8 @@ def _check_clients(number: int, round_number: int, body: Mapping[str, Any], repl
         if count > 1:
             findings.add(number, "a client takes part at most once", f"{client} once", f"{count} times")
     check_silent(number, body, replay)
-    for client in gone_but_absent(body["absent"], round_number, state):
-        findings.add(number, STILL_ACTIVE, "such members", f"{client}, who left before round {round_number}")
+    for client, reason in wrongly_absent(body["absent"], round_number, state).items():
+        findings.add(number, STILL_ACTIVE, "such members", f"{client}, who {reason}")
     rule = "eliminated clients do not take part in later rounds"
     for client in clients:
         if state.joins_after(client, round_number):
