@@ -351,6 +351,12 @@ class FederationLedger:
         settled = ledger.state.rounds.get(round_number, 0)
         return sum(entry < settled for entry in ledger.state.reversals.values())
 
+    def rounds_with(self, client: str) -> list[int]:
+        """The rounds that are settled with a client, in order."""
+        ledger = self._opened()
+        ledger.refresh()
+        return sorted(number for number in ledger.state.rounds if client in ledger.state.took_part[number])
+
     def close(self) -> None:
         if self._store is not None:
             self._store.close()

@@ -152,8 +152,7 @@ def _claims(study: Study, exhibit: Exhibit) -> list[str]:
         ]
         parts += [
             f"> {first.quote}",
-            f"**{claim}**: {first.statement} Measured: {first.effect}; claimed to be "
-            f"{_claimed(first.threshold)}.",
+            f"**{claim}**: {first.statement} Measured: {first.effect}; claimed to be {_claimed(first.threshold)}.",
             _table(("experiment", *map(_label, regimes)), rows),
         ]
     return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -40,6 +40,9 @@ class LedgerInForce(Protocol):
     def reversals_before(self, round_number: int) -> int:
         """How many entries were reversed before the one that settles a round."""
 
+    def rounds_with(self, client: str) -> Sequence[int]:
+        """The rounds that are settled with a client, in order."""
+
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         """The operator's receipt for a client's report; empty if there is no operator to sign it."""
 
@@ -70,6 +73,9 @@ class NoLedger:
 
     def reversals_before(self, round_number: int) -> int:
         return 0
+
+    def rounds_with(self, client: str) -> Sequence[int]:
+        return ()
 
     def receipt(self, round_number: int, client: str, signature: str) -> bytes:
         return b""

@@ -137,6 +137,7 @@ class RemoteClients:
         self._valuation = 0  # how often reports were asked for since
         self._terms = ""  # hash of those that the round was opened under
         self._opening_hash = ""
+        self._opening_model: Model = {}
         self._local: dict[str, Model] = {}
         self._sizes: dict[str, float] = {}
         self._validation_counts: dict[str, int] = {}
@@ -178,6 +179,7 @@ class RemoteClients:
         self._tell_again(there)
         self._round, self._attempt, self._valuation = round_number, secrets.token_hex(8), 0
         self._terms, self._opening_hash = self._settled_in.terms_hash, self._shared_hash
+        self._opening_model = self._shared
         self._exchange.start_round(round_number)
         self._local, self._whole = {}, {}
         self._new_memories = {}
@@ -331,7 +333,9 @@ class RemoteClients:
         for client in record.absent:
             self._exchange.has_only(client)
         for client in record.silent:
-            self._late.remember(client, self._owed_by(client), self._given[client][1])
+            is_first = client not in self._settled
+            opening = self._opening_model if is_first else None
+            self._late.remember(client, self._owed_by(client), self._given[client][1], opening)
         return self._exchange.why_absent(record.absent)
 
     def _owed_by(self, client: str) -> OwedReport:
@@ -360,7 +364,11 @@ class RemoteClients:
         found = self._late.ask(
             there,
             self._exchange.put,
-            self._common,
+            lambda client: {
+                **self._common(client),
+                **self._settlement_of(client),
+                "agreed": json.dumps(self._agreed),
+            },
             lambda client: self._federation.terms_of(client).profit_bounds,
             self._settings_hash(),
             self._settled_in.hash_of_round,
@@ -696,13 +704,17 @@ class RemoteClients:
     def _settlement_of(self, client: str) -> dict[str, Any]:
         """The client's last settled round, so that it adopts what that round changed."""
         number, attempt = self._settled.get(client, (0, ""))
-        return {
+        settled = {
             "has_baseline": client in self._baselines,
             "settled_round": number,
             "settled_attempt": attempt,
             "settled_model": self._settled_model.get(client, ""),
             "settled_report": json.dumps(self._settled_report.get(client)),
         }
+        # A folder that was restored trains on alone in these rounds, and in none that its member missed.
+        if self._federation.mechanism.utility == "advantage" and (rounds := self._settled_in.rounds_with(client)):
+            settled["settled_rounds"] = json.dumps(_ranges_of(rounds))
+        return settled
 
     def _notice(self, client: str) -> WithdrawalNotice:
         return WithdrawalNotice(ledger=self._ledger, client=client, round_number=self._round)
@@ -712,6 +724,17 @@ class RemoteClients:
         models = {client: self._layout.pack(self._local[client]) for client in clients}
         with one_thread():
             return self._layout.unpack(self._algorithm.aggregate(models, self._sizes, None))
+
+
+def _ranges_of(rounds: Sequence[int]) -> list[list[int]]:
+    """[1, 2, 3, 5] as [[1, 3], [5, 5]]: after a thousand rounds a member should not be told each of them."""
+    ranges: list[list[int]] = []
+    for number in rounds:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ranges
 
 
 def _outcome(record: RoundRecord, client: str) -> str:

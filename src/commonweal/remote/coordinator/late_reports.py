@@ -2,8 +2,9 @@
 
 The member's round is still open at home, since it got no further model; if its folder was restored since, it opens the
 round by what the question says of it. It is asked to evaluate the model that it had then, which is sent again if it was
-lost, and to report on that. The report is numbered like one of another attempt. Its
-profit is as measured, also where others were told pooled gains: the round is settled, and nothing in it changes.
+lost, and to report on that. In its first round it may be asked to evaluate the model that opened the round, too: it has
+no earlier round to measure its gain from. The report is numbered like one of another attempt. Its profit is as
+measured, also where others were told pooled gains: the round is settled, and nothing in it changes.
 """
 
 from __future__ import annotations
@@ -32,15 +33,7 @@ from commonweal.valuation.bootstrap import DRAW_COUNT
 
 _ARRAYS = "owed/"  # prefix of the models among the arrays of a checkpoint
 
-_COMPUTED = GroupLimit.of_doubles(1, DRAW_COUNT)
-MEASURES = AnswerLimit(
-    groups={
-        "scores": GroupLimit.of_doubles(MOST_VALIDATION_SAMPLES),
-        "measured": _COMPUTED,
-        "smooth": _COMPUTED,
-    }
-)
-ALONE = AnswerLimit(groups={"alone": _COMPUTED})
+ALONE = AnswerLimit(groups={"alone": GroupLimit.of_doubles(1, DRAW_COUNT)})
 
 Put = Callable[[str, Mapping[str, Message]], Answers]
 
@@ -63,6 +56,12 @@ def _rates_of(owed: OwedReport) -> dict[str, Any]:
     return {} if owed.rates is None else {"rates": owed.rates}
 
 
+def _measures(model_count: int) -> AnswerLimit:
+    computed = GroupLimit.of_doubles(model_count, DRAW_COUNT)
+    scores = GroupLimit.of_doubles(model_count, MOST_VALIDATION_SAMPLES)
+    return AnswerLimit(groups={"scores": scores, "measured": computed, "smooth": computed})
+
+
 class LateReports:
     """The reports that members owe, by member; `keys` are the members' public keys."""
 
@@ -71,11 +70,14 @@ class LateReports:
         self._say = say
         self._keys = keys
         self._owed: dict[str, OwedReport] = {}
-        self._models: dict[str, Model] = {}  # by hash: those that owed reports are about
+        self._models: dict[str, Model] = {}  # by hash: those that members are asked to evaluate
 
-    def remember(self, client: str, owed: OwedReport, model: Model) -> None:
+    def remember(self, client: str, owed: OwedReport, model: Model, opening: Model | None) -> None:
+        """`opening` is the model that opened the round, if it is the member's first."""
         self._owed[client] = owed
         self._models[owed.model] = model
+        if opening is not None:
+            self._models[owed.opening_model] = opening
 
     def forget(self, client: str) -> None:
         """The client takes part again."""
@@ -109,15 +111,16 @@ class LateReports:
         }
 
         def question(client: str, limit: AnswerLimit, *, with_model: bool = False, **fields: Any) -> Message:
-            owed = asked[client]
-            opened = {"round": owed.round_number, "attempt": owed.attempt, "models": [owed.model]}
-            groups = {MODEL + owed.model: self._models[owed.model]} if with_model else {}
+            owed, models = asked[client], fields.get("whole", [asked[client].model])
+            opened = {"round": owed.round_number, "attempt": owed.attempt, "models": models}
+            groups = {MODEL + digest: self._models[digest] for digest in models} if with_model else {}
             return Message(fields=common(client) | opened | fields, groups=groups, limit=limit)
 
         def evaluation(client: str, *, with_model: bool = False) -> Message:
             owed = asked[client]
-            about = {"whole": [owed.model], "parts": [], "opening_model": owed.opening_model, "terms": owed.terms}
-            return question(client, MEASURES, with_model=with_model, **about)
+            whole = [digest for digest in dict.fromkeys((owed.model, owed.opening_model)) if digest in self._models]
+            about = {"whole": whole, "parts": [], "opening_model": owed.opening_model, "terms": owed.terms}
+            return question(client, _measures(len(whole)), with_model=with_model, **about)
 
         answers = put(EVALUATE, {client: evaluation(client) for client in asked})
         given, missing = dict(answers.given), {client: why.reason for client, why in answers.missing.items()}
@@ -199,7 +202,7 @@ class LateReports:
         )
 
     def _forget_models(self) -> None:
-        needed = {owed.model for owed in self._owed.values()}
+        needed = {digest for owed in self._owed.values() for digest in (owed.model, owed.opening_model)}
         self._models = {digest: model for digest, model in self._models.items() if digest in needed}
 
     def save(self) -> dict[str, Any]:

@@ -22,9 +22,10 @@ from commonweal.client.reporting import Alone, ClientAccount, account, as_report
 from commonweal.errors import FederationError
 from commonweal.ledger.member_documents import ClientReport, WithdrawalNotice
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.ledger.reports import ReportBasis, report_attempt
+from commonweal.ledger.reports import ReportBasis, SignedReport, report_attempt
 from commonweal.records import Rates
 from commonweal.records.rounds import GAIN
+from commonweal.records.statement import StatementLine
 from commonweal.remote.member.contradictions import Contradictions
 from commonweal.remote.member.evidence import Evidence, keep_failed
 from commonweal.remote.member.going_back import refusal_to_go_back
@@ -43,7 +44,7 @@ from commonweal.remote.member.pinned_settings import (
     pin_terms,
 )
 from commonweal.remote.member.receipts import KeptReceipts
-from commonweal.remote.member.report_book import ReportBook
+from commonweal.remote.member.report_book import ReportBook, settled_report
 from commonweal.remote.member.sent_models import keep_sent_models
 from commonweal.remote.member.settled_rounds import (
     baseline_of,
@@ -113,9 +114,10 @@ class MemberAgent:
             evidence.catch_up()
             kept = None if is_first else evidence.take(kind)
             check_addressed(self._store, state, self._member.name, kind, fields)
-            if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.incoming)) is not None:
+            own = self._settled_report(fields)
+            if (refusal := refusal_to_go_back(self._store, state, kind, fields, evidence.incoming, own)) is not None:
                 return replace(refusal, fields={**({} if kept is None else kept.answer), **refusal.fields})
-            check_question(self._store, state, kind, question)
+            check_question(self._store, state, kind, question, own)
             if kind in _IN_A_ROUND:
                 self._check_open(state, kind, fields)
             keep_sent_models(kind, question, state, self._store)
@@ -173,16 +175,7 @@ class MemberAgent:
         refuse_to_open_again(self._store, state, fields)
         (digest,) = fields["models"]
         last = state.settled_round
-        older = recover(
-            self._store,
-            state,
-            fields,
-            client=self._member.name,
-            key=self._key.public,
-            kept=lambda: kept_lines(self._store, self._member, fields["book"]),
-        )
-        if older:
-            self._store.log(f"{ERROR} {older}")
+        older = self._recover(state, fields)
         refuse_unadopted(self._store, state, number)
         agreed = json.loads(fields["agreed"])
         if state.under_way is not None and agreed != state.agreed:  # possible until a round is settled
@@ -191,7 +184,7 @@ class MemberAgent:
                 "members were there then, ask the operator"
             )
         state.agreed = agreed
-        if fields["utility"] == "advantage" and fields["settled_round"] > last and (older or state.alone is None):
+        if fields["settled_round"] > last and (older or state.alone is None):
             self._local.train_alone_since(last, fields, state)
         work = self._local.work(fields, digest)
         member = self._local.task_member(fields, state)
@@ -257,7 +250,20 @@ class MemberAgent:
         )
 
     def _commit(self, state: MemberState, fields: Mapping[str, Any]) -> None:
-        commit(self._store, state, fields, client=self._member.name, key=self._key.public)
+        commit(self._store, state, fields, self._settled_report(fields), lambda: self._kept_lines(fields))
+
+    def _recover(self, state: MemberState, fields: Mapping[str, Any]) -> str:
+        """Go on from what this member signed, if its folder was restored; returns what happened, or nothing."""
+        older = recover(self._store, state, fields, self._settled_report(fields), lambda: self._kept_lines(fields))
+        if older:
+            self._store.log(f"{ERROR} {older}")
+        return older
+
+    def _settled_report(self, fields: Mapping[str, Any]) -> SignedReport | None:
+        return settled_report(fields, client=self._member.name, key=self._key.public)
+
+    def _kept_lines(self, fields: Mapping[str, Any]) -> list[StatementLine]:
+        return kept_lines(self._store, self._member, fields["book"])
 
     def _train(self, question: Message, state: MemberState) -> Message:
         """Each iteration is trained once: what it costs is reported, and must not grow by being asked again."""
@@ -306,11 +312,13 @@ class MemberAgent:
 
     def _evaluate(self, question: Message, state: MemberState) -> Message:
         """Measure the `whole` models as sent, and those that `rows` describe as weighted averages of local models."""
-        fields = question.fields
+        fields, is_late = question.fields, not _is_open(state, question.fields)
+        if is_late:
+            self._catch_up_for_late(state, fields)
         work = self._local.work(fields, (*fields["whole"], *fields["parts"])[0])
         member = self._local.task_member(fields, state)
         data = work.load_all(member, fields["round"])
-        if not _is_open(state, fields):
+        if is_late:
             open_late(self._store, state, fields, data)
         open_round, evaluations = _under_way(state), []
         for digest in fields["whole"]:
@@ -319,12 +327,26 @@ class MemberAgent:
                 open_round.accuracies[digest] = value_of(work, member, evaluation)
                 self._local.keep_measure(fields, open_round, digest, work, member, evaluation)
             evaluations.append(evaluation)
+        if baseline_of(state, open_round) is None:  # the round was opened late
+            open_round.first_baseline = open_round.accuracies.get(fields["opening_model"], math.nan)
         if fields["parts"]:
             parts = [self._store.get(digest) for digest in fields["parts"]]
             for weights in question.groups["rows"]["rows"]:
                 evaluations.append(self._local.evaluated(work, member, data, combined(parts, weights), open_round))
         self._store.save(state)
         return Message(groups=sent_measures(work, member, evaluations))
+
+    def _catch_up_for_late(self, state: MemberState, fields: Mapping[str, Any]) -> None:
+        """Before a round is opened late: know what was settled before it, as if the round were opened in time."""
+        if "settled_round" not in fields:  # asked by an earlier version
+            return
+        last = state.settled_round
+        self._commit(state, fields)
+        older = self._recover(state, fields)
+        if not state.settled_round or not state.agreed:
+            state.agreed = json.loads(fields["agreed"])
+        if state.settled_round > last and (older or state.alone is None):
+            self._local.train_alone_since(last, fields, state)
 
     def _gradient(self, question: Message, state: MemberState) -> Message:
         """The gradient of the mean smooth score of the validation samples: one number for each that is averaged."""

@@ -34,11 +34,17 @@ from commonweal.remote.messages.message import CLOSE, OPEN, PROOF, SAW_SETTLED, 
 
 
 def refusal_to_go_back(
-    store: MemberStore, state: MemberState, kind: str, fields: Mapping[str, Any], incoming: Incoming
+    store: MemberStore,
+    state: MemberState,
+    kind: str,
+    fields: Mapping[str, Any],
+    incoming: Incoming,
+    own: SignedReport | None,
 ) -> Message | None:
     """The answer to a question that would go back; None if it does not, or does not say.
 
-    That comes first: whatever else is wrong with the question may be so because it goes back.
+    That comes first: whatever else is wrong with the question may be so because it goes back. `own` is the member's own
+    report of its last settled round, if the question carries it.
     """
     if kind not in (SUMMARISE, OPEN, CLOSE) or fault_of_rounds(kind, fields):
         return None
@@ -51,7 +57,7 @@ def refusal_to_go_back(
     opened = 0 if state.under_way is None else state.under_way.round_number
     known = max(seen, state.told_round)  # settled, with this member or without it
     is_other = settled[0] == seen and settled[1] != state.settled_attempt
-    is_other = is_other and same_settled(store, state, settled[1]) is None
+    is_other = is_other and same_settled(store, state, settled[1], own) is None
     if settled[0] < seen or (kind != CLOSE and (number <= known or number < opened)):
         why = f"round {max(known, opened)} was {'settled' if known >= opened else 'opened'} here before"
     elif seen and is_other:
@@ -67,17 +73,21 @@ def refusal_to_go_back(
     return Message(fields={SAW_SETTLED: seen, PROOF: newest_proof(store, incoming.came, known)})
 
 
-def same_settled(store: MemberStore, state: MemberState, opening: str) -> SignedReport | None:
+def same_settled(store: MemberStore, state: MemberState, opening: str, own: SignedReport | None) -> SignedReport | None:
     """The report of this opening of the last settled round, if it has the profit that the round was settled with.
 
     Statements name a profit and no attempt. A round that is trained again has the same profit, so that only the
-    coordinator can say which of the two was settled.
+    coordinator can say which of the two was settled. A folder that was restored since may not have the report: then it
+    is `own`, which the coordinator sends.
     """
     reports, profit = ReportBook(store, state.settled_round), state.settled_profit
     if profit is None:
         known = reports.last_of(state.settled_attempt)
         profit = None if known is None else known.document["profit"]
-    return None if profit is None else reports.last_of(opening, profit)
+    if profit is None:
+        return None
+    is_own = own is not None and own.document["round"] == state.settled_round and own.document["profit"] == profit
+    return reports.last_of(opening, profit) or (own if is_own else None)
 
 
 def same_settled_in_words(round_number: int) -> str:

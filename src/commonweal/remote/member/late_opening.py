@@ -24,20 +24,19 @@ def may_open_late(store: MemberStore, state: MemberState, fields: Mapping[str, A
 
     A report that the coordinator never got, or one of another attempt, is listed as an earlier one: a late report has
     an attempt of its own. What is measured must be from the round before it, in the member's first round from the model
-    that opened it, and a later round that is open must not be dropped.
+    that opened it, which must come along, and a later round that is open must not be dropped.
     """
-    reports, first = ReportBook(store, fields["round"]), _opened_first(state, fields)
+    reports = ReportBook(store, fields["round"])
     number, opened = fields["round"], 0 if state.under_way is None else state.under_way.round_number
-    has_alone = fields["utility"] != "advantage" or state.alone is not None
-    is_measurable = first is not None or (state.baseline is not None and has_alone)
+    is_first = not fields.get("settled_round", state.settled_round)
+    is_measurable = fields.get("opening_model") in fields["whole"] if is_first else _has_alone(state, fields)
     is_owed = number in state.missed_rounds and state.settled_round < number and opened <= number
     return is_owed and is_measurable and fields.keys() >= set(_NAMED) and not reports.has_late
 
 
 def open_late(store: MemberStore, state: MemberState, fields: Mapping[str, Any], data: LoadedData) -> None:
     """Open it as it was opened before, from what the folder remembers of the round before it."""
-    first = _opened_first(state, fields)
-    first_alone = None if first is None else first.first_alone
+    first_alone = None if _has_alone(state, fields) else fields["opening_model"]
     keep_reported(store, state)
     state.under_way = OpenRound(
         round_number=fields["round"],
@@ -50,7 +49,6 @@ def open_late(store: MemberStore, state: MemberState, fields: Mapping[str, Any],
         memory=state.memory,
         alone=state.alone or first_alone,
         alone_memory=state.alone_memory,
-        first_baseline=None if first is None else first.first_baseline,
         first_alone=first_alone,
     )
     store.log(
@@ -60,10 +58,6 @@ def open_late(store: MemberStore, state: MemberState, fields: Mapping[str, Any],
     )
 
 
-def _opened_first(state: MemberState, fields: Mapping[str, Any]) -> OpenRound | None:
-    """The member's first round as it opened another attempt of it, from the same model: what it measured then counts."""
-    for opening in state.openings():
-        is_same = (opening.round_number, opening.opening) == (fields["round"], fields.get("opening_model"))
-        if is_same and state.baseline is None and opening.first_baseline is not None:
-            return opening
-    return None
+def _has_alone(state: MemberState, fields: Mapping[str, Any]) -> bool:
+    """Whether the model that the member trains alone is there, if its advantage over that counts."""
+    return fields["utility"] != "advantage" or state.alone is not None

@@ -120,11 +120,16 @@ class LocalWork:
         return lone.alone
 
     def train_alone_since(self, last: int, fields: Mapping[str, Any], state: MemberState) -> None:
-        """Train the member's own model on over the rounds after `last` that this folder has missed.
+        """Train the member's own model on over the rounds after `last` that this folder does not know.
+
+        It is trained in the rounds that were settled with the member, by the coordinator's word, and in no round that
+        statements call missed. Nothing is done where gains count and not the advantage over training alone.
 
         Raises `QuestionError` if that model is lost: one that starts again from the federation's model would be too
         good, and the member would seem to lose by taking part.
         """
+        if fields["utility"] != "advantage":
+            return
         if state.alone is None:
             refusal = (
                 f"Round {fields['settled_round']} was settled with this member, but the model that it trains alone is "
@@ -136,7 +141,8 @@ class LocalWork:
             raise QuestionError(refusal)
         work, member = self.work(fields, state.alone), self.task_member(fields, state)
         model, memory = work.layout.pack(self._store.get(state.alone)), self._store.get(state.alone_memory)
-        for number in range(last + 1, state.settled_round + 1):
+        settled = settled_since(last, fields, state)
+        for number in settled:
             lone = work.train_alone(
                 member,
                 number,
@@ -149,7 +155,20 @@ class LocalWork:
         state.alone = self._store.put(work.layout.unpack(model))
         state.alone_memory = self._store.put(memory) if memory else None
         self._store.save(state)
-        self._store.log(f"trained the model that it has alone on over rounds {last + 1} to {state.settled_round}")
+        rounds = ", ".join(map(str, settled))
+        self._store.log(f"trained on the model that it has alone, over the rounds settled with this member: {rounds}")
+
+
+def settled_since(last: int, fields: Mapping[str, Any], state: MemberState) -> list[int]:
+    """The rounds after `last`, up to the last settled one, that are said to be settled with this member.
+
+    Coordinators of earlier versions do not say which.
+    """
+    told = json.loads(fields.get("settled_rounds", f"[[{last + 1}, {state.settled_round}]]"))
+    rounds = {
+        number for first, end in told for number in range(max(first, last + 1), min(end, state.settled_round) + 1)
+    }
+    return sorted(number for number in {*rounds, state.settled_round} if number not in state.missed_rounds)
 
 
 def value_of(work: ClientWork, member: TaskMember, evaluation: Evaluation) -> float:

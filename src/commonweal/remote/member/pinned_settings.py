@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from commonweal.ledger.reports import SignedReport
 from commonweal.remote.member.question_fields import (
     MOST_ROUNDS,
     SETTING_DEFAULTS,
@@ -18,9 +19,10 @@ from commonweal.remote.member.question_fields import (
     fault_of,
     fault_of_envelope,
 )
+from commonweal.remote.member.report_book import ReportBook
 from commonweal.remote.member.store import ERROR, MemberState, MemberStore, OpenRound
 from commonweal.remote.messages.message import CLOSE, OPEN, RECEIPT, Message, QuestionError
-from commonweal.remote.messages.settings_hash import SETTINGS
+from commonweal.remote.messages.settings_hash import SETTINGS, settings_hash
 
 LEAST_SUMMARY_ROWS = 5  # sums over fewer rows tell too much of each
 _MISSED_ROUNDS = 10  # beyond twice the known rounds: a member may have been away while the terms were amended
@@ -47,9 +49,17 @@ def check_addressed(store: MemberStore, state: MemberState, name: str, kind: str
     _refuse(store, kind, reason)
 
 
-def check_question(store: MemberStore, state: MemberState, kind: str, question: Message) -> None:
-    """Refuse a question that is malformed or departs from what is fixed, and tell the member in its log."""
-    _refuse(store, kind, question.fault or fault_of(kind, question) or _departs(state, kind, question.fields))
+def check_question(
+    store: MemberStore, state: MemberState, kind: str, question: Message, own: SignedReport | None
+) -> None:
+    """Refuse a question that is malformed or departs from what is fixed, and tell the member in its log.
+
+    `own` is the member's own report of its last settled round, if the question carries it.
+    """
+    reason = question.fault or fault_of(kind, question) or _departs(state, kind, question.fields)
+    if not reason and kind == OPEN:
+        reason = _wrong_opening(store, state, question.fields, own)
+    _refuse(store, kind, reason)
 
 
 def _refuse(store: MemberStore, kind: str, reason: str) -> None:
@@ -136,19 +146,39 @@ def _departs(state: MemberState, kind: str, fields: Mapping[str, Any]) -> str:
                 f"{_shown(now)} now. It cannot change while a federation runs. If the members agreed to start again, "
                 "use a new ledger, and name another `home` in the member's file."
             )
-    return _wrong_opening(state, fields) if kind == OPEN else ""
+    return ""
 
 
-def _wrong_opening(state: MemberState, fields: Mapping[str, Any]) -> str:
+def _wrong_opening(store: MemberStore, state: MemberState, fields: Mapping[str, Any], own: SignedReport | None) -> str:
     number, planned = fields["round"], fields.get("rounds", MOST_ROUNDS)
-    if state.settled_round and state.agreed and _text(json.loads(fields["agreed"])) != _text(state.agreed):
-        return "What the members' data have in common was agreed on before the first round, and is told otherwise now."
+    agreed = json.loads(fields["agreed"])
+    is_other = bool(state.settled_round and state.agreed) and _text(agreed) != _text(state.agreed)
+    if is_other and not _measured_by(store, state, fields, agreed, own):
+        return (
+            "What the members' data have in common was agreed on before the first round, and is told otherwise now. "
+            "If the coordinator was restored from a backup, put back the results folder and ledger that are newest."
+        )
     if number > planned and fields.get(_TERMS) == state.pinned.get(_TERMS, ""):
         return f"Round {number} was never agreed on: there are {planned} rounds, and the terms were not amended."
     most = 2 * max(planned, state.settled_round) + _MISSED_ROUNDS
     if number > most:
         return f"Round {number} is too far ahead: round {state.settled_round} was the last one settled here."
     return ""
+
+
+def _measured_by(
+    store: MemberStore,
+    state: MemberState,
+    fields: Mapping[str, Any],
+    agreed: Mapping[str, Any],
+    own: SignedReport | None,
+) -> bool:
+    """Whether this member signed that it measured its last settled round by what the data are said to have in common.
+
+    An older backup may have run the first round again with other members, and have told something else since.
+    """
+    report = ReportBook(store, fields["settled_round"]).last_of(fields["settled_attempt"]) or own
+    return report is not None and report.document.get("settings") == settings_hash(state.pinned, agreed)
 
 
 def _said(fields: Mapping[str, Any], name: str) -> Any:

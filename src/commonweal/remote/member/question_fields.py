@@ -90,6 +90,15 @@ def _is_rates(value: object) -> bool:
     )
 
 
+def _is_ranges(value: object) -> bool:
+    """A JSON list of pairs, in a text."""
+    given = (table_in(f'{{"rounds": {value}}}') or {}).get("rounds") if isinstance(value, str) else None
+    is_round = _is_whole(1, ROUND_LIMIT)
+    return isinstance(given, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(map(is_round, pair)) for pair in given
+    )
+
+
 _FLAG: Rule = (lambda value: type(value) is bool, "true or false")
 _TABLE: Rule = (_is_table, "the text of a JSON object")
 _ROUND: Rule = (_is_whole(1, ROUND_LIMIT), f"a whole number from 1 to {ROUND_LIMIT:,}")
@@ -125,6 +134,7 @@ _RULES: Mapping[str, Rule] = {
     "settled_attempt": (_is_name(_LONGEST_ATTEMPT, least=0), f"up to {_LONGEST_ATTEMPT} printable characters"),
     "settled_model": (lambda value: value == "" or _is_hash(value), "a hash, or empty"),
     "settled_report": _ANY_TEXT,
+    "settled_rounds": (_is_ranges, "the text of a JSON list of first and last rounds"),
     "iteration": (_is_whole(1), "a whole number from 1"),
     "whole": _HASHES,
     "parts": _HASHES,

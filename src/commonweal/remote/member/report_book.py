@@ -7,6 +7,7 @@ it gives the same report again, or none; a new attempt gets the next number.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from commonweal.atomic_write import make_directory, write_atomically
@@ -14,7 +15,7 @@ from commonweal.errors import StorageError
 from commonweal.ledger.canonical import first_difference
 from commonweal.ledger.member_documents import ClientReport
 from commonweal.ledger.node_keys import NodeKey
-from commonweal.ledger.reports import REPORT_LIMIT, SignedReport, is_of_opening
+from commonweal.ledger.reports import BASED_REPORT_FORMATS, REPORT_LIMIT, SignedReport, is_of_opening
 from commonweal.records.rounds import GAIN
 from commonweal.remote.member.store import ERROR, REPORTS, MemberStore
 from commonweal.remote.messages.message import Message, QuestionError
@@ -27,6 +28,29 @@ def reported_rounds(store: MemberStore) -> list[int]:
     """The rounds that the member has signed reports of."""
     names = (file.stem.removeprefix("round-") for file in (store.path / REPORTS).glob("round-*.json"))
     return sorted(int(name) for name in names if name.isdecimal())
+
+
+def settled_report(fields: Mapping[str, Any], *, client: str, key: str) -> SignedReport | None:
+    """This member's own report of its last settled round, as a question carries it; None if it is not that.
+
+    A folder that was restored from a backup may not have it.
+    """
+    try:
+        report = SignedReport.from_document(json.loads(fields.get("settled_report", "")))
+        document = report.document
+        is_of_attempt = is_of_opening(document["attempt"], fields["settled_attempt"])
+        is_of_attempt &= type(document["number"]) is int
+        wanted = {
+            "book": fields["book"],
+            "client": client,
+            "round": fields["settled_round"],
+            "model": fields["settled_model"],
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    is_wanted = all(document.get(name) == value for name, value in wanted.items())
+    is_wanted &= document.get("format") in BASED_REPORT_FORMATS
+    return report if is_wanted and is_of_attempt and report.is_signed(key) else None
 
 
 class ReportBook:

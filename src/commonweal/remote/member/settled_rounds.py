@@ -6,14 +6,13 @@ tell the member that none was, and the member would report the same gain again a
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from commonweal.ledger.member_documents import ROUND_LIMIT
-from commonweal.ledger.reports import BASED_REPORT_FORMATS, SignedReport, is_of_opening, went_on_to
+from commonweal.ledger.reports import SignedReport, is_of_opening, went_on_to
 from commonweal.records.statement import StatementLine
 from commonweal.remote.member.going_back import (
     check_settled,
@@ -26,34 +25,54 @@ from commonweal.remote.member.store import ERROR, MemberState, MemberStore, Open
 from commonweal.remote.member.told_rounds import round_told
 from commonweal.remote.messages.message import QuestionError
 
+KeptLines = Callable[[], Sequence[StatementLine]]
+"""Reads the lines of the statements that are kept."""
 
-def commit(store: MemberStore, state: MemberState, fields: Mapping[str, Any], *, client: str, key: str) -> None:
+
+def commit(
+    store: MemberStore, state: MemberState, fields: Mapping[str, Any], own: SignedReport | None, kept: KeptLines
+) -> None:
     """Adopt the round that a question says was settled last, if it was opened and reported here.
 
-    A folder from a backup may have the opening without the report that settled the round: that is left to `recover`.
+    A folder from a backup may have the opening without the report that settled the round, `own`, or may have another
+    report of it: that is left to `recover`.
     """
     settled = (fields["settled_round"], fields["settled_attempt"])
-    _refuse_told_before(store, state, settled[0])
+    is_news = settled[0] > state.settled_round
+    if is_news and settled[0] in state.missed_rounds:
+        _refuse_told(store, settled[0])
     for opening in state.openings():
-        if settled == (opening.round_number, opening.attempt) and settled[0] > state.settled_round:
+        if is_news and settled == (opening.round_number, opening.attempt):
             model = fields["settled_model"]
-            if _is_older_than_report(store, opening, model, _own_report(fields, client=client, key=key)):
+            if _is_older_than_report(store, opening, model, own):
                 return
             measured = check_settled(store, opening, model)
             _adopt(store, state, opening, model, measured, fields.get("models", []))
             return
-    if settled[0] > state.settled_round:
+    if is_news:
+        if settled[0] <= state.told_round and ReportBook(store, settled[0]).reports and not _is_stated(own, kept):
+            _refuse_told(store, settled[0])
         note_another_attempt(store, *settled)
     elif settled[0] == state.settled_round and settled[1] != state.settled_attempt:
-        _settle_by_another(store, state, settled[1])
+        _settle_by_another(store, state, settled[1], own)
 
 
-def _settle_by_another(store: MemberStore, state: MemberState, attempt: str) -> None:
+def _is_stated(own: SignedReport | None, kept: KeptLines) -> bool:
+    """Whether the last line that a statement has of the round of a report has its profit."""
+    return own is not None and _stated(own.document["round"], kept)[-1:] == [own.document["profit"]]
+
+
+def _stated(round_number: int, kept: KeptLines) -> list[float | None]:
+    """The profits that statements say a round was settled with."""
+    return [line.profit for line in kept() if round_told(line) == round_number]
+
+
+def _settle_by_another(store: MemberStore, state: MemberState, attempt: str, own: SignedReport | None) -> None:
     """Go on from another attempt of the last settled round, if it was reported with the profit that the statement says.
 
     What training remembers stays that of the attempt that was adopted first: both went on from the same round.
     """
-    report = same_settled(store, state, attempt)
+    report = same_settled(store, state, attempt, own)
     if report is None:
         return
     store.log(same_settled_in_words(state.settled_round))
@@ -72,19 +91,14 @@ def _is_older_than_report(store: MemberStore, opening: OpenRound, model: str, ow
     return own is not None and not is_known and own.document["number"] > len(reports)
 
 
-def _refuse_told_before(store: MemberStore, state: MemberState, number: int) -> None:
-    """Refuse a settled round that is news although statements tell of it: it was adopted when they came, if ever.
-
-    A round that was not reported in this folder could not be adopted then.
-    """
-    is_told = state.settled_round < number <= state.told_round
-    if is_told and (number in state.missed_rounds or ReportBook(store, number).reports):
-        refusal = (
-            f"Round {number} is said to be settled with this member, but the statements that are kept here do not say "
-            "so: it was settled without this member, or what was trained in it is lost."
-        )
-        store.log(f"{ERROR} {refusal} Ask the operator")
-        raise QuestionError(refusal)
+def _refuse_told(store: MemberStore, number: int) -> None:
+    """Refuse a settled round that is news although statements tell of it: it was adopted when they came, if ever."""
+    refusal = (
+        f"Round {number} is said to be settled with this member, but the statements that are kept here do not say "
+        "so: it was settled without this member, or what was trained in it is lost."
+    )
+    store.log(f"{ERROR} {refusal} Ask the operator")
+    raise QuestionError(refusal)
 
 
 def adopt_stated(store: MemberStore, state: MemberState, lines: Sequence[StatementLine]) -> None:
@@ -122,15 +136,16 @@ def _round_of(store: MemberStore, state: MemberState, line: StatementLine) -> in
 
 
 def _adopt_reported(store: MemberStore, state: MemberState, number: int, profit: float) -> None:
-    """Adopt a round that was settled with this profit; if no report has it, with the last one.
+    """Adopt a round that was settled with this profit, if it was reported so.
 
-    Without a report of it the folder is older than the statement, and `recover` goes on from the operator's copy.
+    Without such a report the folder is older than the statement, and `recover` goes on from the operator's copy.
     """
     reports = ReportBook(store, number).reports
     openings = [opening for opening in state.openings() if opening.round_number == number]
-    if not reports:
+    matching = [each.document for each in reports if each.document["profit"] == profit]
+    if not matching:
         return
-    report = next((each for each in reversed(reports) if each.document["profit"] == profit), reports[-1]).document
+    report = matching[-1]
     if not openings:  # a folder of a version that kept one earlier opening
         _adopt_signed(store, state, report)
         return
@@ -175,22 +190,20 @@ def recover(
     store: MemberStore,
     state: MemberState,
     fields: Mapping[str, Any],
-    *,
-    client: str,
-    key: str,
-    kept: Callable[[], Sequence[StatementLine]],
+    report: SignedReport | None,
+    kept: KeptLines,
 ) -> str:
-    """After `commit`: go on from what this member signed itself, if its folder is older than the ledger or was lost.
+    """After `commit`: go on from a report that this member signed, if its folder is older than the ledger or was lost.
 
     Returns what happened, for the log and the coordinator; empty if the folder knows the last settled round. Raises
     `QuestionError` if the coordinator names a round that neither the folder nor the member's own signature knows, or a
-    report with another profit than the statements say; `kept` reads their lines.
+    report with another profit than the statements say. If they say nothing of the round, it must be a later report than
+    those in the folder.
     """
     settled = (fields["settled_round"], fields["settled_attempt"])
     if settled[0] <= state.settled_round:
         return ""
-    report = _own_report(fields, client=client, key=key)
-    stated = [line.profit for line in kept() if round_told(line) == settled[0]]
+    stated = _stated(settled[0], kept)
     if report is None:
         # A new folder, or one of a version that kept its baseline and did not note which round it is of.
         if not state.settled_round and (not stated or state.baseline is not None):
@@ -205,10 +218,10 @@ def recover(
         )
         raise QuestionError(refusal)
     profit, fault = report.document["profit"], ""
-    if report.document["number"] <= len(ReportBook(store, settled[0]).reports):
-        fault = "that is not the last report of that round that was signed here"
-    elif stated and stated[-1] != profit:
+    if stated and stated[-1] != profit:
         fault = f"its profit is {profit!r}, and {stated[-1]!r} in the statements kept here"
+    elif not stated and report.document["number"] <= len(ReportBook(store, settled[0]).reports):
+        fault = "that is not the last report of that round that was signed here"
     if fault:
         refusal = f"Round {settled[0]} is said to be settled with report {report.document['number']}, but {fault}."
         store.log(f"{ERROR} refused to open round {fields['round']}: {refusal} Ask the operator")
@@ -217,6 +230,7 @@ def recover(
     known = went_on_to(report.document)
     state.baseline = None if fields["utility"] == "advantage" else math.nan if known is None else known
     state.memory = state.under_way = None
+    state.reported = [opening for opening in state.reported if opening.round_number > settled[0]]
     state.reported = []
     return (
         f"this folder is older than the ledger: round {settled[0]} was settled with a report that was signed here and "
@@ -287,23 +301,3 @@ def _drop_openings(store: MemberStore, state: MemberState, number: int) -> None:
         )
     state.under_way = None
     state.reported = [opening for opening in state.reported if opening.round_number > number]
-
-
-def _own_report(fields: Mapping[str, Any], *, client: str, key: str) -> SignedReport | None:
-    """This member's own report of the last settled round, as the coordinator sends it; None if it is not that."""
-    try:
-        report = SignedReport.from_document(json.loads(fields.get("settled_report", "")))
-        document = report.document
-        is_of_attempt = is_of_opening(document["attempt"], fields["settled_attempt"])
-        is_of_attempt &= type(document["number"]) is int
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    wanted = {
-        "book": fields["book"],
-        "client": client,
-        "round": fields["settled_round"],
-        "model": fields["settled_model"],
-    }
-    is_wanted = all(document.get(name) == value for name, value in wanted.items())
-    is_wanted &= document.get("format") in BASED_REPORT_FORMATS
-    return report if is_wanted and is_of_attempt and report.is_signed(key) else None
