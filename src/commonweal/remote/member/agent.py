@@ -177,13 +177,7 @@ class MemberAgent:
         last = state.settled_round
         older = self._recover(state, fields)
         refuse_unadopted(self._store, state, number)
-        agreed = json.loads(fields["agreed"])
-        if state.under_way is not None and agreed != state.agreed:  # possible until a round is settled
-            self._store.log(
-                f"round {number}: what the members' data have in common is told otherwise than before. Unless other "
-                "members were there then, ask the operator"
-            )
-        state.agreed = agreed
+        self._agree(state, fields)
         if fields["settled_round"] > last and (older or state.alone is None):
             self._local.train_alone_since(last, fields, state)
         work = self._local.work(fields, digest)
@@ -258,6 +252,16 @@ class MemberAgent:
         if older:
             self._store.log(f"{ERROR} {older}")
         return older
+
+    def _agree(self, state: MemberState, fields: Mapping[str, Any]) -> None:
+        """Go by what the members' data are said to have in common now."""
+        agreed = json.loads(fields["agreed"])
+        if state.under_way is not None and agreed != state.agreed:  # possible until a round is settled
+            self._store.log(
+                f"round {fields['round']}: what the members' data have in common is told otherwise than before. Unless "
+                "other members were there then, ask the operator"
+            )
+        state.agreed = agreed
 
     def _settled_report(self, fields: Mapping[str, Any]) -> SignedReport | None:
         return settled_report(fields, client=self._member.name, key=self._key.public)
@@ -344,7 +348,7 @@ class MemberAgent:
         self._commit(state, fields)
         older = self._recover(state, fields)
         if not state.settled_round or not state.agreed:
-            state.agreed = json.loads(fields["agreed"])
+            self._agree(state, fields)
         if state.settled_round > last and (older or state.alone is None):
             self._local.train_alone_since(last, fields, state)
 
