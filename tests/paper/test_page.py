@@ -85,6 +85,8 @@ def test_settings_say_what_changed_under_another_choice(page):
     assert "C1 ✓ → ✗ on all 6; C5b ✓ → ✗ on label-noise; " in which
     assert rows["algorithm", "algorithm=fedprox"][0] == "10"
     assert rows["a negative budget", "losses in equal parts"][0] == "10"
+    verdict_count = rows["a negative budget", "losses in equal parts"][2].removeprefix("0 of ")
+    assert verdict_count == "48", "C9a to C9c and C10, on six experiments in two regimes, and not with FedProx"
     assert not any(setting == "widths of the network" for setting, _ in rows), "no other network was run"
 
 

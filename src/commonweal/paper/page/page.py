@@ -75,7 +75,9 @@ def paper_page(paper: PaperStudy) -> str:
 
 
 def _changes(paper: PaperStudy) -> list[str]:
-    found = [change for setting in SETTINGS for change in changes(setting, paper.variants, paper.regimes)]
+    shown = full_regimes(paper.study)  # a variant of a variant would say little
+    variants = [one for one in paper.variants if one.ours.regime in shown]
+    found = [change for setting in SETTINGS for change in changes(setting, variants, paper.regimes)]
     if not found:
         return []
     return [
