@@ -6,6 +6,7 @@ the same.
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -138,47 +139,120 @@ def test_a_folder_from_between_two_attempts_goes_on_from_the_second(tmp_path, is
     assert settled(toy.out) == settled(calm.out)
 
 
-@pytest.mark.parametrize("is_silent", [False, True])
-def test_what_the_data_have_in_common_is_that_of_the_attempt_that_was_settled(tmp_path, is_silent):
-    """An older backup ran the first round again while somebody was away, so that it was agreed on otherwise."""
-
-    def summarise(member):
-        return {"row_count": 28, "sum": float(load(1, member).training[1].sum())}
-
-    def agree(summaries):
-        return {"mean": sum(each["sum"] for each in summaries.values()) / len(summaries)}
-
-    task = replace(
-        TASK, summarise=summarise, agree=agree, initial_model=lambda plan: {"w": INITIAL["w"] + plan.agreed["mean"] / 9}
-    )
-    names, older, newer = ("north", "south", SILENT), tmp_path / "older", tmp_path / "newer"
-    calm, toy = (make(tmp_path / name, "silence_limit = 3", names=names) for name in ("calm", "disturbed"))
-    for each in (calm, toy):
-        for name in names:
-            each.member(name).task = task
-        answer = each.member(SILENT).answer
-        each.member(SILENT).answer = lambda kind, question, answer=answer: (
-            _lost() if is_silent and _is_first_report(kind, question) else answer(kind, question)
-        )
-    calm.coordinate(task)
-    killed_at(toy, (1, "query.open"), task)
+def test_a_folder_without_the_statement_that_decides_between_two_reports_gets_it(tmp_path):
+    """The member was told of round 2, which it reported with two profits, and was away since; then its folder was put
+    back to before it was told. The coordinator knows only that it had the statement."""
+    toy = make(tmp_path, rounds=4, names=("north", "south", SILENT))
+    home, older, newer, locate = toy.home(SILENT), tmp_path / "older", tmp_path / "newer", toy.transport.locate
+    killed_at(toy, (2, "query.open"))
     shutil.copytree(toy.out, older)
-    killed_at(toy, (1, "query.close"), task)
+    killed_at(toy, (2, "query.close"))
     toy.out.rename(newer)
     shutil.copytree(older, toy.out)
     toy.member("south").is_connected = False
-    toy.member(SILENT).answer = answer
-    killed_at(toy, (1, "query.receipt"), task)
+    killed_at(toy, (2, "query.receipt"))
     toy.member("south").is_connected = True
+    shutil.copytree(home, tmp_path / "home")
     restore(toy.out, newer)
-    toy.coordinate(task)
+    toy.transport.locate = lambda clients, **more: locate(clients, **more) - ({SILENT} if is_told(home, 2) else set())
+    killed_at(toy, (4, "query.open"))
+    toy.transport.locate = locate
+    restore(home, tmp_path / "home")
+    run_report, _ = toy.coordinate()
+    assert [each.record.absent for each in run_report.rounds] == [(), (), (SILENT,), ()]
+
+
+def is_told(home, number):
+    return json.loads((home / "state.json").read_text())["told_round"] >= number
+
+
+def summarise(member):
+    return {"row_count": 28, "sum": float(load(1, member).training[1].sum())}
+
+
+def agree(summaries):
+    return {"mean": sum(each["sum"] for each in summaries.values()) / len(summaries)}
+
+
+AGREEING = replace(
+    TASK, summarise=summarise, agree=agree, initial_model=lambda plan: {"w": INITIAL["w"] + plan.agreed["mean"] / 9}
+)
+
+
+def make_agreeing(folder, terms="", **rules):
+    toy = make(folder, terms, names=("north", "south", SILENT), **rules)
+    for name in toy.names:
+        toy.member(name).task = AGREEING
+    return toy
+
+
+def run_first_round_again(toy, tmp_path, until):
+    """Round 1 was settled, and nobody was told; an older backup runs it again without one member, up to a question.
+
+    Returns the newer results folder.
+    """
+    killed_at(toy, (1, "query.open"), AGREEING)
+    shutil.copytree(toy.out, tmp_path / "older")
+    killed_at(toy, (1, "query.close"), AGREEING)
+    toy.out.rename(tmp_path / "newer")
+    shutil.copytree(tmp_path / "older", toy.out)
+    toy.member("south").is_connected = False
+    for kind in until:
+        killed_at(toy, (1, kind), AGREEING)
+    toy.member("south").is_connected = True
+    return tmp_path / "newer"
+
+
+@pytest.mark.parametrize("mechanism", ['mu = "inf"', ADVANTAGE])
+@pytest.mark.parametrize("until", [["query.receipt"], ["query.receipt", "train.iteration"]])
+def test_what_the_data_have_in_common_is_that_of_the_attempt_that_was_settled(tmp_path, mechanism, until):
+    """The older backup agrees on something else without one member, and so starts from another model.
+
+    Both attempts have the same profit, and what was trained alone in the settled one counts.
+    """
+    calm, toy = (make_agreeing(tmp_path / name, mechanism=mechanism, rounds=3) for name in ("calm", "disturbed"))
+    calm.coordinate(AGREEING)
+    restore(toy.out, run_first_round_again(toy, tmp_path, until))
+    toy.coordinate(AGREEING)
     assert settled(toy.out) == settled(calm.out)
-    assert [each["client"] for each in bodies(toy, "late-report")] == [SILENT] * is_silent
 
 
-def _lost():
-    raise ConnectionError
+def test_a_late_report_is_measured_by_what_was_agreed_on_in_the_attempt_that_was_settled(tmp_path):
+    """The member was silent in the first round; the older backup ran that again, and it reported."""
+    calm, toy = (make_agreeing(tmp_path / name, "silence_limit = 3", rounds=3) for name in ("calm", "disturbed"))
+    fall_silent(calm, 1)
+    calm.coordinate(AGREEING)
+    answer = fall_silent(toy, 1)
+    newer = run_first_round_again(toy, tmp_path, ["query.receipt"])
+    toy.member(SILENT).answer = answer
+    restore(toy.out, newer)
+    toy.coordinate(AGREEING)
+    assert settled(toy.out) == settled(calm.out)
+    assert [each["client"] for each in bodies(toy, "late-report")] == [SILENT]
 
 
-def _is_first_report(kind, question):
-    return kind == "query.report" and question.fields["round"] == 1 and "entry" not in question.fields
+def test_so_it_is_in_a_folder_that_was_put_back_before_a_later_silence(tmp_path):
+    """The older backup opened the first round again. The folder is from then, and the member owes a later report."""
+    toy = make_agreeing(tmp_path, "silence_limit = 3")
+    newer = run_first_round_again(toy, tmp_path, ["train.iteration"])
+    shutil.copytree(toy.home(SILENT), tmp_path / "home")
+    restore(toy.out, newer)
+    fall_silent(toy, 2)
+    killed_at(toy, (2, "query.close"), AGREEING)
+    restore(toy.home(SILENT), tmp_path / "home")
+    run_report, _ = toy.coordinate(AGREEING)
+    assert [each.record.absent for each in run_report.rounds] == [(), (SILENT,), (), ()]
+    assert [each["round"] for each in bodies(toy, "late-report")] == [2]
+
+
+def fall_silent(toy, number):
+    """The member does not answer when it is asked to report a round in time; returns how it answers otherwise."""
+    answer = toy.member(SILENT).answer
+
+    def lost(kind, question):
+        if kind == "query.report" and question.fields["round"] == number and "entry" not in question.fields:
+            raise ConnectionError
+        return answer(kind, question)
+
+    toy.member(SILENT).answer = lost
+    return answer

@@ -40,6 +40,7 @@ from commonweal.remote.member.pinned_settings import (
     check_question,
     check_summary,
     is_first_measure,
+    measured_by,
     pin,
     pin_terms,
 )
@@ -122,8 +123,9 @@ class MemberAgent:
                 self._check_open(state, kind, fields)
             keep_sent_models(kind, question, state, self._store)
             if kind == CLOSE and kept is not None:
-                self._commit(state, fields)
-                self._store.save(state)
+                if kept.is_kept:  # else the lines before it may come first, and say which attempt was settled
+                    self._commit(state, fields)
+                    self._store.save(state)
                 told = {**kept.answer, "head": evidence.signed_head(self._key)}
                 if contradiction := Contradictions(self._store).in_words():
                     told["contradiction"] = contradiction
@@ -347,7 +349,8 @@ class MemberAgent:
         last = state.settled_round
         self._commit(state, fields)
         older = self._recover(state, fields)
-        if not state.settled_round or not state.agreed:
+        is_own = measured_by(self._store, state, fields, json.loads(fields["agreed"]), self._settled_report(fields))
+        if not state.settled_round or not state.agreed or is_own:
             self._agree(state, fields)
         if state.settled_round > last and (older or state.alone is None):
             self._local.train_alone_since(last, fields, state)

@@ -144,7 +144,8 @@ class Evidence:
             raise failures[0]
 
     def _adopt(self, lines: Sequence[StatementLine]) -> None:
-        adopt_stated(self._store, self._state, lines)
+        said = (self._fields.get("settled_round"), self._fields.get("settled_attempt"))
+        adopt_stated(self._store, self._state, lines, said)
         self._state.adopted_statements = count_statements(self._store)
         self._store.save(self._state)
 

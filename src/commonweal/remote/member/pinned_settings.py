@@ -153,7 +153,7 @@ def _wrong_opening(store: MemberStore, state: MemberState, fields: Mapping[str, 
     number, planned = fields["round"], fields.get("rounds", MOST_ROUNDS)
     agreed = json.loads(fields["agreed"])
     is_other = bool(state.settled_round and state.agreed) and _text(agreed) != _text(state.agreed)
-    if is_other and not _measured_by(store, state, fields, agreed, own):
+    if is_other and not measured_by(store, state, fields, agreed, own):
         return (
             "What the members' data have in common was agreed on before the first round, and is told otherwise now. "
             "If the coordinator was restored from a backup, put back the results folder and ledger that are newest."
@@ -166,7 +166,7 @@ def _wrong_opening(store: MemberStore, state: MemberState, fields: Mapping[str, 
     return ""
 
 
-def _measured_by(
+def measured_by(
     store: MemberStore,
     state: MemberState,
     fields: Mapping[str, Any],

@@ -101,8 +101,14 @@ def _refuse_told(store: MemberStore, number: int) -> None:
     raise QuestionError(refusal)
 
 
-def adopt_stated(store: MemberStore, state: MemberState, lines: Sequence[StatementLine]) -> None:
-    """Adopt what the lines of a statement that was kept show settled, whatever attempt is open and a question says."""
+def adopt_stated(
+    store: MemberStore, state: MemberState, lines: Sequence[StatementLine], said: tuple[Any, Any] = (None, None)
+) -> None:
+    """Adopt what the lines of a statement that was kept show settled, whatever attempt is open.
+
+    The attempt that the question with the statement says is settled, `said` with its round, decides only between
+    attempts that were reported with the same profit.
+    """
     for line in lines:
         number = _round_of(store, state, line)
         if number is None or not 0 < number <= ROUND_LIMIT:
@@ -118,7 +124,7 @@ def adopt_stated(store: MemberStore, state: MemberState, lines: Sequence[Stateme
                     "round was reversed, object at once"
                 )
         elif number > state.settled_round:
-            _adopt_reported(store, state, number, line.profit)
+            _adopt_reported(store, state, number, line.profit, said[1] if said[0] == number else None)
         if number == state.settled_round:
             state.settled_profit = line.profit
     store.save(state)
@@ -135,7 +141,7 @@ def _round_of(store: MemberStore, state: MemberState, line: StatementLine) -> in
     return told
 
 
-def _adopt_reported(store: MemberStore, state: MemberState, number: int, profit: float) -> None:
+def _adopt_reported(store: MemberStore, state: MemberState, number: int, profit: float, attempt: Any) -> None:
     """Adopt a round that was settled with this profit, if it was reported so.
 
     Without such a report the folder is older than the statement, and `recover` goes on from the operator's copy.
@@ -145,7 +151,10 @@ def _adopt_reported(store: MemberStore, state: MemberState, number: int, profit:
     matching = [each.document for each in reports if each.document["profit"] == profit]
     if not matching:
         return
-    report = matching[-1]
+    named = (
+        each for each in reversed(matching) if isinstance(attempt, str) and is_of_opening(each["attempt"], attempt)
+    )
+    report = next(named, matching[-1])
     if not openings:  # a folder of a version that kept one earlier opening
         _adopt_signed(store, state, report)
         return
@@ -182,7 +191,7 @@ def keep_reported(store: MemberStore, state: MemberState) -> None:
     if open_round is not None:
         last = ReportBook(store, open_round.round_number).last
         if last is not None and is_of_opening(last.document["attempt"], open_round.attempt):
-            others = [each for each in state.reported if each.round_number != open_round.round_number]
+            others = [each for each in state.reported if each.attempt != open_round.attempt]
             state.reported = [*others, open_round]
 
 

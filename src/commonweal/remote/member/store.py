@@ -88,8 +88,7 @@ class MemberState:
     settled_profit: float | None = None  # and the profit of that, if a statement says it
     pinned: dict[str, Any] = field(default_factory=dict)  # what its first questions fixed (see `pinned_settings`)
     under_way: OpenRound | None = None
-    reported: list[OpenRound] = field(default_factory=list)  # earlier openings that may turn out to be settled: of each
-    # round, the one with the member's last report
+    reported: list[OpenRound] = field(default_factory=list)  # earlier openings that were reported: one may be settled
     told_round: int = 0  # the last one whose outcome a statement tells that was kept
     missed_rounds: list[int] = field(default_factory=list)  # those that were settled without it, by such statements
     rates: dict[str, Any] = field(default_factory=dict)  # told by hash of terms; None: profits are private
