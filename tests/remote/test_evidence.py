@@ -175,13 +175,13 @@ def test_a_line_about_another_round_hides_no_report(tmp_path, change):
 
 
 def test_a_report_that_is_not_the_last_one_does_not_settle_a_round(tmp_path):
-    """The operator sends the first of three signed reports as the one that was settled."""
+    """The operator sends the first of two signed reports, which have different profits, as the one that was settled."""
 
     def twist(toy, operator, kind, questions):
         question = questions.get(VICTIM)
         if question is not None and (question.fields["round"], kind) == (2, "query.close"):
             operator.extra("query.open", number=2, attempt="again")
-            model = operator.last("query.report", 2).fields["adopted"]
+            (model,) = operator.last("query.open", 2).fields["models"]
             asked = {"number": 2, "attempt": "again", "models": [model]}
             operator.extra("evaluate.coalitions", **asked, whole=[model], parts=[])
             operator.extra("query.report", **asked, adopted=model)
@@ -190,9 +190,10 @@ def test_a_report_that_is_not_the_last_one_does_not_settle_a_round(tmp_path):
         return None
 
     toy = run(tmp_path, twist)
-    assert len(reports(toy, 2)) == 2
+    first, second = reports(toy, 2)
+    assert first["profit"] != second["profit"]
     assert not reports(toy, 3)
-    assert "Round 2 is said to be settled with report 1, but that is not the last report" in log(toy)
+    assert "Round 2 is said to be settled by an attempt that was not reported here last" in log(toy)
 
 
 def test_the_operator_cannot_choose_between_pooled_gains_and_those_measured(tmp_path):
