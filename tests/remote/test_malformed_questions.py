@@ -10,6 +10,7 @@ from commonweal.remote.member.agent import answer_question
 from commonweal.remote.messages.message import Message, QuestionError
 from commonweal.remote.messages.settings_hash import SETTINGS
 from tests.remote.hostile import VICTIM, log, run
+from tests.remote.test_silence import SILENT, make, restored_in_round_2
 from tests.remote.toy import TASK
 
 MISSING = object()
@@ -22,9 +23,9 @@ def files(folder):
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def outcome(toy, kind, question):
+def outcome(toy, kind, question, name=VICTIM):
     try:
-        answer_question(toy.member(VICTIM).file, TASK, kind, question)
+        answer_question(toy.member(name).file, TASK, kind, question)
     except QuestionError:
         return "refused"
     except Exception as error:
@@ -67,6 +68,36 @@ def test_no_field_makes_a_member_fail(tmp_path):
     assert done == set(KINDS)
     assert not failures, failures[:10]
     assert toy.run_report.rounds[1].record.absent == ()
+
+
+def test_no_field_of_a_question_for_a_late_report_makes_a_restored_member_fail(tmp_path):
+    """It is put back to before it missed the round, so that all fields count."""
+    toy = make(tmp_path, "silence_limit = 2", names=("north", SILENT), mechanism='mu = "inf"\nutility = "advantage"')
+    restored_in_round_2(toy)
+    toy.coordinate()
+    sent = [each for each in toy.transport.sent if each.to_member and each.client == SILENT]
+    (closed, *_) = (each for each in sent if (each.kind, each.message.fields["round"]) == ("query.close", 2))
+    late = [each for each in sent if each.kind == "evaluate.coalitions" and "opening_model" in each.message.fields][-1]
+    home, safe = toy.home(SILENT), tmp_path / "safe"
+    shutil.rmtree(home)
+    shutil.copytree(toy.folder / "backup", home)
+    assert outcome(toy, closed.kind, closed.message, SILENT) == "answered"
+    shutil.copytree(home, safe)
+    failures, answered = [], set()
+    for name in (name for name in late.message.fields if name not in SETTINGS):
+        for value in (*NASTY, "[[1]]", "[[2, 1]]", '[[1, 2]], "a": [1]'):
+            fields = {**late.message.fields, "number": "00", name: value}
+            if value is MISSING:
+                del fields[name]
+            what = outcome(toy, late.kind, Message(fields=fields, groups=late.message.groups), SILENT)
+            if what == "answered":
+                answered.add(name)
+                shutil.rmtree(home)
+                shutil.copytree(safe, home)
+            elif what != "refused":
+                failures.append((name, ascii(value)[:30], what))
+    assert not failures, failures[:10]
+    assert "settled_rounds" in answered, "coordinators of earlier versions leave it out"
 
 
 def test_weights_and_kinds_of_questions_are_checked_too(tmp_path):

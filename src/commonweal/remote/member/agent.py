@@ -334,7 +334,7 @@ class MemberAgent:
                 self._local.keep_measure(fields, open_round, digest, work, member, evaluation)
             evaluations.append(evaluation)
         if baseline_of(state, open_round) is None:  # the round was opened late
-            open_round.first_baseline = open_round.accuracies.get(fields["opening_model"], math.nan)
+            open_round.first_baseline = open_round.accuracies.get(fields.get("opening_model", ""), math.nan)
         if fields["parts"]:
             parts = [self._store.get(digest) for digest in fields["parts"]]
             for weights in question.groups["rows"]["rows"]:
@@ -344,8 +344,8 @@ class MemberAgent:
 
     def _catch_up_for_late(self, state: MemberState, fields: Mapping[str, Any]) -> None:
         """Before a round is opened late: know what was settled before it, as if the round were opened in time."""
-        if "settled_round" not in fields:  # asked by an earlier version
-            return
+        if not fields.keys() >= {"settled_round", "settled_attempt", "settled_model", "agreed"}:
+            return  # asked by an earlier version
         last = state.settled_round
         self._commit(state, fields)
         older = self._recover(state, fields)

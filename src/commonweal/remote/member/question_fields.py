@@ -92,7 +92,10 @@ def _is_rates(value: object) -> bool:
 
 def _is_ranges(value: object) -> bool:
     """A JSON list of pairs, in a text."""
-    given = (table_in(f'{{"rounds": {value}}}') or {}).get("rounds") if isinstance(value, str) else None
+    try:
+        given = json.loads(value) if isinstance(value, str) else None
+    except (ValueError, RecursionError):
+        return False
     is_round = _is_whole(1, ROUND_LIMIT)
     return isinstance(given, list) and all(
         isinstance(pair, list) and len(pair) == 2 and all(map(is_round, pair)) for pair in given
