@@ -120,5 +120,5 @@ def test_plots_exist_and_files_are_small():
     sizes = {file.name: file.stat().st_size for file in FOLDER.rglob("*") if file.is_file()}
     rows = sizes.pop("results.parquet")  # every replication, so that claims can be tested again without computing them
     assert rows < 6_000_000
-    assert max(sizes.values()) < 1_500_000
+    assert max(sizes.values()) < 2_000_000  # summary.json: nine regimes, with the reason for each verdict
     assert sum(sizes.values()) < 6_000_000
