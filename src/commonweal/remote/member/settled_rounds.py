@@ -151,10 +151,10 @@ def _adopt_reported(store: MemberStore, state: MemberState, number: int, profit:
     matching = [each.document for each in reports if each.document["profit"] == profit]
     if not matching:
         return
-    named = (
-        each for each in reversed(matching) if isinstance(attempt, str) and is_of_opening(each["attempt"], attempt)
-    )
-    report = next(named, matching[-1])
+    named = [each for each in matching if isinstance(attempt, str) and is_of_opening(each["attempt"], attempt)]
+    report = (named or matching)[-1]
+    if report is not matching[-1]:
+        store.log(same_settled_in_words(number))
     if not openings:  # a folder of a version that kept one earlier opening
         _adopt_signed(store, state, report)
         return
