@@ -7,7 +7,7 @@ import json
 import pytest
 
 from commonweal.ledger.reports import ReportBasis, SignedReport, faults_of_reports
-from commonweal.remote.coordinator import client_set
+from commonweal.remote.coordinator import report_reading
 from commonweal.remote.member import agent
 from tests.remote.hostile import VICTIM, log, reports, resigned, run, settled_fields, state, with_fields
 
@@ -15,7 +15,7 @@ from tests.remote.hostile import VICTIM, log, reports, resigned, run, settled_fi
 @pytest.fixture(autouse=True)
 def unchecked(monkeypatch):
     """The hostile coordinator does not check what reports are measured from."""
-    monkeypatch.setattr(client_set, "check_baseline", lambda *checked: None)
+    monkeypatch.setattr(report_reading, "check_baseline", lambda *checked: None)
 
 
 def opened_with(operator, number):

@@ -252,7 +252,7 @@ def with_other_metric(tmp_path, measured):
 def test_a_round_that_the_ledger_refuses_is_not_stored(tmp_path, monkeypatch):
     """Whatever the coordinator does not notice in a report: a stored round could neither be settled nor run again."""
     toy = with_other_metric(tmp_path, lambda baseline, measured: 0.9)
-    monkeypatch.setattr("commonweal.remote.coordinator.client_set.check_gain", lambda *checked, **options: None)
+    monkeypatch.setattr("commonweal.remote.coordinator.report_reading.check_gain", lambda *checked, **options: None)
     with pytest.raises(LedgerError, match="Round 2 cannot be settled: the ledger would not be sound with it"):
         toy.coordinate()
     toy.member(VICTIM).twist = lambda kind, question, answer: answer

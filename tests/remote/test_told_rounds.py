@@ -300,7 +300,7 @@ def test_a_receipt_that_comes_after_the_round_was_closed_is_kept(toy):
 
 def test_a_round_that_a_statement_calls_missed_is_not_settled_by_a_message(toy, monkeypatch):
     """The baseline of the next utility would be that of a round without this member."""
-    monkeypatch.setattr("commonweal.remote.coordinator.client_set.check_baseline", lambda *given: None)
+    monkeypatch.setattr("commonweal.remote.coordinator.report_reading.check_baseline", lambda *given: None)
     seen = {}
 
     class Sly(Drops):

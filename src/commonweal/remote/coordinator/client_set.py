@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,33 +30,25 @@ from commonweal.federation.client_set import (
 from commonweal.learning.algorithms import make_algorithm
 from commonweal.learning.path import RoundPath, norm
 from commonweal.learning.vectors import ArrayLayout, Packing, one_thread
-from commonweal.ledger.member_documents import ClientReport, SignedTable, WithdrawalNotice
+from commonweal.ledger.member_documents import SignedTable, WithdrawalNotice
 from commonweal.ledger.reports import SignedReport, report_attempt
 from commonweal.records import FINISHED, AgreedRates, Event, RoundRecord
-from commonweal.records.rounds import GAIN
 from commonweal.remote.coordinator.answer_rules import (
     MOST_VALIDATION_SAMPLES,
     BrokenRuleError,
     count_in,
     document_in,
     gradient_in,
-    measured_in,
     measures_in,
     memory_in,
     model_in,
     notes_in,
-    number_in,
-    profit_in,
     text_in,
 )
 from commonweal.remote.coordinator.attempts import (
     LedgerInForce,
     NoLedger,
     ReportQuestion,
-    check_baseline,
-    check_gain,
-    check_metrics,
-    check_settings_named,
 )
 from commonweal.remote.coordinator.coalition_models import are_local_models_known
 from commonweal.remote.coordinator.confirmed_heads import ConfirmedHeads
@@ -65,7 +56,8 @@ from commonweal.remote.coordinator.exchange import Exchange, Question
 from commonweal.remote.coordinator.federation_file import Federation
 from commonweal.remote.coordinator.late_reports import LateReports, OwedReport
 from commonweal.remote.coordinator.passed_heads import PassedHeads
-from commonweal.remote.coordinator.rated_reports import checked_account
+from commonweal.remote.coordinator.report_reading import ReportReading
+from commonweal.remote.coordinator.settled_clients import SettledClients, arrays_named
 from commonweal.remote.coordinator.statement_delivery import StatementDelivery
 from commonweal.remote.messages.answer_limit import GroupLimit
 from commonweal.remote.messages.message import (
@@ -87,7 +79,6 @@ from commonweal.task.records import Agree, InitialModel, Model, TaskPlan
 from commonweal.valuation.bootstrap import DRAW_COUNT, resampling_weights
 
 Result = TypeVar("Result")
-_DRAWS = "baseline_draws/"  # prefix of these among the arrays of a checkpoint
 _SILENT = "silent: had the round's model, and no report of it counts"
 _SETTLED = "settled with this member, as told again before the next round"
 
@@ -123,15 +114,10 @@ class RemoteClients:
         self._shared: Model = {}  # the federation's model
         self._adopted: Coalition = frozenset()  # the clients whose merged model it is
         self._shared_hash = ""
-        self._memories: dict[str, NDArray[Any]] = {}  # of algorithms that read them, after the last settled round
-        self._new_memories: dict[str, NDArray[Any]] = {}  # in this round
-        self._baselines: dict[str, float] = {}  # ε of each client's last settled round, or of its first model
-        self._baseline_draws: dict[str, NDArray[np.float64]] = {}  # of these, where profits follow from agreed rates
+        self._settled = SettledClients(keeps_draws=federation.mechanism.rates is not None)
+        self._new_memories: dict[str, NDArray[Any]] = {}  # in this round, of algorithms whose server reads them
         self._rates: AgreedRates | None = None  # by which reports were asked for last
-        self._settled: dict[str, tuple[int, str]] = {}  # each client's last settled round, and its attempt
-        self._settled_model: dict[str, str] = {}
         self._reports: dict[str, SignedReport] = {}  # the last one of each client
-        self._settled_report: dict[str, Any] = {}  # and that of its last settled round, in case it loses its folder
         self._round = 0
         self._attempt = ""  # names an opening of the round
         self._valuation = 0  # how often reports were asked for since
@@ -284,11 +270,16 @@ class RemoteClients:
             client: ({**adopted, **self._told_fields(client, told), **self._rates_of(client)}, [self._shared_hash])
             for client in clients
         }
-        table = None if told is None else SignedTable.of(told.gains, round_number)
-        expected = {"alone": GroupLimit.of_doubles(1, DRAW_COUNT)}
-        reports = self._ask(
-            REPORT, questions, lambda client, answer: self._reported(client, answer, table, told), expected=expected
+        reading = ReportReading(
+            federation=self._federation,
+            settled=self._settled,
+            question=self._report_question(),
+            rates=rates,
+            told=told,
+            table=None if told is None else SignedTable.of(told.gains, round_number),
         )
+        expected = {"alone": GroupLimit.of_doubles(1, DRAW_COUNT)}
+        reports = self._ask(REPORT, questions, partial(self._report_in, reading), expected=expected)
         self._acknowledge({client: report.signature for client, report in reports.items() if report.signature})
         return reports
 
@@ -322,18 +313,17 @@ class RemoteClients:
             )
         for client in record.decision.figures.clients:
             if self._whole[client, self._shared_hash].is_defined:  # else the next gain is since the last one known
-                self._set_baseline(client, self._whole[client, self._shared_hash])
-            self._settled[client] = (record.round_number, self._attempt)
-            self._settled_model[client] = self._shared_hash
-            self._settled_report[client] = self._reports[client].to_document()
+                self._settled.set_baseline(client, self._whole[client, self._shared_hash])
+            report = self._reports[client]
+            self._settled.settle(client, record.round_number, self._attempt, self._shared_hash, report)
             self._exchange.has_only(client, [self._shared_hash])
             self._late.forget(client)
             if client in self._new_memories:
-                self._memories[client] = self._new_memories[client]
+                self._settled.memories[client] = self._new_memories[client]
         for client in record.absent:
             self._exchange.has_only(client)
         for client in record.silent:
-            is_first = client not in self._settled
+            is_first = client not in self._settled.rounds
             opening = self._opening_model if is_first else None
             self._late.remember(client, self._owed_by(client), self._given[client][1], opening)
         return self._exchange.why_absent(record.absent)
@@ -349,11 +339,6 @@ class RemoteClients:
             sample_count=self._sample_counts[client],
             **self._rates_of(client),
         )
-
-    def _set_baseline(self, client: str, measured: Measured) -> None:
-        self._baselines[client] = measured.value
-        if self._federation.mechanism.rates is not None:
-            self._baseline_draws[client] = measured.draws
 
     def late_reports(self, owing: Mapping[str, list[int]], statement_of: StatementOf) -> Sequence[LateReport]:
         """Who owes a report gets its statement first: it signs no late report of a round that is not settled."""
@@ -403,9 +388,10 @@ class RemoteClients:
         waiting = [client for client in clients if client in self._untold]
         if self._statement_of is None:
             return
-        for number in sorted({self._settled[client][0] for client in waiting}):
+        last_rounds = {client: self._settled.rounds[client][0] for client in waiting}
+        for number in sorted(set(last_rounds.values())):
             self._round = number
-            of_round = [client for client in waiting if self._settled[client][0] == number]
+            of_round = [client for client in waiting if last_rounds[client] == number]
             self._send_statements(of_round, self._statement_of, lambda client: _SETTLED)
 
     def _send_statements(
@@ -428,19 +414,14 @@ class RemoteClients:
 
     def save(self) -> State:
         facts = {
-            "baselines": self._baselines,
-            "settled": self._settled,
-            "settled_model": self._settled_model,
-            "settled_report": self._settled_report,
+            **self._settled.facts(),
             "agreed": self._agreed,
             "statement_lines": self._statements.line_counts,
             "heads": self._heads.save(),
             "owed": self._late.save(),
         }
         state: dict[str, Any] = {f"shared/{name}": array for name, array in self._shared.items()}
-        state |= {f"memory/{client}": memory for client, memory in self._memories.items()}
-        state |= {f"{_DRAWS}{client}": draws for client, draws in self._baseline_draws.items()}
-        state |= self._late.arrays()
+        state |= self._settled.arrays() | self._late.arrays()
         return state | {"facts": np.frombuffer(json.dumps(facts).encode(), np.uint8)}
 
     def restore(self, round_number: int, state: State) -> None:
@@ -450,17 +431,9 @@ class RemoteClients:
         self._heads.restore(facts.get("heads", {}))
         self.confirmed.restore()
         self._late.restore(facts.get("owed", {}), state)
-        self._use({name.removeprefix("shared/"): array for name, array in state.items() if name.startswith("shared/")})
-        self._memories = {
-            name.removeprefix("memory/"): array for name, array in state.items() if name.startswith("memory/")
-        }
-        self._baseline_draws = {
-            name.removeprefix(_DRAWS): array for name, array in state.items() if name.startswith(_DRAWS)
-        }
-        self._baselines, self._settled_model = facts["baselines"], facts["settled_model"]
-        self._settled_report = facts.get("settled_report", {})
-        self._settled = {client: (number, attempt) for client, (number, attempt) in facts["settled"].items()}
-        self._untold = set(self._settled)
+        self._use(arrays_named("shared/", state))
+        self._settled.restore(facts, state)
+        self._untold = set(self._settled.rounds)
 
     def _opening(self, client: str, answer: Message) -> Opening:
         training_count = count_in(answer, "training_count", least=1)
@@ -487,8 +460,8 @@ class RemoteClients:
         self._validation_counts[client] = validation_count
         self._sample_counts[client] = sample_count
         self._whole[client, self._shared_hash] = measured
-        if client not in self._settled:
-            self._set_baseline(client, measured)
+        if client not in self._settled.rounds:
+            self._settled.set_baseline(client, measured)
         self.confirmed.confirm(self._heads.signed_in({client: answer}))
         notes = notes_in(answer)
         if "contradiction" in notes:
@@ -510,86 +483,12 @@ class RemoteClients:
             self._new_memories[client] = memory_in(answer, self._first_memory())
         return Training()
 
-    def _reported(
-        self, client: str, answer: Message, table: SignedTable | None, told: ToldGains | None
-    ) -> ProfitReport:
-        rates = None if self._rates is None else self._rates.of(client)
-        bounds = self._federation.terms_of(client).profit_bounds
-        is_forecast = table is not None and table.gains.expected is not None
-        expected_profit = profit_in(answer, bounds, "expected_profit") if is_forecast else None
-        basis = self._report_question().basis_in(answer, client, self._federation.keys[client])
-        check_settings_named(basis, self._settled_report.get(client))
-        check_metrics(basis, self._metric)
-        further = {} if rates is None or table is not None else {GAIN: number_in(answer, GAIN)}
-        if table is None:
-            is_gain = self._federation.mechanism.utility == "gain"
-            check_baseline(basis, self._settled_report.get(client), rates is not None and is_gain)
-            gain = further.get(GAIN)
-        else:
-            gain = table.gains.table[client].gain if client in table.gains.table else None
-        if gain is not None:
-            check_gain(
-                basis,
-                gain,
-                higher_is_better=self._metric.higher_is_better,
-                needs_metrics=(table is None or rates is not None) and self._federation.mechanism.utility == "gain",
-            )
-        report = ClientReport(
-            ledger=self._ledger,
-            round_number=self._round,
-            client=client,
-            profit=profit_in(answer, bounds),
-            sample_count=self._sample_counts[client],
-            gain=None if table is None else table.gain_of(client, expected_profit),
-            further=further,
-            basis=basis,
-        )
-        signature = text_in(answer, "signature")
-        if not report.is_signed(signature, self._federation.keys[client]):
-            raise BrokenRuleError("its report was not signed with the key of its SuperNode")
-        self._reports[client] = SignedReport(document=report.document(), signature=signature)
-        alone = None
-        if self._federation.mechanism.utility == "advantage":
-            (alone,) = measured_in(answer, "alone", 1, self._metric)
-        elif table is None:  # where the coordinator missed the opening that the client measured first
-            self._baselines[client] = math.nan if basis.baseline is None else basis.baseline
-        by_member = ProfitReport(
-            profit=report.profit,
-            expected_profit=expected_profit,
-            previous_accuracy=self._baselines[client],
-            alone=alone,
-            signature=signature,
-            basis=basis,
-            signed=self._reports[client],
-        )
-        if rates is None:
-            return by_member
-        own = checked_account(
-            rates,
-            report,
-            self._metric,
-            now=self._whole[client, self._shared_hash],
-            reference=self._baseline(client) if alone is None else alone,
-            is_advantage=alone is not None,
-            told=None if told is None else told.of(client),
-        )
-        return replace(
-            by_member,
-            profit_draws=own.profit_draws,
-            gain=report.further.get(GAIN),
-            expected_draws=own.expected_draws,
-            measured_profit=own.measured_profit,
-            measured_profit_draws=own.measured_profit_draws,
-            utility=own.utility,
-            cost=own.cost,
-            alone_cost=own.alone_cost,
-        )
-
-    def _baseline(self, client: str) -> Measured:
-        """What a gain is measured from; without the draws where only the client knows them, it counts as certain."""
-        value = self._baselines[client]
-        draws = self._baseline_draws.get(client, np.full(DRAW_COUNT, value))
-        return Measured(value=value, draws=draws)
+    def _report_in(self, reading: ReportReading, client: str, answer: Message) -> ProfitReport:
+        now = self._whole[client, self._shared_hash]
+        report = reading.report_in(answer, client, sample_count=self._sample_counts[client], now=now)
+        assert report.signed is not None, "members sign their reports"
+        self._reports[client] = report.signed
+        return report
 
     def _report_question(self) -> ReportQuestion:
         return ReportQuestion(
@@ -665,7 +564,7 @@ class RemoteClients:
 
     def _served(self, clients: Sequence[str]) -> NDArray[Any]:
         """What the algorithm sends with the model, from the memories of these clients."""
-        memories = {**self._memories, **self._new_memories}
+        memories = {**self._settled.memories, **self._new_memories}
         vectors = [torch.from_numpy(memories.get(client, self._first_memory())) for client in clients]
         with one_thread():
             return self._algorithm.serve(vectors, [self._sizes[client] for client in clients]).numpy()
@@ -702,19 +601,8 @@ class RemoteClients:
         }
 
     def _settlement_of(self, client: str) -> dict[str, Any]:
-        """The client's last settled round, so that it adopts what that round changed."""
-        number, attempt = self._settled.get(client, (0, ""))
-        settled = {
-            "has_baseline": client in self._baselines,
-            "settled_round": number,
-            "settled_attempt": attempt,
-            "settled_model": self._settled_model.get(client, ""),
-            "settled_report": json.dumps(self._settled_report.get(client)),
-        }
-        # A folder that was restored trains on alone in these rounds, and in none that its member missed.
-        if self._federation.mechanism.utility == "advantage" and (rounds := self._settled_in.rounds_with(client)):
-            settled["settled_rounds"] = json.dumps(_ranges_of(rounds))
-        return settled
+        trains_alone = self._federation.mechanism.utility == "advantage"
+        return self._settled.fields(client, self._settled_in.rounds_with(client) if trains_alone else ())
 
     def _notice(self, client: str) -> WithdrawalNotice:
         return WithdrawalNotice(ledger=self._ledger, client=client, round_number=self._round)
@@ -724,17 +612,6 @@ class RemoteClients:
         models = {client: self._layout.pack(self._local[client]) for client in clients}
         with one_thread():
             return self._layout.unpack(self._algorithm.aggregate(models, self._sizes, None))
-
-
-def _ranges_of(rounds: Sequence[int]) -> list[list[int]]:
-    """[1, 2, 3, 5] as [[1, 3], [5, 5]]: after a thousand rounds a member should not be told each of them."""
-    ranges: list[list[int]] = []
-    for number in rounds:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ranges
 
 
 def _outcome(record: RoundRecord, client: str) -> str:
