@@ -14,7 +14,7 @@ from commonweal.ledger.sql.store import open_store
 from commonweal.ledger.terms import Terms
 from commonweal.records import PairedGain
 from commonweal.valuation.used_gains import used_gains
-from tests.ledger.sample_ledger import CLIENT_KEYS, verified
+from tests.ledger.sample_ledger import CLIENT_KEYS, open_ledger, verified
 from tests.ledger.test_order_of_rounds import ALL, FLI, FREE, KEYS, by_fli, forged_round, reverse, settled
 from tests.ledger.test_terms import a_round, open_with
 
@@ -151,6 +151,26 @@ def test_a_decision_that_forgets_the_round_before(tmp_path, is_opened_again):
     refused(sample, by_fli(sample, 1, (0.9, 0.01, 0.01), owed)[0], "the decision follows from its inputs")
     sample.ledger.settle(first)
     sample.ledger.settle(second)
+    assert not verified(sample.store).findings
+    sample.store.close()
+
+
+@pytest.mark.parametrize("is_opened_again", [False, True])
+def test_a_round_is_decided_from_what_the_round_before_was_settled_with(tmp_path, is_opened_again):
+    """Without agreed rules a round can be reversed alone; what FLI owed after later rounds stays as it was."""
+    sample = open_ledger(str(tmp_path / "ledger.db"), tmp_path / "keys")
+    sample.ledger.admit(KEYS)
+    owed = {0: {}}
+    for number, costs in {1: (0.9, 0.01, 0.01), 2: (0.3, 0.2, 0.1), 3: (0.1, 0.1, 0.1)}.items():
+        made, owed[number] = by_fli(sample, number, costs, owed[number - 1])
+        sample.ledger.settle(made)
+    sample.ledger.reverse_round(2, "wrong figures")
+    corrected, owed_now = by_fli(sample, 2, (0.01, 0.01, 0.8), owed[1])
+    assert owed_now != owed[2]
+    sample.ledger.settle(corrected)
+    if is_opened_again:
+        sample.ledger = Ledger(sample.store, sample.keys)
+    sample.ledger.settle(by_fli(sample, 4, (0.1, 0.1, 0.1), owed[3])[0])
     assert not verified(sample.store).findings
     sample.store.close()
 

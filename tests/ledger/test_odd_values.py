@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
+from sqlalchemy import text
 
 from commonweal.ledger.chain import rotation_message
 from commonweal.ledger.entries import Posting
@@ -13,7 +14,8 @@ from commonweal.ledger.keys import SigningKey
 from commonweal.ledger.money import LARGEST_AMOUNT, in_proportion
 from commonweal.ledger.readable import check_readable
 from commonweal.ledger.rounds import draft_round
-from tests.ledger.sample_ledger import CLIENT_KEYS, next_document, sealed, tampering, verified
+from tests.cli.conftest import run_here
+from tests.ledger.sample_ledger import CLIENT_KEYS, ENTRIES, next_document, sealed, tampering, verified
 from tests.ledger.test_odd_terms import FREE
 from tests.ledger.test_order_of_rounds import FLI, KEYS, by_fli
 from tests.ledger.test_terms import GAINS, a_round, open_with
@@ -44,6 +46,22 @@ def test_a_reason_that_is_no_text(sample, reason):
     assert rules_found(sample, "reversal", {"entry": 3, "reason": "late"}, postings) == []
     assert rules_found(sample, "reversal", {"entry": 3, "reason": reason}, postings) == [TYPES]
     assert rules_found(sample, "reversal", {"entry": 3}, postings) == [TYPES]
+
+
+def test_amounts_that_no_balance_can_have(sample, tmp_path):
+    """Python reads and writes 4,300 digits, but not the sum of two such numbers."""
+    document = next_document(sample.entries(), "withdrawal", {"client": "zed", "round": 1, "signature": None})
+    document["postings"] = [[account, f"{sign}{'9' * 4300}"] for account, sign in ("a+", "a+", "b-", "b-")]
+    entry = sealed(document, sample.operator)
+    with sample.store.engine.begin() as connection:
+        insert = (
+            f"INSERT INTO {ENTRIES} (number, content, hash, signature) VALUES (:number, :content, :hash, :signature)"
+        )
+        connection.execute(text(insert), asdict(entry))
+    assert verified(sample.store).findings
+    for command in ("verify", "balances", "show"):
+        said = run_here(["ledger", command, sample.location], tmp_path)  # a traceback would raise
+        assert said.returncode in (1, 2), said.stdout
 
 
 @pytest.mark.parametrize("reference", [5, None, True])

@@ -27,6 +27,8 @@ INCOME = "model-income"  # income that the model has earned
 POTENTIAL = "model-potential"  # the worth of accrued payoffs that nobody has paid yet
 EXTERNAL = "external"  # what the outside received (+) or paid in (−), by a mechanism that deals with it
 
+_MOST_CHARACTERS = 40  # of an amount: Python neither reads nor writes thousands of digits
+
 
 @dataclass(frozen=True, slots=True)
 class Posting:
@@ -91,7 +93,14 @@ def signed_message(digest: str) -> bytes:
 def postings_of(document: Mapping[str, Any]) -> tuple[Posting, ...]:
     """The postings that an entry's content states."""
     rows: Sequence[Sequence[str]] = document["postings"]
-    return tuple(Posting(account, int(amount)) for account, amount in rows)
+    return tuple(Posting(account, amount_in(amount)) for account, amount in rows)
+
+
+def amount_in(text: str) -> int:
+    """The minor units of a posting; ValueError for more digits than any balance can have."""
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"an amount has {len(text)} characters")
+    return int(text)
 
 
 def time_text(moment: datetime) -> str:

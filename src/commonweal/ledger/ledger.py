@@ -95,6 +95,7 @@ class Ledger:
         self._keys = keys
         self._clock = clock
         self._replay = LedgerReplay(recompute=recompute)  # read-only, it has the state only
+        self._decided_from: dict[int, tuple[str, int]] = {}  # of each round's entry: rules, entry of the round before
         self._key: SigningKey | None = None
         with store.reading() as reading:
             self._catch_up(reading)
@@ -436,18 +437,23 @@ class Ledger:
         return entry, after
 
     def _recall(self, settled: RoundToSettle) -> None:
-        """Decide earlier rounds again that this process has not settled, as far as the mechanism remembers them."""
+        """Decide earlier rounds again that this process has not settled, as far as the mechanism remembers them.
+
+        A round keeps the state that it was settled with, also if one before it was reversed since.
+        """
         version, rules = settled.rules_version, settled.record.decision.rules
-        if not make_mechanism(rules).remembers:
+        states, last = self._replay.mechanism_states, settled.record.round_number
+        missing = [number for number in self.state.rounds if number < last and number not in states]
+        if not missing or not make_mechanism(rules).remembers:
             return
-        decide_again, states = _recompute_of(settled), self._replay.mechanism_states
-        for number in sorted(self.state.rounds):
-            if number < settled.record.round_number and number not in states:
-                body = self._document(self.state.rounds[number])["body"]
-                if body["rules_version"] == version:
-                    states[number] = version, decide_again(recorded_inputs(body, self._replay)).state
-                else:
-                    states[number] = body["rules_version"], {}
+        decide_again, after = _recompute_of(settled), dict[int, Mapping[str, Any]]()
+        for entry, (own_version, before) in self._decided_from.items():
+            if own_version == version:
+                inputs = recorded_inputs(self._document(entry)["body"], self._replay)
+                after[entry] = decide_again(replace(inputs, state=after.get(before, {}))).state
+        for number in missing:
+            entry = self.state.rounds[number]
+            states[number] = self._decided_from[entry][0], after.get(entry, {})
 
     def _time(self, at: str | None, state: LedgerState) -> str:
         if at is None:
@@ -487,6 +493,10 @@ class Ledger:
         body = document["body"]
         if document["kind"] == "round":
             self._replay.mechanism_states.pop(body["round"], None)
+            version, settled = body["rules_version"], self.state.rounds.items()
+            same = (n for n, entry in settled if n < body["round"] and self._decided_from[entry][0] == version)
+            before = max(same, default=0)
+            self._decided_from[document["number"]] = version, self.state.rounds.get(before, 0)
         elif document["kind"] == "reversal":
             reversed_entry = self._document(body["entry"])
             if reversed_entry["kind"] == "round":

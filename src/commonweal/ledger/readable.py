@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from commonweal.errors import CommonwealError, LedgerError
+from commonweal.ledger.entries import amount_in
 
 UNREADABLE = (CommonwealError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What reading a damaged document may raise."""
@@ -55,7 +56,7 @@ def check_readable(document: Mapping[str, Any]) -> None:
     for account, amount in document["postings"]:
         if not isinstance(account, str) or not isinstance(amount, str):
             raise TypeError(account, amount)
-        int(amount)
+        amount_in(amount)
     body = document["body"]
     for name, expected in _BODIES.get(document["kind"], {}).items():
         _check(body, name, expected)
